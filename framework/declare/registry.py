@@ -1,0 +1,82 @@
+"""The registry that the faces write to while modules are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from framework.declare.specs import DatasetSpec, FlowSpec
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation, caller_location
+from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+QueryFunction = Callable[[], "DataFrame"]
+BatchFunction = Callable[["DataFrame", int], None]
+EventHook = Callable[[dict[str, object]], None]
+SnapshotFunction = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSpec:
+    """An event hook; it is switched off after this many failures in a row (None: never)."""
+
+    name: str
+    max_allowable_consecutive_failures: int | None
+    location: SourceLocation | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Registry:
+    """All that the modules of one pipeline declared, in order of declaration.
+
+    Two declarations of one name are both kept: the graph's rules report them together.
+
+    Args:
+        catalog: the default catalog of unqualified names.
+        schema: the default schema of unqualified names.
+    """
+
+    catalog: str
+    schema: str
+    datasets: list[DatasetSpec] = field(default_factory=list)
+    flows: list[FlowSpec] = field(default_factory=list)
+    hooks: list[HookSpec] = field(default_factory=list)
+    queries: dict[QualifiedName, QueryFunction] = field(default_factory=dict)
+    snapshot_functions: dict[QualifiedName, SnapshotFunction] = field(default_factory=dict)
+    batch_functions: dict[QualifiedName, BatchFunction] = field(default_factory=dict)
+    hook_functions: dict[str, EventHook] = field(default_factory=dict)
+
+    def name(self, text: str) -> QualifiedName:
+        """The full name of what a module calls `text`."""
+        return QualifiedName.parse(text, catalog=self.catalog, schema=self.schema)
+
+
+_active: ContextVar[Registry | None] = ContextVar("sluice_registry", default=None)
+
+
+@contextmanager
+def registering(registry: Registry) -> Iterator[Registry]:
+    """Make `registry` the one that declarations go to, for the length of the block."""
+    token = _active.set(registry)
+    try:
+        yield registry
+    finally:
+        _active.reset(token)
+
+
+def active_registry() -> Registry:
+    """The registry that is being filled.
+
+    Raises:
+        UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE when no pipeline loads.
+    """
+    registry = _active.get()
+    if registry is None:
+        raise UserError("GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE", location=caller_location())
+    return registry

@@ -1,0 +1,32 @@
+"""The catalogue of error conditions: what happened, and what to do next.
+
+One module a room, one entry a condition. Condition names that Apache Spark already has are
+Spark's. `tests/golden` renders every text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.foundation.conditions import cdc, cli, declare, graph, run, session, storage
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: Mapping[str, Condition] = {
+    **declare.CONDITIONS,
+    **graph.CONDITIONS,
+    **cdc.CONDITIONS,
+    **storage.CONDITIONS,
+    **session.CONDITIONS,
+    **run.CONDITIONS,
+    **cli.CONDITIONS,
+}
+
+
+def describe(condition: str, fields: Mapping[str, object]) -> tuple[str, str]:
+    """The filled-in texts of a condition.
+
+    Raises:
+        KeyError: the condition, or a field that its texts need, is missing.
+    """
+    entry = CONDITIONS[condition]
+    return entry.what.format(**fields), entry.remedy.format(**fields)

@@ -1,0 +1,9 @@
+"""Conditions of the command line."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: dict[str, Condition] = {
+
+}

@@ -1,0 +1,80 @@
+"""Qualified names of datasets: one, two or three parts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+
+from framework.foundation.errors import UserError
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualifiedName:
+    """A dataset's full name; two names are equal when they differ in case only.
+
+    Examples:
+        >>> str(QualifiedName.parse("Sales.Orders", catalog="main", schema="default"))
+        'main.sales.orders'
+    """
+
+    catalog: str
+    schema: str
+    table: str
+
+    @classmethod
+    def parse(cls, text: str, *, catalog: str, schema: str) -> QualifiedName:
+        """Read `table`, `schema.table` or `catalog.schema.table`; a leading `LIVE.` is dropped.
+
+        Raises:
+            UserError: INVALID_NAME when the text is empty, has more than three parts, or a part
+                that could leave its folder.
+        """
+        parts = split_parts(text)
+        if len(parts) > 1 and parts[0].lower() == "live":
+            parts = parts[1:]
+        if not 1 <= len(parts) <= 3:
+            raise UserError("INVALID_NAME", name=text)
+        padded = [catalog, schema][: 3 - len(parts)] + [part.lower() for part in parts]
+        return cls(catalog=padded[0].lower(), schema=padded[1].lower(), table=padded[2])
+
+    def __str__(self) -> str:
+        """The three parts joined by dots, lower-cased."""
+        return f"{self.catalog}.{self.schema}.{self.table}"
+
+    def __lt__(self, other: QualifiedName) -> bool:
+        """Order by the printed form."""
+        return str(self) < str(other)
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL, each part in backticks."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in (self.catalog, self.schema, self.table))
+
+
+def split_parts(text: str) -> list[str]:
+    """Split an identifier at its dots, minding backticks.
+
+    Raises:
+        UserError: INVALID_NAME for an empty part, a stray backtick, or a part with a slash,
+            a control character or nothing but dots, which no file system folder can safely hold.
+    """
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(text, position)
+        if match is None:
+            raise UserError("INVALID_NAME", name=text)
+        part = (match.group(1) or match.group(2)).replace("``", "`").strip()
+        if not part or set(part) <= {"."} or re.search(r"[/\\\x00-\x1f]", part):
+            raise UserError("INVALID_NAME", name=text)
+        parts.append(part)
+        position = match.end()
+        if position == len(text):
+            return parts
+        if text[position] != ".":
+            raise UserError("INVALID_NAME", name=text)
+        position += 1
