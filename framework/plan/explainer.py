@@ -1,0 +1,134 @@
+"""The explainer: says in words and in JSON what the executor does with the same steps.
+
+Promises that each kind of step has words (the match is closed, so a new kind does not type-check
+before it has some) and that `sluice plan` and the progress of `sluice run` use the same ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from framework.foundation.names import QualifiedName
+from framework.foundation.short_names import ShortNames
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RunFlow,
+    SkipStep,
+    Step,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedStep:
+    """One step in words: `action` is done to `what`, for `reason`."""
+
+    action: str
+    what: str
+    reason: str
+    skipped: bool = False
+
+
+def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
+    """The words for one step; no other place in the house has words for steps."""
+    match step:
+        case CreateTable():
+            action, what = "create table", short(step.dataset)
+        case BeginGeneration():
+            rebuild = " for a rebuild" if step.staged else ""
+            action, what = "begin generation", f"{step.generation} of {short(step.flow)}{rebuild}"
+        case RunFlow():
+            target = f"the rebuild of {short(step.dataset)}" if step.staged else short(step.dataset)
+            into = "" if step.flow == step.dataset and not step.staged else f" into {target}"
+            action, what = "run flow", f"{short(step.flow)}{into}"
+        case PublishRebuild():
+            action, what = "publish", f"rebuild {step.rebuild} of {short(step.dataset)}"
+        case RefreshView():
+            action, what = "refresh view", short(step.dataset)
+        case SkipStep():
+            into = "" if step.flow in (None, step.dataset) else f" into {short(step.dataset)}"
+            action, what = "exclude" if step.excluded else "skip", f"{short(step.flow or step.dataset)}{into}"
+        case _:
+            assert_never(step)
+    return ExplainedStep(action=action, what=what, reason=step.reason, skipped=isinstance(step, SkipStep))
+
+
+def plan_names(plan: Plan) -> ShortNames:
+    """How to print the names of the plan's flows and datasets."""
+    return ShortNames.of(name for step in plan.steps for name in _names(step))
+
+
+def explain(plan: Plan) -> tuple[ExplainedStep, ...]:
+    """Each step of the plan in words, in the plan's order."""
+    short = plan_names(plan)
+    return tuple(explain_step(step, short) for step in plan.steps)
+
+
+def plan_title(plan: Plan) -> str:
+    """The line above the steps: whose plan it is, and what all its names begin with."""
+    prefix = plan_names(plan).prefix
+    return f"Plan of {plan.pipeline}" + (f" (names in {prefix})" if prefix else "")
+
+
+def plan_summary(plan: Plan) -> str:
+    """The line below the steps: how many there are to do, and how many are left out."""
+    skips = [step for step in plan.steps if isinstance(step, SkipStep)]
+    excluded = sum(step.excluded for step in skips)
+    skipped = len(skips) - excluded
+    todo = len(plan.steps) - len(skips)
+    head = "Nothing to do" if todo == 0 else f"{todo} step{'s' if todo > 1 else ''} to do"
+    parts = [f"{count} {word}" for count, word in ((skipped, "skipped"), (excluded, "excluded")) if count]
+    return ", ".join([head, *parts]) + "."
+
+
+def step_lines(plan: Plan) -> tuple[tuple[ExplainedStep, str], ...]:
+    """Each step with its line of text, the columns aligned."""
+    explained = explain(plan)
+    action_width = max((len(step.action) for step in explained), default=0)
+    what_width = max((len(step.what) for step in explained), default=0)
+    return tuple(
+        (step, f"  {step.action:<{action_width}}  {step.what:<{what_width}}  {step.reason}".rstrip())
+        for step in explained
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan as text without colours: title, a line a step, summary."""
+    lines = [line for _, line in step_lines(plan)]
+    return "\n".join([plan_title(plan), "", *lines, *([""] if lines else []), plan_summary(plan)])
+
+
+def plan_json(plan: Plan) -> dict[str, object]:
+    """The plan as JSON values: each step with its kind, its own fields and its words.
+
+    Names are printed in full, whatever the text leaves out.
+    """
+    steps = [_step_json(step, explained) for step, explained in zip(plan.steps, explain(plan), strict=True)]
+    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan)}
+
+
+def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:
+    fields = {name: _json_value(getattr(step, name)) for name in type(step).__slots__}
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(step).__name__).lower()
+    return {"kind": kind, **fields, "words": f"{explained.action} {explained.what}"}
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, QualifiedName):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return value
+
+
+def _names(step: Step) -> Iterator[QualifiedName]:
+    yield step.dataset
+    flow = getattr(step, "flow", None)
+    if isinstance(flow, QualifiedName):
+        yield flow

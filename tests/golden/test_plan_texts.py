@@ -1,0 +1,104 @@
+"""The words of every kind of step, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from framework.foundation.names import QualifiedName
+from framework.plan.explainer import plan_json, plan_text
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RunFlow,
+    SkipStep,
+)
+
+
+def name(table: str, schema: str = "flights") -> QualifiedName:
+    """A name of the catalog `main`."""
+    return QualifiedName(catalog="main", schema=schema, table=table)
+
+
+EVERY_STEP = Plan(
+    pipeline="flights",
+    steps=(
+        CreateTable(dataset=name("flights"), reason="it does not exist"),
+        BeginGeneration(flow=name("schedule"), dataset=name("flights"), generation=1, reason="the flow is new"),
+        BeginGeneration(
+            flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh", staged=True
+        ),
+        RunFlow(
+            flow=name("schedule"), dataset=name("flights"), generation=1, after=(), reason="once, and not done yet"
+        ),
+        RunFlow(
+            flow=name("bookings"), dataset=name("bookings"), generation=4, after=(), reason="full refresh", staged=True
+        ),
+        PublishRebuild(dataset=name("bookings"), after=(name("bookings"),), rebuild=4, reason="full refresh"),
+        RunFlow(
+            flow=name("weather"), dataset=name("weather"), generation=2, after=(), reason="its source may have moved"
+        ),
+        RefreshView(
+            dataset=name("delay_by_carrier"),
+            flow=name("delay_by_carrier"),
+            after=(name("schedule"),),
+            reason="flights will change",
+        ),
+        SkipStep(dataset=name("worst_tails"), flow=name("worst_tails"), reason="neither its inputs nor its code moved"),
+        SkipStep(dataset=name("flights"), flow=name("changes"), reason="not selected", excluded=True),
+        SkipStep(dataset=name("planes"), flow=None, reason="pipelines.reset.allowed is false"),
+    ),
+)
+
+
+def test_every_step_is_said_in_words(golden: Callable[[str, str], None]) -> None:
+    """The text of a plan names the action, what it is done to and why, for each kind of step."""
+    golden("plan.txt", plan_text(EVERY_STEP))
+
+
+def test_every_step_is_said_in_json(golden: Callable[[str, str], None]) -> None:
+    """The JSON of a plan holds full names, each step's own fields and the words of the text."""
+    golden("plan.json", json.dumps(plan_json(EVERY_STEP), indent=2))
+
+
+def test_a_plan_with_nothing_to_do_says_so() -> None:
+    """A plan of skips only says that there is nothing to do, and still why."""
+    plan = Plan(
+        pipeline="flights", steps=(SkipStep(dataset=name("flights"), flow=None, reason="nothing new in its sources"),)
+    )
+    expected = [
+        "Plan of flights (names in main.flights)",
+        "",
+        "  skip  flights  nothing new in its sources",
+        "",
+        "Nothing to do, 1 skipped.",
+    ]
+    assert expected == plan_text(plan).splitlines()
+
+
+def test_an_empty_plan_is_a_plan() -> None:
+    """A pipeline without steps still has a title and a summary."""
+    assert plan_text(Plan(pipeline="empty", steps=())) == "Plan of empty\n\nNothing to do."
+
+
+def test_names_of_two_schemas_stay_apart() -> None:
+    """Names keep their schema when the plan has datasets of several schemas."""
+    plan = Plan(
+        pipeline="two",
+        steps=(
+            CreateTable(dataset=name("orders", "bronze"), reason="it does not exist"),
+            CreateTable(dataset=name("orders", "silver"), reason="it does not exist"),
+        ),
+    )
+    expected = [
+        "Plan of two (names in main)",
+        "",
+        "  create table  bronze.orders  it does not exist",
+        "  create table  silver.orders  it does not exist",
+        "",
+        "2 steps to do.",
+    ]
+    assert expected == plan_text(plan).splitlines()
