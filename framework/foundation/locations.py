@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import sys
 from dataclasses import dataclass
+from types import FrameType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
 
@@ -23,10 +24,10 @@ class SourceLocation:
 
 def caller_location() -> SourceLocation | None:
     """The innermost frame outside the framework and PySpark, or None when there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_FRAMEWORK, "<frozen")) and "/pyspark/" not in file and "/contextlib" not in file:
             return SourceLocation(file=file, line=frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None

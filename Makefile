@@ -1,0 +1,73 @@
+# `make` lists the targets. Each one does its own set-up, and a second call finds it done.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+# The first Python that is new enough and can make virtual environments; Java's major version if it is new enough.
+PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+  if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
+JAVA = $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
+  | awk -F'[".]' '/version/ {if ($$2 >= 17) print $$2; exit}')
+
+.PHONY: help demo test check lint format types walls bench clean needs-java
+
+help: ## list what can be done
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
+	@$(BIN)/sluice demo $(ARGS)
+
+test: needs-java $(VENV)/.dev ## all tests (ARGS="-k name" for some)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint types walls ## what CI runs: lint, types, walls, then the tests
+	@$(MAKE) test
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+format: $(VENV)/.dev ## mend what ruff can mend
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+types: $(VENV)/.dev ## mypy, strict
+	@$(BIN)/mypy
+
+walls: $(VENV)/.dev ## import-linter: each room imports only the rooms below it
+	@$(BIN)/lint-imports --no-logo
+
+bench: needs-java $(VENV)/.bench ## the benchmarks, side by side with Spark's own; results in bench/RESULTS.md
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove what make made; tables and checkpoints under .sluice stay
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# One virtual environment; a stamp file for each set of extras that was put into it.
+$(BIN)/python:
+	@$(if $(PYTHON),,$(error Sluice needs Python 3.11 or newer with venv: install it (Debian: apt-get install python3-venv), then call make again))
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Sluice into $(VENV) (the first time takes a minute or two) ..." >&2
+	@$(INSTALL) '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Sluice and its tools into $(VENV) (the first time takes a minute or two) ..." >&2
+	@$(INSTALL) '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: $(VENV)/.dev
+	@$(INSTALL) '.[dev,bench]'
+	@touch $@
+
+needs-java:
+	@$(if $(JAVA),,$(error Sluice needs Java 17 or newer: install it (Debian: apt-get install openjdk-17-jre-headless), then call make again))
