@@ -1,0 +1,60 @@
+"""Named places where a test can kill the process, one between each pair of durable effects.
+
+`SLUICE_FAILPOINT=name` kills at the first passing of that place, `name:3` at the third. Without
+the variable a failpoint does nothing. The crash tests stop at every name that is listed here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+
+from framework.foundation.errors import InternalError
+
+VARIABLE = "SLUICE_FAILPOINT"
+
+FAILPOINTS: frozenset[str] = frozenset(
+    {
+        # foundation
+        "storage.before_replace",  # a file's new text is on disk, its name still shows the old
+    }
+)
+
+_passed: Counter[str] = Counter()
+_lock = threading.Lock()
+
+
+def failpoint(name: str) -> None:
+    """Kill this process here if the environment asks for it.
+
+    Raises:
+        InternalError: FAILPOINT_UNKNOWN when the name is not in `FAILPOINTS`, so that no place is
+            left out of the crash tests.
+    """
+    if name not in FAILPOINTS:
+        raise InternalError("FAILPOINT_UNKNOWN", name=name)
+    wanted = os.environ.get(VARIABLE)
+    if not wanted:
+        return
+    wanted_name, _, nth = wanted.partition(":")
+    if wanted_name != name:
+        return
+    with _lock:
+        _passed[name] += 1
+        due = _passed[name] == int(nth or 1)
+    if due:
+        _die()
+
+
+def _die() -> None:
+    """Die as by `kill -9`: nothing is flushed, no handler runs.
+
+    Spark's JVM is a child in our process group and would live on for some milliseconds, in which
+    it may finish a commit. A real `kill -9` of the machine or container spares nobody, so when the
+    group is ours alone (the crash harness starts it so) all of it dies at once.
+    """
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)

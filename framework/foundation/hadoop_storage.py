@@ -1,0 +1,213 @@
+"""Storage on any Hadoop file system, through the session's own FileSystem and FileContext classes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.storage_port import FileStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Java takes these by position; the names are ours.
+_RECURSIVE = True
+_OVERWRITE = True
+
+
+class HadoopStorage:
+    """The storage port over a Hadoop file system; see `Storage` for what each method promises.
+
+    A file becomes visible by a rename of a finished one. FileContext renames over an existing file
+    in one step; a file system that has no FileContext is an object store, where a finished write
+    is atomic by itself.
+
+    Args:
+        root: a URI with a scheme.
+        spark: the session whose Hadoop configuration (credentials, endpoints) reaches it.
+    """
+
+    can_append = False
+
+    def __init__(self, root: str, spark: SparkSession) -> None:
+        self.root = root.rstrip("/")
+        self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
+
+    def path(self, *parts: str) -> str:
+        """The URI of `parts` below the root."""
+        return "/".join([self.root, *parts])
+
+    def check_writable(self) -> None:
+        """Create the root where it is missing and prove that a file can be written and deleted."""
+        probe = self.path(f".sluice-probe-{os.getpid()}")
+        self._write_file(probe, "probe")
+        self.delete_tree(probe)
+
+    def read_text(self, path: str) -> str | None:
+        """The whole file as UTF-8; None when it is absent."""
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_READABLE", path):
+            try:
+                stream = self._file_system(target).open(target)
+            except Py4JJavaError as error:
+                if _is_absent(error):
+                    return None
+                raise
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Replace the file in one step."""
+        temporary = self._temporary(path)
+        self._write_file(temporary, text)
+        failpoint("storage.before_replace")
+        with _java_errors("STORAGE_NOT_WRITABLE", path):
+            context = self._context(path)
+            if context is None:
+                self._write_file(path, text)
+                self.delete_tree(temporary)
+            else:
+                context.rename(self._locate(temporary), self._locate(path), self._rename_options("OVERWRITE"))
+
+    def create_text(self, path: str, text: str) -> bool:
+        """Write the file if there is none, by a rename that refuses an existing target."""
+        if self.exists(path):
+            return False
+        temporary = self._temporary(path)
+        self._write_file(temporary, text)
+        with _java_errors("STORAGE_NOT_WRITABLE", path):
+            try:
+                return self._rename_if_free(temporary, path)
+            finally:
+                self.delete_tree(temporary)
+
+    def append_text(self, path: str, text: str) -> None:
+        """Add whole lines by writing the file anew: object stores can't append (`can_append`)."""
+        if not text.endswith("\n"):
+            msg = "append_text takes whole lines"
+            raise ValueError(msg)
+        self.write_text(path, (self.read_text(path) or "") + text)
+
+    def list_names(self, path: str) -> list[str]:
+        """Names in a folder, sorted, without those that begin with a dot; [] when it is absent."""
+        return sorted(status.getPath().getName() for status in self._statuses(path))
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        """The files in a folder with size and time of change, sorted by name."""
+        files = [
+            FileStatus(name=s.getPath().getName(), size=s.getLen(), modified_at=s.getModificationTime() / 1000)
+            for s in self._statuses(path)
+            if s.isFile()
+        ]
+        return sorted(files, key=lambda file: file.name)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_READABLE", path):
+            return bool(self._file_system(target).exists(target))
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a file or a folder with all that is in it."""
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_WRITABLE", path):
+            self._file_system(target).delete(target, _RECURSIVE)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder to a place that is free."""
+        with _java_errors("STORAGE_NOT_WRITABLE", target):
+            parent = self._locate(target).getParent()
+            self._file_system(parent).mkdirs(parent)
+            if self.exists(target) or not self._rename_if_free(source, target):
+                raise OperationError("STORAGE_NOT_WRITABLE", path=target, problem="it exists already")
+
+    def _locate(self, path: str) -> Any:
+        absolute = path if ":/" in path or path.startswith("/") else self.path(path)
+        return self._jvm.org.apache.hadoop.fs.Path(absolute)
+
+    def _file_system(self, target: Any) -> Any:
+        return target.getFileSystem(self._configuration)
+
+    def _context(self, path: str) -> Any:
+        """The FileContext of a path, None when its file system has none."""
+        try:
+            target = self._file_system(self._locate(path)).makeQualified(self._locate(path))
+            return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self._configuration)
+        except Py4JJavaError as error:
+            if "UnsupportedFileSystemException" in _java_class(error):
+                return None
+            raise
+
+    def _rename_options(self, *names: str) -> Any:
+        rename = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        options = self._gateway.new_array(rename, len(names))
+        for position, name in enumerate(names):
+            options[position] = getattr(rename, name)
+        return options
+
+    def _rename_if_free(self, source: str, target: str) -> bool:
+        context = self._context(target)
+        if context is None:
+            file_system = self._file_system(self._locate(target))
+            return bool(file_system.rename(self._locate(source), self._locate(target)))
+        try:
+            context.rename(self._locate(source), self._locate(target), self._rename_options())
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in _java_class(error):
+                return False
+            raise
+        return True
+
+    def _temporary(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        return f"{folder}/.{name}.{os.getpid()}-{threading.get_ident()}.tmp" if folder else f".{name}.tmp"
+
+    def _write_file(self, path: str, text: str) -> None:
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_WRITABLE", path):
+            stream = self._file_system(target).create(target, _OVERWRITE)
+            try:
+                stream.write(text.encode("utf-8"))
+                if stream.hasCapability("hsync"):
+                    stream.hsync()
+            finally:
+                stream.close()
+
+    def _statuses(self, path: str) -> list[Any]:
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_READABLE", path):
+            try:
+                statuses = list(self._file_system(target).listStatus(target))
+            except Py4JJavaError as error:
+                if _is_absent(error):
+                    return []
+                raise
+        return [status for status in statuses if not status.getPath().getName().startswith(".")]
+
+
+def _java_class(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getClass().getName())
+
+
+def _is_absent(error: Py4JJavaError) -> bool:
+    return _java_class(error).endswith(("FileNotFoundException", "PathNotFoundException"))
+
+
+@contextmanager
+def _java_errors(condition: str, path: str) -> Iterator[None]:
+    """Turn what Java raises into the catalogue's error."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OperationError(condition, path=path, problem=error.java_exception.toString()) from error

@@ -1,0 +1,36 @@
+"""Storage through Hadoop's file systems keeps the same promises as a local folder."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework.foundation.hadoop_storage import HadoopStorage
+from framework.foundation.local_storage import LocalStorage
+from framework.testing.storage_conformance import StorageConformance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TestHadoopStorage(StorageConformance):
+    """The port's promises, on Hadoop's `file:` file system."""
+
+    @pytest.fixture
+    def storage(self, spark: SparkSession, tmp_path: pathlib.Path) -> HadoopStorage:
+        """A folder that does not exist yet."""
+        return HadoopStorage(f"file://{tmp_path}/place", spark)
+
+
+def test_both_implementations_read_each_other(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """What the one wrote, the other reads; and Hadoop replaces what was written locally."""
+    local = LocalStorage(f"file://{tmp_path}/place")
+    hadoop = HadoopStorage(f"file://{tmp_path}/place", spark)
+    local.write_text("manifest.json", "local")
+    seen = [hadoop.read_text("manifest.json")]
+    hadoop.write_text("manifest.json", "hadoop")
+    seen.append(local.read_text("manifest.json"))
+    assert seen == ["local", "hadoop"]
+    assert local.list_names("") == hadoop.list_names(hadoop.root) == ["manifest.json"]
