@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.foundation.conditions import cdc, cli, declare, graph, run, session, storage
+from framework.foundation.conditions import cdc, cli, declare, demo, graph, run, session, storage
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -19,6 +19,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **session.CONDITIONS,
     **run.CONDITIONS,
     **cli.CONDITIONS,
+    **demo.CONDITIONS,
 }
 
 
