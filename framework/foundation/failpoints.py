@@ -19,6 +19,11 @@ FAILPOINTS: frozenset[str] = frozenset(
     {
         # foundation
         "storage.before_replace",  # a file's new text is on disk, its name still shows the old
+        # checkpoints
+        "generations.before_delete",  # a rebuild's generation is given up, its folder still there
+        # cdc
+        "cdc.after_tombstones",  # a batch's deletes are in the companion table, its target has not seen it
+        "cdc.after_merge",  # a batch is in the target, its checkpoint does not know
     }
 )
 

@@ -17,6 +17,14 @@ CONDITIONS: dict[str, Condition] = {
         "The storage {path} lies on a Hadoop file system, which is reached through Spark only.",
         "Pass the Spark session to `open_storage`, or use a local path.",
     ),
+    "CHECKPOINT_MANIFEST_DAMAGED": Condition(
+        "The manifest of a flow's checkpoints, {path}, can't be understood: {problem}.",
+        "Put the file back from a backup, or delete it and run a full refresh of the flow's dataset.",
+    ),
+    "GENERATION_MISUSED": Condition(
+        "Generation {number} of the flow {flow} can't {action}: {problem}.",
+        "This is a fault of Sluice: please report it with the manifest of that flow.",
+    ),
     "FAILPOINT_UNKNOWN": Condition(
         "The failpoint {name!r} is not registered.", "Add it to FAILPOINTS in framework/foundation/failpoints.py."
     ),

@@ -1,0 +1,143 @@
+"""Reads what the planner must know of a Delta table from its log's file names and small files.
+
+No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the
+last few commits for our mark. What can't be told this way is answered with None or "not drained",
+so that an update rather starts a stream for nothing than leaves data unread.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.foundation.storage_port import Storage
+
+_LOG = "_delta_log"
+_STAGED = "_staged_commits"
+_LOOK_BACK_COMMITS = 20
+# Commits, classic and multi-part and v2 checkpoints; a compacted log ends at its second number.
+_VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoint\..*|[0-9a-f-]{36}\.json)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTip:
+    """A table's newest version and its id; the id is None when no small file tells it."""
+
+    version: int
+    table_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMark:
+    """What we wrote into the user metadata of a commit, and that commit's version."""
+
+    version: int
+    content: Mapping[str, Any]
+
+
+def latest_version(storage: Storage, table_path: str) -> int | None:
+    """The newest version of a Delta table; None when there is no table."""
+    return max(_version_files(storage, table_path), default=None)
+
+
+def read_tip(storage: Storage, table_path: str) -> LogTip | None:
+    """The newest version and the table's id, which a new table at the same path does not share."""
+    files = _version_files(storage, table_path)
+    if not files:
+        return None
+    version = max(files)
+    return LogTip(version=version, table_id=_read_table_id(storage, table_path, version, files))
+
+
+def delta_source_is_drained(offset_json: str, tip: LogTip | None) -> bool:
+    """Whether a Delta streaming source that committed this offset has nothing left to read.
+
+    As observed on Delta 4.4: a finished `availableNow` run, whether it began with a snapshot or at
+    `startingVersion`, with or without the change feed, ends at the version after the last one that
+    it read, and passes over commits without data (OPTIMIZE, properties) by an empty batch. So the
+    source is drained when its offset is beyond the tip; it is not while it stands at or before it.
+    A source that was replaced has another table id, and reading on would fail: not drained, so
+    that the run starts the stream and says so.
+    """
+    offset = _parse_object(offset_json)
+    if tip is None or tip.table_id is None or offset.get("reservoirId") != tip.table_id:
+        return False
+    position = offset.get("reservoirVersion")
+    return isinstance(position, int) and position > tip.version and offset.get("isStartingVersion") is False
+
+
+def last_user_metadata(storage: Storage, table_path: str, key: str = "sluice") -> CommitMark | None:
+    """The newest mark of ours among the table's last 20 commits.
+
+    A mark is a commit's `userMetadata` that is a JSON object with an object under `key`. Commits
+    of others (OPTIMIZE, a rename of a column) are passed over.
+    """
+    for version, actions in _recent_commits(storage, table_path, _version_files(storage, table_path)):
+        for action in actions:
+            metadata = action.get("commitInfo", {}).get("userMetadata")
+            content = _parse_object(metadata).get(key) if isinstance(metadata, str) else None
+            if isinstance(content, dict):
+                return CommitMark(version=version, content=content)
+    return None
+
+
+def _version_files(storage: Storage, table_path: str) -> dict[int, str]:
+    """Each version the log names, and the file of its commit, "" when only a checkpoint names it."""
+    folder = f"{table_path}/{_LOG}"
+    names = storage.list_names(folder)
+    if _STAGED in names:  # a catalog's own commits wait here until they are copied into the log
+        names += [f"{_STAGED}/{name}" for name in storage.list_names(f"{folder}/{_STAGED}")]
+    files: dict[int, str] = {}
+    for name in names:
+        match = _VERSION.fullmatch(name.removeprefix(f"{_STAGED}/"))
+        if match is None:
+            continue
+        version = int(match.group(1))
+        is_commit = name.endswith(".json") and "checkpoint" not in name and "compacted" not in name
+        files[version] = files.get(version) or (f"{folder}/{name}" if is_commit else "")
+    return files
+
+
+def _read_table_id(storage: Storage, table_path: str, version: int, files: dict[int, str]) -> str | None:
+    """The id as the newest version has it: by its checksum file, else by the last few commits."""
+    checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
+    metadata = checksum.get("metadata")
+    if isinstance(metadata, dict) and "id" in metadata:
+        return str(metadata["id"])
+    for _, actions in _recent_commits(storage, table_path, files):
+        for action in actions:
+            if "metaData" in action:
+                return str(action["metaData"]["id"])
+    return None
+
+
+def _recent_commits(
+    storage: Storage, table_path: str, files: dict[int, str]
+) -> Iterator[tuple[int, Iterator[dict[str, Any]]]]:
+    """The last commits with their information and metadata actions, newest first."""
+    newest = max(files, default=-1)
+    for version in range(newest, max(newest - _LOOK_BACK_COMMITS, -1), -1):
+        name = files.get(version) or f"{table_path}/{_LOG}/{version:020d}.json"
+        text = storage.read_text(name)
+        if text is None:
+            return  # cleaned up; what lies before it is too
+        yield version, _small_actions(text)
+
+
+def _small_actions(text: str) -> Iterator[dict[str, Any]]:
+    """The actions of a commit that are not files, of which there may be very many."""
+    for line in text.splitlines():
+        if line.startswith(('{"commitInfo"', '{"metaData"')):
+            yield _parse_object(line)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    """A JSON object; {} for anything else."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,223 @@
+"""Generations begin, serve, are kept, promoted, rolled back and abandoned; none is lost."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from framework.checkpoints.generations import Generation, GenerationState, GenerationStore
+from framework.checkpoints.layout import folder_name
+from framework.foundation.errors import InternalError, OperationError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import LocalStorage
+from framework.testing.manual_clock import ManualClock
+
+ORDERS = QualifiedName.parse("orders", catalog="main", schema="sales")
+LOAD = QualifiedName.parse("load", catalog="main", schema="sales")
+KEPT, CURRENT, BUILDING = GenerationState.KEPT, GenerationState.CURRENT, GenerationState.BUILDING
+
+ABANDON = """
+import sys
+from framework.checkpoints.generations import GenerationStore
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import open_storage
+
+names = [QualifiedName.parse(text, catalog="main", schema="sales") for text in ("orders", "load")]
+GenerationStore(open_storage(sys.argv[1])).abandon(*names, 1)
+"""
+
+
+@pytest.fixture
+def storage(tmp_path: pathlib.Path) -> LocalStorage:
+    """A storage that does not exist yet."""
+    return LocalStorage(str(tmp_path / "storage"))
+
+
+@pytest.fixture
+def store(storage: LocalStorage) -> GenerationStore:
+    """A store whose clock stands at the start of 2026."""
+    return GenerationStore(storage, ManualClock())
+
+
+def states(store: GenerationStore) -> list[tuple[int, GenerationState]]:
+    """Number and state of each generation of the one flow."""
+    return [(each.number, each.state) for each in store.read(ORDERS, LOAD)]
+
+
+def test_a_flow_that_never_ran_has_no_generation(store: GenerationStore, storage: LocalStorage) -> None:
+    """Before its first run a flow has no generation, and asking creates nothing."""
+    assert (store.read(ORDERS, LOAD), store.latest_number(ORDERS, LOAD), store.list_all()) == ((), 0, ())
+    assert not storage.exists(storage.root)
+
+
+def test_a_generation_tells_why_when_and_from_where_it_began(store: GenerationStore) -> None:
+    """What was given at the beginning is read back by another store, field by field."""
+    store.begin(ORDERS, LOAD, reason="first run", start='{"startingVersion": 3}', fingerprint="abc")
+    assert store.read(ORDERS, LOAD) == (
+        Generation(
+            number=1,
+            begun_at="2026-01-01T00:00:00.000Z",
+            reason="first run",
+            start='{"startingVersion": 3}',
+            state=CURRENT,
+            completed=False,
+            fingerprint="abc",
+            current_since="2026-01-01T00:00:00.000Z",
+        ),
+    )
+
+
+def test_a_reset_begins_anew_and_keeps_the_old(store: GenerationStore) -> None:
+    """The second generation is current from its beginning, the first is kept."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="reset")
+    assert states(store) == [(1, KEPT), (2, CURRENT)]
+
+
+def test_a_rebuild_stands_beside_the_current_one_until_it_is_promoted(store: GenerationStore) -> None:
+    """A staged generation serves only after its promotion, which may be repeated."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    before = states(store)
+    store.promote(ORDERS, LOAD, 2)
+    store.promote(ORDERS, LOAD, 2)
+    assert [before, states(store)] == [[(1, CURRENT), (2, BUILDING)], [(1, KEPT), (2, CURRENT)]]
+
+
+def test_a_reset_leaves_an_unfinished_rebuild_alone(store: GenerationStore) -> None:
+    """Beginning a current generation while another builds keeps both apart."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    store.begin(ORDERS, LOAD, reason="reset")
+    assert states(store) == [(1, KEPT), (2, BUILDING), (3, CURRENT)]
+
+
+def test_a_second_rebuild_replaces_the_first_and_its_checkpoint(store: GenerationStore, storage: LocalStorage) -> None:
+    """The first rebuild's folder is deleted; its number is not given out again."""
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    assert states(store) == [(2, BUILDING)]
+    assert not storage.exists(store.path(ORDERS, LOAD, 1))
+
+
+def test_an_abandoned_rebuild_takes_its_checkpoint_along(store: GenerationStore, storage: LocalStorage) -> None:
+    """Abandoning deletes the folder, may be repeated, and never frees the number."""
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
+    store.abandon(ORDERS, LOAD, 1)
+    store.abandon(ORDERS, LOAD, 1)
+    assert not storage.exists(store.path(ORDERS, LOAD, 1))
+    assert store.begin(ORDERS, LOAD, reason="first run").number == 2
+
+
+def test_a_roll_back_makes_a_kept_generation_current_again(store: GenerationStore) -> None:
+    """The kept one serves again with its marks; the one it replaces is kept in turn."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.complete(ORDERS, LOAD, 1)
+    store.begin(ORDERS, LOAD, reason="reset")
+    store.restore(ORDERS, LOAD, 1)
+    assert states(store) == [(1, CURRENT), (2, KEPT)]
+    assert [each.completed for each in store.read(ORDERS, LOAD)] == [True, False]
+
+
+def test_a_completed_mark_stays_with_its_generation(store: GenerationStore) -> None:
+    """Completing marks one generation, and a promotion keeps its mark."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    store.complete(ORDERS, LOAD, 2)
+    store.complete(ORDERS, LOAD, 2)
+    store.promote(ORDERS, LOAD, 2)
+    assert [(each.number, each.completed) for each in store.read(ORDERS, LOAD)] == [(1, False), (2, True)]
+
+
+def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
+    """Stamping replaces the fingerprint and leaves the mark as it was."""
+    store.begin(ORDERS, LOAD, reason="first run", fingerprint="old")
+    store.complete(ORDERS, LOAD, 1)
+    store.stamp(ORDERS, LOAD, 1, "new")
+    assert [(each.fingerprint, each.completed) for each in store.read(ORDERS, LOAD)] == [("new", True)]
+
+
+def test_a_rebuild_may_share_one_number_over_all_flows(store: GenerationStore) -> None:
+    """A number above all that were given out is taken as it is; one given out before is refused."""
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True, number=7)
+    assert store.latest_number(ORDERS, LOAD) == 7
+    with pytest.raises(InternalError) as caught:
+        store.begin(ORDERS, LOAD, reason="again", number=7)
+    assert (caught.value.condition, caught.value.fields["number"]) == ("GENERATION_MISUSED", 7)
+
+
+@pytest.mark.parametrize("action", ["promote", "restore", "complete"])
+def test_what_does_not_exist_can_not_be_changed(store: GenerationStore, action: str) -> None:
+    """Each change of a generation that is not there is a fault of ours, and writes nothing."""
+    with pytest.raises(InternalError, match="GENERATION_MISUSED"):
+        getattr(store, action)(ORDERS, LOAD, 4)
+    assert store.list_all() == ()
+
+
+def test_only_what_builds_is_promoted_or_abandoned(store: GenerationStore) -> None:
+    """A kept generation is not promoted, the current one is not abandoned."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="reset")
+    with pytest.raises(InternalError, match="it is kept"):
+        store.promote(ORDERS, LOAD, 1)
+    with pytest.raises(InternalError, match="it is current"):
+        store.abandon(ORDERS, LOAD, 2)
+    assert states(store) == [(1, KEPT), (2, CURRENT)]
+
+
+def test_without_its_manifest_a_flow_does_not_begin_in_an_old_checkpoint(
+    store: GenerationStore, storage: LocalStorage
+) -> None:
+    """Folders that no manifest names still count: the next number is above theirs."""
+    storage.write_text(f"{store.path(ORDERS, LOAD, 5)}/offsets/0", "v1")
+    assert store.begin(ORDERS, LOAD, reason="first run").number == 6
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}', '{"format": 1, "generations": [{}]}'])
+def test_a_damaged_manifest_is_named(store: GenerationStore, storage: LocalStorage, text: str) -> None:
+    """A manifest that can't be understood ends in an error with its path, not in a new beginning."""
+    path = f"checkpoints/{folder_name(ORDERS)}/{folder_name(LOAD)}/manifest.json"
+    storage.write_text(path, text)
+    for action in (store.list_all, lambda: store.begin(ORDERS, LOAD, reason="first run")):
+        with pytest.raises(OperationError) as caught:
+            action()
+        assert caught.value.condition == "CHECKPOINT_MANIFEST_DAMAGED"
+        assert str(caught.value.fields["path"]).endswith("main.sales.load/manifest.json")
+
+
+def test_all_flows_are_listed_by_name(store: GenerationStore) -> None:
+    """The list has every flow that ever ran, sorted, with names that a folder can't hold."""
+    odd = QualifiedName(catalog="main", schema="a.b", table="größe: 50%")
+    for dataset, flow in ((odd, odd), (ORDERS, LOAD), (ORDERS, ORDERS)):
+        store.begin(dataset, flow, reason="first run")
+    assert [(each.dataset, each.flow) for each in store.list_all()] == [(odd, odd), (ORDERS, LOAD), (ORDERS, ORDERS)]
+
+
+def test_other_names_have_other_folders() -> None:
+    """Names that print alike or differ in odd characters only don't share a folder."""
+    names = [
+        QualifiedName(catalog="a", schema="b.c", table="d"),
+        QualifiedName(catalog="a", schema="b", table="c.d"),
+        QualifiedName(catalog="a", schema="b", table="c~2ed"),
+        QualifiedName(catalog="a", schema="b", table="x" * 300),
+        QualifiedName(catalog="a", schema="b", table="x" * 301),
+    ]
+    folders = [folder_name(name) for name in names]
+    assert len(set(folders)) == len(names)
+    assert max(len(folder) for folder in folders) < 255
+
+
+def test_killed_while_abandoning_it_never_uses_the_number_again(store: GenerationStore, storage: LocalStorage) -> None:
+    """`kill -9` between manifest and folder: the rebuild is gone, its folder is nobody's."""
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
+    storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
+    environment = {**os.environ, "SLUICE_FAILPOINT": "generations.before_delete"}
+    done = subprocess.run([sys.executable, "-c", ABANDON, storage.root], env=environment, check=False)
+    assert (done.returncode, states(store)) == (-9, [])
+    assert store.begin(ORDERS, LOAD, reason="full refresh", staged=True).number == 2

@@ -1,0 +1,85 @@
+"""A Structured Streaming checkpoint tells how far its stream got, also after a crash."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
+from framework.checkpoints.overview import list_checkpoints
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import LocalStorage
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"reservoirVersion":2}\n-'
+
+
+@pytest.fixture
+def storage(tmp_path: pathlib.Path) -> LocalStorage:
+    """An empty storage."""
+    return LocalStorage(str(tmp_path))
+
+
+def write_batches(storage: LocalStorage, checkpoint: str, *, planned: int, done: int) -> None:
+    """Write a checkpoint with so many batches planned and done."""
+    storage.write_text(f"{checkpoint}/metadata", '{"id":"4b-42"}')
+    for batch in range(planned):
+        storage.write_text(f"{checkpoint}/offsets/{batch}", OFFSETS.replace("2", str(batch)))
+    for batch in range(done):
+        storage.write_text(f"{checkpoint}/commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
+
+
+def test_a_checkpoint_that_does_not_exist_has_no_progress(storage: LocalStorage) -> None:
+    """Before the first batch nothing is known, and nothing is settled."""
+    progress = read_progress(storage, storage.path("none"))
+    assert (progress, progress.is_settled) == (CheckpointProgress(), False)
+
+
+def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalStorage) -> None:
+    """Batches count by number, not by text: 10 comes after 9."""
+    write_batches(storage, storage.path("c"), planned=11, done=11)
+    progress = read_progress(storage, storage.path("c"))
+    assert progress == CheckpointProgress(
+        query_id="4b-42", last_offset_batch=10, last_commit_batch=10, sources=('{"reservoirVersion":10}', "-")
+    )
+    assert progress.is_settled
+
+
+def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
+    """A planned batch that was not done leaves the stream unsettled, at the offsets before it."""
+    write_batches(storage, storage.path("c"), planned=3, done=2)
+    progress = read_progress(storage, storage.path("c"))
+    assert (progress.last_offset_batch, progress.last_commit_batch, progress.is_settled) == (2, 1, False)
+    assert progress.sources == ('{"reservoirVersion":1}', "-")
+
+
+@pytest.mark.parametrize("damage", ["", "v1\n{}", "v9\n{}\n{}", None])
+def test_a_damaged_offsets_file_tells_no_offsets(storage: LocalStorage, damage: str | None) -> None:
+    """An empty, cut, unknown or missing file gives no sources, so nobody takes the stream for drained."""
+    write_batches(storage, storage.path("c"), planned=2, done=2)
+    storage.delete_tree("c/offsets/1")
+    if damage is not None:
+        storage.write_text("c/offsets/1", damage)
+    assert read_progress(storage, storage.path("c")).sources == ()
+
+
+def test_half_written_and_checksum_files_are_no_batches(storage: LocalStorage) -> None:
+    """What Spark and Hadoop leave beside the batches is passed over."""
+    write_batches(storage, storage.path("c"), planned=1, done=1)
+    for name in (".0.crc", ".1.7f.tmp", "1.tmp"):
+        (pathlib.Path(storage.root) / "c" / "offsets" / name).write_text("")
+    assert read_progress(storage, storage.path("c")).last_offset_batch == 0
+
+
+def test_the_overview_has_each_generation_with_its_progress(storage: LocalStorage) -> None:
+    """Each generation of each flow is listed with the place and the progress of its own checkpoint."""
+    name = QualifiedName.parse("orders", catalog="main", schema="sales")
+    store = GenerationStore(storage)
+    for reason in ("first run", "reset"):
+        store.begin(name, name, reason=reason)
+    write_batches(storage, store.path(name, name, 1), planned=4, done=3)
+    listed = [
+        (each.generation.reason, each.path, each.progress.last_commit_batch) for each in list_checkpoints(storage)
+    ]
+    assert listed == [("first run", store.path(name, name, 1), 2), ("reset", store.path(name, name, 2), None)]
