@@ -39,16 +39,16 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
     """The words for one step; no other place in the house has words for steps."""
     match step:
         case CreateTable():
-            action, what = "create table", short(step.dataset)
+            action, what = "set up table", _table(step.dataset, step.rebuild, short)
         case BeginGeneration():
-            rebuild = " for a rebuild" if step.staged else ""
+            rebuild = " for a rebuild" if step.rebuild else ""
             action, what = "begin generation", f"{step.generation} of {short(step.flow)}{rebuild}"
         case RunFlow():
-            target = f"the rebuild of {short(step.dataset)}" if step.staged else short(step.dataset)
-            into = "" if step.flow == step.dataset and not step.staged else f" into {target}"
+            table = _table(step.dataset, step.rebuild, short)
+            into = "" if table == short(step.flow) else f" into {table}"
             action, what = "run flow", f"{short(step.flow)}{into}"
         case PublishRebuild():
-            action, what = "publish", f"rebuild {step.rebuild} of {short(step.dataset)}"
+            action, what = "publish", _table(step.dataset, step.rebuild, short)
         case RefreshView():
             action, what = "refresh view", short(step.dataset)
         case SkipStep():
@@ -57,6 +57,10 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
         case _:
             assert_never(step)
     return ExplainedStep(action=action, what=what, reason=step.reason, skipped=isinstance(step, SkipStep))
+
+
+def _table(dataset: QualifiedName, rebuild: int | None, short: ShortNames) -> str:
+    return short(dataset) if rebuild is None else f"rebuild {rebuild} of {short(dataset)}"
 
 
 def plan_names(plan: Plan) -> ShortNames:
@@ -82,7 +86,9 @@ def plan_summary(plan: Plan) -> str:
     excluded = sum(step.excluded for step in skips)
     skipped = len(skips) - excluded
     todo = len(plan.steps) - len(skips)
+    checks = sum(step.check for step in plan.steps if isinstance(step, RunFlow | RefreshView))
     head = "Nothing to do" if todo == 0 else f"{todo} step{'s' if todo > 1 else ''} to do"
+    head += f" ({checks} only if what {'they read' if checks > 1 else 'it reads'} changes)" if checks else ""
     parts = [f"{count} {word}" for count, word in ((skipped, "skipped"), (excluded, "excluded")) if count]
     return ", ".join([head, *parts]) + "."
 

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework.foundation.display import ShowsAsHtml
 from framework.foundation.names import QualifiedName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """Create the target table, or add the columns and settings it lacks."""
+    """Create the target table, or bring it to its present definition; `rebuild` names the copy built aside."""
 
     dataset: QualifiedName
     reason: str
+    rebuild: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginGeneration:
-    """Begin a new generation of a flow's checkpoint; the old one is kept for roll-back."""
+    """Begin a new generation of a flow's checkpoint; the old one is kept for roll-back.
+
+    One of a `rebuild` becomes the current one when the rebuild is published.
+    """
 
     flow: QualifiedName
     dataset: QualifiedName
     generation: int
     reason: str
-    staged: bool = False
+    rebuild: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlow:
     """Run one flow into its target until what was there at the start is done.
 
-    `staged` flows write to the rebuild of a table that still serves its old rows.
+    Args:
+        after: datasets whose steps end before this one starts.
+        rebuild: the rebuild it writes to, aside from the table that still serves its old rows.
+        check: run only if its sources hold something new when its turn comes.
     """
 
     flow: QualifiedName
@@ -38,27 +46,31 @@ class RunFlow:
     generation: int
     after: tuple[QualifiedName, ...]
     reason: str
-    staged: bool = False
+    rebuild: int | None = None
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRebuild:
-    """Replace a table's rows by those of its finished rebuild, in one commit."""
+    """Replace a table's rows by those of its rebuild, in one commit, when all flows of it are done."""
 
     dataset: QualifiedName
-    after: tuple[QualifiedName, ...]
     rebuild: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshView:
-    """Compute a materialized view and replace its rows in one commit."""
+    """Compute a materialized view and replace its rows in one commit.
+
+    `check`: only if its inputs changed by the time its turn comes.
+    """
 
     dataset: QualifiedName
     flow: QualifiedName
     after: tuple[QualifiedName, ...]
     reason: str
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +87,7 @@ Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(ShowsAsHtml):
     """The steps of one update, in an order in which each may be done after those before it."""
 
     pipeline: str

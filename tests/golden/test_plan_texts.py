@@ -27,29 +27,27 @@ EVERY_STEP = Plan(
     pipeline="flights",
     steps=(
         CreateTable(dataset=name("flights"), reason="it does not exist"),
-        BeginGeneration(flow=name("schedule"), dataset=name("flights"), generation=1, reason="the flow is new"),
+        BeginGeneration(flow=name("schedule"), dataset=name("flights"), generation=1, reason="first run"),
+        RunFlow(flow=name("schedule"), dataset=name("flights"), generation=1, after=(), reason="first run"),
+        SkipStep(dataset=name("flights"), flow=name("corrections"), reason="ran once, in generation 1"),
+        CreateTable(dataset=name("bookings"), rebuild=4, reason="full refresh asked for; the old rows serve on"),
         BeginGeneration(
-            flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh", staged=True
+            flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh asked for", rebuild=4
         ),
-        RunFlow(
-            flow=name("schedule"), dataset=name("flights"), generation=1, after=(), reason="once, and not done yet"
-        ),
-        RunFlow(
-            flow=name("bookings"), dataset=name("bookings"), generation=4, after=(), reason="full refresh", staged=True
-        ),
-        PublishRebuild(dataset=name("bookings"), after=(name("bookings"),), rebuild=4, reason="full refresh"),
-        RunFlow(
-            flow=name("weather"), dataset=name("weather"), generation=2, after=(), reason="its source may have moved"
-        ),
+        RunFlow(flow=name("bookings"), dataset=name("bookings"), generation=4, after=(), reason="its turn", rebuild=4),
+        PublishRebuild(dataset=name("bookings"), rebuild=4, reason="all flows of the rebuild are done"),
+        RunFlow(flow=name("weather"), dataset=name("weather"), generation=2, after=(), reason="there may be new rows"),
         RefreshView(
             dataset=name("delay_by_carrier"),
             flow=name("delay_by_carrier"),
-            after=(name("schedule"),),
-            reason="flights will change",
+            after=(name("flights"),),
+            reason="if flights changed",
+            check=True,
         ),
-        SkipStep(dataset=name("worst_tails"), flow=name("worst_tails"), reason="neither its inputs nor its code moved"),
-        SkipStep(dataset=name("flights"), flow=name("changes"), reason="not selected", excluded=True),
-        SkipStep(dataset=name("planes"), flow=None, reason="pipelines.reset.allowed is false"),
+        SkipStep(
+            dataset=name("worst_tails"), flow=name("worst_tails"), reason="neither its inputs nor its code changed"
+        ),
+        SkipStep(dataset=name("planes"), flow=None, reason="not in the selection", excluded=True),
     ),
 )
 
@@ -96,8 +94,8 @@ def test_names_of_two_schemas_stay_apart() -> None:
     expected = [
         "Plan of two (names in main)",
         "",
-        "  create table  bronze.orders  it does not exist",
-        "  create table  silver.orders  it does not exist",
+        "  set up table  bronze.orders  it does not exist",
+        "  set up table  silver.orders  it does not exist",
         "",
         "2 steps to do.",
     ]

@@ -1,0 +1,68 @@
+"""What a picture shows of a graph."""
+
+from __future__ import annotations
+
+from framework.graph.graph import DataflowGraph
+from framework.web.picture import Edge, Label, NodeKind, picture_of
+
+
+def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
+    """Each dataset is one box with kind and column count, and each source outside is one of its own."""
+    boxes = [(node.title, node.kind, node.note) for node in picture_of(flights_graph).nodes]
+    expected = [
+        ("ref.schedule", NodeKind.EXTERNAL, ""),
+        ("schedule", NodeKind.TEMPORARY_VIEW, "view · 9 columns"),
+        ("events", NodeKind.TEMPORARY_VIEW, "view · 11 columns"),
+        ("flights", NodeKind.STREAMING_TABLE, "streaming table · 19 columns"),
+        ("delays", NodeKind.MATERIALIZED_VIEW, "materialized view · 1 column"),
+        ("alerts", NodeKind.SINK, "sink"),
+        ("stream", NodeKind.EXTERNAL, ""),
+        ("alerting", NodeKind.FLOW, ""),
+    ]
+    assert expected == boxes
+
+
+def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph) -> None:
+    """A named flow's edge says its name, AUTO CDC and once; a dataset's own query needs no label."""
+    picture = picture_of(flights_graph)
+    into_flights = [edge for edge in picture.edges if edge.target == "dataset main.flights.flights"]
+    expected = [
+        Edge(
+            source="dataset main.flights.schedule",
+            target="dataset main.flights.flights",
+            streaming=False,
+            label=Label(name="snapshot", marks=("AUTO CDC", "once")),
+        ),
+        Edge(
+            source="dataset main.flights.events",
+            target="dataset main.flights.flights",
+            streaming=True,
+            label=Label(name="changes", marks=("AUTO CDC",)),
+        ),
+    ]
+    assert expected == into_flights
+    own_query = [edge for edge in picture.edges if edge.target == "dataset main.flights.delays"]
+    assert own_query == [
+        Edge(source="dataset main.flights.flights", target="dataset main.flights.delays", streaming=False)
+    ]
+
+
+def test_a_read_through_a_view_is_drawn_at_the_view_only(flights_graph: DataflowGraph) -> None:
+    """The graph lists what a flow reads through a view; the picture shows it once, at the view."""
+    picture = picture_of(flights_graph)
+    from_outside = [edge.target for edge in picture.edges if edge.source == "external ref.`schedule`"]
+    assert from_outside == ["dataset main.flights.schedule"]
+
+
+def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph) -> None:
+    """A flow's name is written once, however many datasets it reads."""
+    edges = [
+        edge for edge in picture_of(flights_graph).edges if "flow main.flights.alerting" in (edge.source, edge.target)
+    ]
+    ends = [(edge.source, edge.target, edge.streaming) for edge in edges]
+    expected = [
+        ("dataset main.flights.events", "flow main.flights.alerting", True),
+        ("dataset main.flights.flights", "flow main.flights.alerting", False),
+        ("flow main.flights.alerting", "dataset main.flights.alerts", True),
+    ]
+    assert expected == ends
