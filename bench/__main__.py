@@ -1,0 +1,43 @@
+"""`python -m bench [letters] [--pairs N]`: run benchmarks, print their figures, keep them in RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from bench import append, idle, scale, side_by_side, start_up
+from bench.measure import Measure
+from bench.results import render_line, save_measures
+
+BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
+    "a": (side_by_side.measure, 3),
+    "b": (idle.measure, 1),
+    "c": (scale.measure, 3),
+    "d": (append.measure, 5),
+    "f": (start_up.measure, 5),
+}
+
+
+def main() -> int:
+    """Run what was asked for; 1 when a goal was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
+    parser.add_argument("--pairs", type=int, help="how many runs of each side")
+    arguments = parser.parse_args()
+    unknown = set(arguments.letters) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}")
+    measures = []
+    for letter in arguments.letters or BENCHMARKS:
+        run, pairs = BENCHMARKS[letter]
+        found = run(arguments.pairs or pairs)
+        for measure in found:
+            print(render_line(measure), flush=True)
+        save_measures(found)
+        measures += found
+    return 0 if all(measure.met for measure in measures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

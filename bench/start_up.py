@@ -1,0 +1,53 @@
+"""(f) Start-up, which a user feels at every command: `sluice validate` of the flights pipeline, cold.
+
+Beside it a bare session of `configure_spark_with_delta_pip` that writes one small Delta table. Both are
+whole processes; jars and caches are as a machine has them after its first command.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from bench.measure import Measure, pair_ratio, run_process, scratch_folder, seconds_of, sluice
+from framework.demo.feeder import write_feed
+
+GOAL = 0.7
+_FLIGHTS = Path(__file__).parent.parent / "pipelines" / "flights"
+_TIMEOUT_SECONDS = 120
+_BARE_SESSION = """
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").config(
+    "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
+).config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+spark = configure_spark_with_delta_pip(builder).getOrCreate()
+spark.range(10).write.format("delta").mode("overwrite").save("table")
+spark.stop()
+"""
+
+
+def measure(pairs: int) -> list[Measure]:
+    """The ratio of the two wall times; one unmeasured run of each fills the caches."""
+    ours, theirs = [], []
+    with scratch_folder() as folder:
+        shutil.copytree(_FLIGHTS, folder, dirs_exist_ok=True)
+        write_feed(folder / "data", 1)
+        validate = sluice("validate", "--spec", "pipeline.yml", "--master", "local[2]")
+        bare = [sys.executable, "-c", _BARE_SESSION]
+        for pair in range(pairs + 1):
+            times = [
+                run_process(command, folder=folder, timeout_seconds=_TIMEOUT_SECONDS).seconds
+                for command in (validate, bare)
+            ]
+            if pair > 0:
+                ours.append(times[0])
+                theirs.append(times[1])
+    return [
+        Measure(
+            benchmark="f", what="cold `sluice validate` of flights / bare Delta session with one small write", unit="x",
+            goal=GOAL, value=pair_ratio(ours, theirs),
+            detail=f"{seconds_of(ours)} / {seconds_of(theirs)}, {pairs} pairs",
+        )
+    ]  # fmt: skip
