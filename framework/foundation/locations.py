@@ -6,6 +6,7 @@ import pathlib
 import sys
 from dataclasses import dataclass
 from types import FrameType
+from types import FrameType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
 
@@ -22,12 +23,22 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
+def is_user_file(file: str) -> bool:
+    """Whether a code file is neither the framework's, nor PySpark's, nor the interpreter's own."""
+    return not (
+        (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
+        or file.startswith("<frozen")
+        or "/pyspark/" in file
+        or "/py4j/" in file
+        or file.endswith("/contextlib.py")
+    )
+
+
 def caller_location() -> SourceLocation | None:
     """The innermost frame outside the framework and PySpark, or None when there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((_FRAMEWORK, "<frozen")) and "/pyspark/" not in file and "/contextlib" not in file:
-            return SourceLocation(file=file, line=frame.f_lineno)
+        if is_user_file(frame.f_code.co_filename):
+            return SourceLocation(file=frame.f_code.co_filename, line=frame.f_lineno)
         frame = frame.f_back
     return None

@@ -1,0 +1,61 @@
+"""One guarded call of a query function: what it may do, and what its faults become."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from framework.declare.mutations import guarded_query
+from framework.declare.shims import shimmed
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.locations import SourceLocation, is_user_file
+from framework.foundation.names import QualifiedName
+
+
+def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: SourceLocation | None) -> DataFrame:
+    """The DataFrame that a query function returns.
+
+    Raises:
+        UserError: the function raised (FLOW_QUERY_FAILED), did something that a query function must
+            not do, or returned no DataFrame (FLOW_QUERY_NOT_A_DATAFRAME). The place is the innermost
+            line of the user's own code.
+    """
+    try:
+        with shimmed(), guarded_query():
+            frame = query()
+    except SluiceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; recorded with its place
+        raise query_failed(error, flow, location) from error
+    if not isinstance(frame, DataFrame):
+        raise UserError("FLOW_QUERY_NOT_A_DATAFRAME", location=location, flow=flow, found=type(frame).__name__)
+    return frame
+
+
+def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> UserError:
+    """What an exception out of a query function or its analysis says, and where in the user's code."""
+    place = innermost_user_line(error.__traceback__) or location
+    return UserError("FLOW_QUERY_FAILED", location=place, flow=flow, cause=first_words(error))
+
+
+def first_words(error: BaseException) -> str:
+    """What an exception says, without the plan or the Java stack that Spark adds."""
+    if isinstance(error, PySparkException):
+        return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip()
+    if isinstance(error, Py4JError):
+        return str(error).splitlines()[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
+    """The last frame of a traceback that is neither ours nor PySpark's."""
+    frames = traceback.extract_tb(stack)
+    for frame in reversed(frames):
+        if frame.lineno is not None and is_user_file(frame.filename):
+            return SourceLocation(file=frame.filename, line=frame.lineno)
+    return None

@@ -1,0 +1,71 @@
+"""A text that changes whenever what a query computes may have changed.
+
+A materialized view is skipped when neither its inputs nor its code moved. The code's part is the
+analysed plan, with expression identifiers numbered in order of appearance; stand-ins carry the name
+of the dataset they stand for, so two datasets of one schema can't be taken for each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from framework.graph.relations import analysed_plan
+
+_NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
+_IDENTIFIER = re.compile(r"#\d+")
+_FILES = re.compile(r"\] (?:parquet|json|csv|text|orc|avro|xml|binaryFile)$", re.IGNORECASE)
+_UNKNOWN_IDENTITY = frozenset({"LogicalRDD", "RelationV2", "ExternalRDD", "LogicalQueryStage"})
+_RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
+_MAX_FIELDS = 100_000
+
+
+def plan_fingerprint(
+    frame: DataFrame, *, code_version: str, file_identity: Callable[[list[str]], str | None]
+) -> str | None:
+    """A hash of what the query computes, or None when that can't be told.
+
+    Args:
+        frame: the analysed query, over stand-ins for the datasets of the pipeline.
+        code_version: hash of the modules' source, which counts where Python functions run on rows.
+        file_identity: names the present content of the files that the query reads by path, or
+            None when that would take too long.
+
+    None means that the query must be computed each time: it uses the current time or random
+    values, or reads data whose identity is not known.
+    """
+    plan = analysed_plan(frame)
+    patterns: Any = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # noqa: SLF001
+    if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
+        return None
+    text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
+    nodes = set(_NODE.findall(text))
+    relations = [line for line in text.splitlines() if _NODE.match(line) and _NODE.findall(line) == ["Relation"]]
+    if nodes & _UNKNOWN_IDENTITY or not all(_FILES.search(line) for line in relations):
+        return None
+    parts = [_renumbered(text), *_local_rows(plan)]
+    if plan.containsPattern(patterns.PYTHON_UDF()) or _RUNS_PYTHON.search(text):
+        parts.append(code_version)
+    if relations:
+        identity = file_identity(sorted(frame.inputFiles()))
+        if identity is None:
+            return None
+        parts.append(identity)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _renumbered(text: str) -> str:
+    """The plan's text with identifiers `#17`, `#9`, … turned into `#0`, `#1`, … in order of appearance."""
+    numbers: dict[str, str] = {}
+    return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
+
+
+def _local_rows(plan: Any) -> list[str]:
+    """The rows that are written in the query itself, which the plan's text leaves out."""
+    leaves = plan.collectLeaves()
+    found = [leaves.apply(index) for index in range(leaves.size())]
+    return [str(leaf.data().toString()) for leaf in found if leaf.nodeName() == "LocalRelation"]

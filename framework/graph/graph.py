@@ -1,0 +1,126 @@
+"""The immutable dataflow graph that planning, running and drawing start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+
+from framework.cdc.target import CdcTarget
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.names import QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One read of a flow: of a dataset of the pipeline, or of a table outside (`dataset` None).
+
+    `text` is the name as the module wrote it; `path` the folder of the Delta table that is read,
+    where it is one; `options` those that change what the read gives.
+    """
+
+    text: str
+    streaming: bool
+    dataset: QualifiedName | None = None
+    path: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFlow:
+    """A flow whose query was analysed.
+
+    Args:
+        reads: every table read, those through views included, in order of first use.
+        streaming: whether its DataFrame is a streaming one.
+        fingerprint: text that changes when what the query computes changes; None when it can't
+            be told (data of unknown identity, current time), so that it always counts as changed.
+        schema: JSON of what the query gives.
+        opaque_sources: it also reads streaming sources that are no tables, such as files.
+    """
+
+    spec: FlowSpec
+    reads: tuple[Read, ...] = ()
+    streaming: bool = False
+    fingerprint: str | None = None
+    schema: str | None = None
+    opaque_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDataset:
+    """A dataset whose kind and schema are known.
+
+    Args:
+        schema: JSON of what readers see; None for sinks.
+        table_schema: JSON of what the table itself holds, with columns that readers don't see.
+        cdc: how AUTO CDC keeps the table, when its flows are AUTO CDC flows.
+    """
+
+    spec: DatasetSpec
+    kind: DatasetKind
+    schema: str | None = None
+    table_schema: str | None = None
+    cdc: CdcTarget | None = None
+
+    @property
+    def name(self) -> QualifiedName:
+        """The dataset's full name."""
+        return self.spec.name
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is kept as a table, as views and sinks are not."""
+        return self.kind in {DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW}
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether flows write out of the pipeline through it."""
+        return self.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataflowGraph:
+    """All datasets and flows of a pipeline, analysed and valid, in order of declaration."""
+
+    pipeline: str
+    datasets: tuple[GraphDataset, ...]
+    flows: tuple[GraphFlow, ...]
+    _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
+    _into: Mapping[QualifiedName, tuple[GraphFlow, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index datasets and flows by name."""
+        object.__setattr__(self, "_by_name", {dataset.name: dataset for dataset in self.datasets})
+        into: dict[QualifiedName, tuple[GraphFlow, ...]] = {}
+        for flow in self.flows:
+            into[flow.spec.target] = (*into.get(flow.spec.target, ()), flow)
+        object.__setattr__(self, "_into", into)
+
+    def dataset(self, name: QualifiedName) -> GraphDataset | None:
+        """The dataset of that name, or None."""
+        return self._by_name.get(name)
+
+    def flow(self, name: QualifiedName) -> GraphFlow | None:
+        """The flow of that name, or None."""
+        return next((flow for flow in self.flows if flow.spec.name == name), None)
+
+    def flows_into(self, name: QualifiedName) -> tuple[GraphFlow, ...]:
+        """The flows whose target is that dataset, in order of declaration."""
+        return self._into.get(name, ())
+
+    def inputs(self, name: QualifiedName) -> tuple[QualifiedName, ...]:
+        """The datasets that the flows of a dataset read, in order of first use."""
+        reads = (read.dataset for flow in self.flows_into(name) for read in flow.reads)
+        return tuple(dict.fromkeys(dataset for dataset in reads if dataset is not None))
+
+    def order(self) -> tuple[QualifiedName, ...]:
+        """Every dataset after those it reads; otherwise as declared."""
+        sorter = TopologicalSorter({dataset.name: self.inputs(dataset.name) for dataset in self.datasets})
+        return tuple(sorter.static_order())
+
+    @property
+    def external(self) -> tuple[str, ...]:
+        """What is read and is no dataset of the pipeline, as the modules wrote it."""
+        reads = (read for flow in self.flows for read in flow.reads if read.dataset is None)
+        return tuple(dict.fromkeys(read.text for read in reads))

@@ -1,0 +1,158 @@
+"""Reads of tables inside query functions, taken over for as long as a graph is analysed or run.
+
+`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are class-level calls
+of PySpark, so they are patched at class level and hand over only where a `TableReads` is active in
+the calling context; everybody else gets PySpark's own behaviour.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.sql_formatter import SQLStringFormatter
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
+from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
+
+
+class TableReads(Protocol):
+    """What a name in a query function gives: stand-ins while analysing, tables while running."""
+
+    def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        """The rows of the named dataset or table; raises UserError for a name that is unknown."""
+        ...
+
+
+_active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
+_lock = threading.Lock()
+_installed = 0
+_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+_view_numbers = count()
+
+
+@contextmanager
+def reading(reads: TableReads) -> Iterator[None]:
+    """Let reads of the block's own thread go to `reads`."""
+    global _installed  # noqa: PLW0603 - the patched classes are global themselves
+    with _lock:
+        if _installed == 0:
+            _install()
+        _installed += 1
+    token = _active.set(reads)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+        with _lock:
+            _installed -= 1
+            if _installed == 0:
+                _uninstall()
+
+
+def _install() -> None:
+    for owner, method, replacement in (
+        (DataFrameReader, "table", _read_table),
+        (DataStreamReader, "table", _read_stream_table),
+        (SparkSession, "table", _session_table),
+        (SparkSession, "sql", _session_sql),
+    ):
+        _originals[owner, method] = getattr(owner, method)
+        setattr(owner, method, replacement)
+
+
+def _uninstall() -> None:
+    for (owner, method), original in _originals.items():
+        setattr(owner, method, original)
+    _originals.clear()
+
+
+def _original(owner: type, method: str) -> Callable[..., Any]:
+    """PySpark's own method; the attribute itself when the patch was lifted in between."""
+    return _originals.get((owner, method)) or getattr(owner, method)
+
+
+def _options(reader: Any) -> dict[str, str]:
+    """The options set on a reader so far, keys in lower case."""
+    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark keeps them in the JVM only
+    found = {}
+    while entries.hasNext():
+        entry = entries.next()
+        found[entry._1().lower()] = entry._2()
+    return found
+
+
+def _read_table(self: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(DataFrameReader, "table")(self, tableName)
+    return reads.read(self._spark, tableName, _options(self), streaming=False)
+
+
+def _read_stream_table(self: DataStreamReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(DataStreamReader, "table")(self, tableName)
+    return reads.read(self._spark, tableName, _options(self), streaming=True)
+
+
+def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(SparkSession, "table")(self, tableName)
+    return reads.read(self, tableName, {}, streaming=False)
+
+
+def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+    reads = _active.get()
+    if reads is None:
+        return _original(SparkSession, "sql")(self, sqlQuery, args, **kwargs)
+    formatter = SQLStringFormatter(self)
+    try:
+        text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
+        return _query(self, _substituted(self, text), args, reads)
+    finally:
+        if kwargs:
+            formatter.clear()
+
+
+def _substituted(spark: SparkSession, text: str) -> str:
+    """The text with `${key}` filled in from the configuration, as Spark does before it parses."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+
+
+def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
+    plan = parse(spark, text)
+    if is_command(spark, plan):
+        raise UserError(
+            "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", location=caller_location(), command=text.split()[0].upper()
+        )
+    original = _original(SparkSession, "sql")
+    views: dict[SqlRelation, str] = {}
+    try:
+        for relation in find_relations(plan):
+            if _is_no_table(relation):
+                continue
+            views[relation] = f"__sluice_{next(_view_numbers)}"
+            found = reads.read(spark, relation.text, {}, streaming=relation.streaming)
+            found._jdf.createOrReplaceTempView(views[relation])  # noqa: SLF001 - the Python call is a blocked mutation
+        frame: DataFrame = original(spark, replace_relations(text, views), args)
+    finally:
+        for view in views.values():
+            spark._jsparkSession.catalog().dropTempView(view)  # noqa: SLF001
+    return frame
+
+
+def _is_no_table(relation: SqlRelation) -> bool:
+    """Whether it is a view of PySpark's formatter (a DataFrame passed as `{frame}`) or a path such as parquet.`/x`."""
+    formatted = len(relation.parts) == 1 and relation.parts[0].startswith("_pyspark_")
+    return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])  # noqa: PLR2004 - format and path

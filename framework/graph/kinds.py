@@ -1,0 +1,50 @@
+"""What a dataset is, and which queries its kind takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import GraphDataset, GraphFlow
+
+
+def dataset_kind(spec: DatasetSpec, flows: Sequence[GraphFlow]) -> DatasetKind:
+    """The declared kind; for a decorated table, what its DataFrame is: streaming or batch."""
+    if spec.kind is not DatasetKind.TABLE:
+        return spec.kind
+    own = next((flow for flow in flows if flow.spec.name == spec.name), None)
+    streams = own.streaming if own is not None else any(flow.streaming for flow in flows)
+    return DatasetKind.STREAMING_TABLE if streams else DatasetKind.MATERIALIZED_VIEW
+
+
+def query_type_error(dataset: GraphDataset, flow: GraphFlow) -> UserError | None:
+    """The fault of a flow whose query is a batch where a stream is needed, or the other way round."""
+    spec = flow.spec
+    condition = None
+    if dataset.kind is DatasetKind.MATERIALIZED_VIEW and flow.streaming:
+        condition = "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_MATERIALIZED_VIEW"
+    elif dataset.kind is DatasetKind.TEMPORARY_VIEW:
+        return None
+    elif spec.once and flow.streaming and spec.cdc is None:
+        condition = "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW"
+    elif not spec.once and not flow.streaming and not spec.from_snapshots:
+        if dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE:
+            condition = "INVALID_FLOW_QUERY_TYPE.BATCH_RELATION_FOR_STREAMING_TABLE"
+    if condition is None:
+        return None
+    return UserError(condition, location=spec.location, flow=spec.name, dataset=dataset.name)
+
+
+def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool) -> None:
+    """A streaming view is read as a stream, a batch view as a batch.
+
+    Raises:
+        UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own names.
+    """
+    if view_streams == read_streams:
+        return
+    condition = "INCOMPATIBLE_STREAMING_VIEW_READ" if view_streams else "INCOMPATIBLE_BATCH_VIEW_READ"
+    raise UserError(condition, location=caller_location(), view=view)

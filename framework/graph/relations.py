@@ -1,0 +1,67 @@
+"""Relations made from Catalyst plans: stand-ins without rows, aliases, and plans moved to another session.
+
+PySpark has no public call for an empty streaming DataFrame or for a DataFrame in a cloned
+session; the JVM's own constructors do both without a job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from framework.foundation.names import QualifiedName
+
+
+def _scala_object(spark: SparkSession, name: str) -> Any:
+    """The singleton of a Scala object."""
+    found: Any = spark._jvm  # noqa: SLF001 - the gateway has no public name
+    for part in f"{name}$".split("."):
+        found = getattr(found, part)
+    return getattr(found, "MODULE$")
+
+
+def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
+    """A DataFrame of `spark` from a Catalyst plan; analysed at once, never run."""
+    dataset = _scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
+
+
+def analysed_plan(frame: DataFrame) -> Any:
+    """The analysed Catalyst plan of a DataFrame."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
+    """A DataFrame with that schema and no rows, streaming or batch."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    struct = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+    attributes = _scala_object(spark, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
+    nil = _scala_object(spark, "scala.collection.immutable.Nil")
+    none = jvm.scala.Option.empty()
+    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(attributes, nil, streaming, none)
+    return of_plan(spark, plan)
+
+
+def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
+    """The same rows, with columns that can be qualified by the table's name, as a catalog's table has them."""
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm  # noqa: SLF001
+    qualifier = jvm.java.util.ArrayList()
+    qualifier.add(name.catalog)
+    qualifier.add(name.schema)
+    parts = _scala_object(spark, "scala.jdk.CollectionConverters").ListHasAsScala(qualifier).asScala().toSeq()
+    alias = jvm.org.apache.spark.sql.catalyst.AliasIdentifier(name.table, parts)
+    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias(alias, analysed_plan(frame))
+    return of_plan(spark, plan)
+
+
+def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same query in another session, so that each flow has settings of its own."""
+    return of_plan(spark, analysed_plan(frame))
+
+
+def cloned(spark: SparkSession) -> SparkSession:
+    """A session with the same settings and functions, whose own changes stay its own."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001

@@ -1,0 +1,267 @@
+"""Turns what was declared into the dataflow graph: calls each query function once, on stand-ins.
+
+A read of another dataset resolves that dataset first, so one pass in any order of declaration is
+enough; a read that comes back to a dataset on its way is a cycle. All faults are gathered and
+raised together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.locations import caller_location
+from framework.foundation.names import QualifiedName
+from framework.graph.calls import call_query, query_failed
+from framework.graph.fingerprints import plan_fingerprint
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.graph.interception import reading
+from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
+from framework.graph.relations import analysed_plan, named, stand_in
+from framework.graph.rules import RULES, did_you_mean
+from framework.graph.schemas import with_change_feed
+from framework.graph.tables import KnownTables
+from framework.graph.targets import check_expectations, table_target
+
+_DEEP_CHAIN = 20_000
+
+
+class UpstreamInvalidError(Exception):
+    """What a query reads has a fault of its own, already gathered; says nothing to the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _ResolvedFlow:
+    flow: GraphFlow
+    frame: DataFrame
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Resolution:
+    """One analysis of a registry; `resolve` is called once.
+
+    Args:
+        pipeline: the pipeline's name.
+        registry: what the modules declared.
+        spark: the session that analyses; nothing runs in it.
+        tables: the tables that exist.
+        code_version: hash of the modules' source.
+        ignore_stored: whether the present table of a dataset does not count, as it is to be rebuilt.
+    """
+
+    pipeline: str
+    registry: Registry
+    spark: SparkSession
+    tables: KnownTables
+    code_version: str
+    ignore_stored: Callable[[QualifiedName], bool] = lambda _name: False
+    _errors: list[SluiceError] = field(default_factory=list)
+    _datasets: dict[QualifiedName, GraphDataset | None] = field(default_factory=dict)
+    _flows: dict[QualifiedName, _ResolvedFlow | None] = field(default_factory=dict)
+    _specs: dict[QualifiedName, DatasetSpec] = field(default_factory=dict)
+    _into: dict[QualifiedName, list[FlowSpec]] = field(default_factory=dict)
+    _path: list[QualifiedName] = field(default_factory=list)
+    _reads: list[list[Read]] = field(default_factory=list)
+    _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
+
+    def resolve(self) -> DataflowGraph:
+        """The graph of all that was declared.
+
+        Raises:
+            GraphErrors: with every fault of the declarations, else every fault of the queries.
+        """
+        self._errors.extend(error for rule in RULES for error in rule(self.registry))
+        self._raise_errors()
+        self._specs = {spec.name: spec for spec in self.registry.datasets}
+        for flow in self.registry.flows:
+            self._into.setdefault(flow.target, []).append(flow)
+        with reading(self), _deep_recursion():
+            for spec in self.registry.datasets:
+                self._dataset(spec.name)
+        self._raise_errors()
+        return DataflowGraph(
+            pipeline=self.pipeline,
+            datasets=tuple(found for spec in self.registry.datasets if (found := self._datasets[spec.name])),
+            flows=tuple(found.flow for spec in self.registry.flows if (found := self._flows[spec.name])),
+        )
+
+    def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        """What a query function gets for a name: rows-less stand-ins; the read is recorded as an edge."""
+        dataset = None if "/" in name else self.registry.name(name)
+        if dataset is not None and dataset in self._specs:
+            return self._read_dataset(name, dataset, options, streaming=streaming)
+        found = self.tables.external(spark, name, options, streaming=streaming)
+        if found is None:
+            hint = did_you_mean(dataset, self._specs) if dataset is not None else ""
+            raise UserError("TABLE_OR_VIEW_NOT_FOUND", location=caller_location(), name=name, hint=hint)
+        self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
+        return found.frame
+
+    def _read_dataset(
+        self, text: str, name: QualifiedName, options: Mapping[str, str], *, streaming: bool
+    ) -> DataFrame:
+        resolved = self._dataset(name)
+        if resolved is None:
+            raise UpstreamInvalidError(str(name))
+        if resolved.is_sink:
+            raise UserError("PIPELINE_SINK_READ", location=caller_location(), sink=name)
+        self._record(
+            Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items())))
+        )
+        if resolved.kind is DatasetKind.TEMPORARY_VIEW:
+            return self._read_view(name, streaming=streaming)
+        return self._stand_in(resolved, change_feed=_reads_changes(options), streaming=streaming)
+
+    def _read_view(self, name: QualifiedName, *, streaming: bool) -> DataFrame:
+        view = self._flows[self._into[name][0].name]
+        if view is None:
+            raise UpstreamInvalidError(str(name))
+        check_view_read(name, view_streams=view.flow.streaming, read_streams=streaming)
+        for read in view.flow.reads:
+            self._record(read)
+        return named(view.frame, name)
+
+    def _stand_in(self, dataset: GraphDataset, *, change_feed: bool, streaming: bool) -> DataFrame:
+        key = (dataset.name, change_feed, streaming)
+        if key not in self._stand_ins:
+            schema = StructType.fromJson(json.loads(dataset.schema or "{}"))
+            schema = with_change_feed(schema) if change_feed else schema
+            self._stand_ins[key] = named(stand_in(self.spark, schema, streaming=streaming), dataset.name)
+        return self._stand_ins[key]
+
+    def _record(self, read: Read) -> None:
+        if self._reads and read not in self._reads[-1]:
+            self._reads[-1].append(read)
+
+    def _dataset(self, name: QualifiedName) -> GraphDataset | None:
+        """The resolved dataset; None when it or what it reads has a fault."""
+        if name in self._datasets:
+            return self._datasets[name]
+        if name in self._path:
+            cycle = [*self._path[self._path.index(name) :], name]
+            raise UserError(
+                "PIPELINE_GRAPH_NOT_TOPOLOGICALLY_SORTED",
+                location=caller_location(),
+                cycle=" -> ".join(str(part) for part in cycle),
+            )
+        self._path.append(name)
+        try:
+            self._datasets[name] = self._resolve_dataset(self._specs[name])
+        finally:
+            self._path.pop()
+        return self._datasets[name]
+
+    def _resolve_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
+        specs = self._into.get(spec.name, [])
+        flows = [self._flow(spec, flow) for flow in specs]
+        resolved = [flow for flow in flows if flow is not None]
+        if len(resolved) < len(specs):
+            return None
+        with self._gathering(spec):
+            kind = dataset_kind(spec, [flow.flow for flow in resolved])
+            stored = None if self.ignore_stored(spec.name) else self.tables.stored_schema(spec.name)
+            dataset = GraphDataset(spec=spec, kind=kind)
+            errors = [error for flow in resolved if (error := query_type_error(dataset, flow.flow))]
+            if errors:
+                self._errors.extend(errors)
+                return None
+            for flow in resolved:
+                check_expectations(spec, flow.frame)
+            if dataset.is_sink:
+                return dataset
+            return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored)
+        return None
+
+    def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow | None:
+        """The analysed flow; None when it has a fault, which is gathered."""
+        if spec.name in self._flows:
+            return self._flows[spec.name]
+        self._flows[spec.name] = None
+        self._reads.append([])
+        try:
+            with self._gathering(spec):
+                frame = call_query(self._query(spec), spec.name, spec.location)
+                self._flows[spec.name] = self._analysed(dataset, spec, frame)
+        finally:
+            self._reads.pop()
+        return self._flows[spec.name]
+
+    def _analysed(self, dataset: DatasetSpec, spec: FlowSpec, frame: DataFrame) -> _ResolvedFlow:
+        fingerprint = None
+        if dataset.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW} and not frame.isStreaming:
+            fingerprint = plan_fingerprint(
+                frame, code_version=self.code_version, file_identity=self.tables.file_identity
+            )
+        flow = GraphFlow(
+            spec=spec,
+            reads=tuple(self._reads[-1]),
+            streaming=frame.isStreaming,
+            fingerprint=fingerprint,
+            schema=frame.schema.json(),
+            opaque_sources=frame.isStreaming and "StreamingRelation" in analysed_plan(frame).toString(),
+        )
+        return _ResolvedFlow(flow=flow, frame=frame)
+
+    def _query(self, spec: FlowSpec) -> Callable[[], DataFrame]:
+        """The flow's query function, or the read of its named source."""
+        query = self.registry.queries.get(spec.name)
+        if query is not None:
+            return query
+        return lambda: self.source_frame(spec)
+
+    def source_frame(self, spec: FlowSpec) -> DataFrame:
+        """The rows of an AUTO CDC flow's named source: a stream, but for a once flow over what does not stream."""
+        source = spec.source or ""
+        name = self.registry.name(source)
+        batch = spec.once
+        if name in self._specs and self._specs[name].kind is DatasetKind.TEMPORARY_VIEW:
+            self._dataset(name)
+            view = self._flows.get(self._into[name][0].name)
+            batch = spec.once and view is not None and not view.flow.streaming
+        return self.read(self.spark, source, {}, streaming=not batch)
+
+    @contextmanager
+    def _gathering(self, spec: FlowSpec | DatasetSpec) -> Iterator[None]:
+        """Keep a fault with the place of its declaration, and go on with the others."""
+        try:
+            yield
+        except UpstreamInvalidError:
+            return
+        except SluiceError as error:
+            self._errors.append(error if error.location else located(error, spec))
+        except PySparkException as error:
+            self._errors.append(query_failed(error, spec.name, spec.location))
+
+    def _raise_errors(self) -> None:
+        if self._errors:
+            raise GraphErrors(list(dict.fromkeys(self._errors)))
+
+
+def located(error: SluiceError, spec: FlowSpec | DatasetSpec) -> SluiceError:
+    """The same error, at the place of the declaration."""
+    return type(error)(error.condition, location=spec.location, **error.fields)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Room for a chain of datasets that was declared last to first; plain Python frames need no C stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEP_CHAIN))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _reads_changes(options: Mapping[str, str]) -> bool:
+    return any(options.get(key, "").lower() == "true" for key in ("readchangefeed", "readchangedata"))

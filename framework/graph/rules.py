@@ -1,0 +1,155 @@
+"""The rules a pipeline's declarations must meet before anything is analysed: one function each.
+
+A rule yields one error a fault, with the place of the declaration at fault.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+
+RESERVED_PREFIX = "__sluice"
+_VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
+_TABLE_KINDS = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
+
+_Spec = TypeVar("_Spec", DatasetSpec, FlowSpec, DatasetSpec | FlowSpec)
+Rule = Callable[[Registry], Iterator[UserError]]
+
+
+def duplicate_datasets(registry: Registry) -> Iterator[UserError]:
+    """Two datasets must not have one name."""
+    yield from _duplicates(registry.datasets, "PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT")
+
+
+def duplicate_flows(registry: Registry) -> Iterator[UserError]:
+    """Two flows must not have one name, unless their datasets' names already clash."""
+    clashing = {name for name, specs in _by_name(registry.datasets).items() if len(specs) > 1}
+    flows = [flow for flow in registry.flows if flow.name not in clashing]
+    yield from _duplicates(flows, "PIPELINE_DUPLICATE_IDENTIFIERS.FLOW")
+
+
+def flow_targets(registry: Registry) -> Iterator[UserError]:
+    """A flow's target must be a dataset of the pipeline that flows can write to."""
+    kinds = {dataset.name: dataset.kind for dataset in registry.datasets}
+    for flow in registry.flows:
+        kind = kinds.get(flow.target)
+        if kind is None:
+            yield UserError(
+                "PIPELINE_FLOW_WITHOUT_TARGET",
+                location=flow.location,
+                flow=flow.name,
+                target=flow.target,
+                hint=did_you_mean(flow.target, kinds),
+            )
+        elif kind in _VIEW_KINDS and flow.name != flow.target:
+            yield UserError(
+                "PIPELINE_FLOW_INTO_VIEW", location=flow.location, flow=flow.name, target=flow.target
+            )
+
+
+def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
+    """A table or view needs at least one flow; a sink may wait for one."""
+    fed = {flow.target for flow in registry.flows}
+    for dataset in registry.datasets:
+        is_sink = dataset.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
+        if not is_sink and dataset.name not in fed:
+            yield UserError("PIPELINE_DATASET_WITHOUT_FLOW", location=dataset.location, dataset=dataset.name)
+
+
+def single_query_views(registry: Registry) -> Iterator[UserError]:
+    """A materialized view has exactly one query."""
+    for dataset, flows in _flows_by_dataset(registry):
+        if dataset.kind is DatasetKind.MATERIALIZED_VIEW and len(flows) > 1:
+            names = ", ".join(str(flow.name) for flow in flows)
+            yield UserError(
+                "MATERIALIZED_VIEW_WITH_MULTIPLE_QUERIES", location=flows[-1].location, dataset=dataset.name, flows=names
+            )
+
+
+def unmixed_targets(registry: Registry) -> Iterator[UserError]:
+    """AUTO CDC flows do not share a target with append flows, whose rows have no key."""
+    for dataset, flows in _flows_by_dataset(registry):
+        with_cdc = [flow for flow in flows if flow.cdc is not None]
+        without = [flow for flow in flows if flow.cdc is None]
+        if with_cdc and without:
+            yield UserError(
+                "AUTOCDC_TARGET_WITH_OTHER_FLOWS",
+                location=without[-1].location,
+                dataset=dataset.name,
+                cdc_flow=with_cdc[0].name,
+                other_flow=without[-1].name,
+            )
+        if with_cdc and dataset.kind not in {DatasetKind.STREAMING_TABLE, DatasetKind.TABLE}:
+            yield UserError(
+                "AUTOCDC_TARGET_NOT_A_STREAMING_TABLE", location=with_cdc[0].location, dataset=dataset.name,
+                flow=with_cdc[0].name, kind=dataset.kind.value,
+            )  # fmt: skip
+
+
+def reserved_names(registry: Registry) -> Iterator[UserError]:
+    """Names that begin with our own prefix are taken."""
+    for spec in (*registry.datasets, *registry.flows):
+        if spec.name.table.startswith(RESERVED_PREFIX):
+            yield UserError("RESERVED_NAME", location=spec.location, name=spec.name, prefix=RESERVED_PREFIX)
+
+
+def table_layout(registry: Registry) -> Iterator[UserError]:
+    """A table is a Delta table, laid out by partitions or by clustering, not by both."""
+    for dataset in registry.datasets:
+        if dataset.kind not in _TABLE_KINDS:
+            continue
+        if dataset.format is not None and dataset.format.lower() != "delta":
+            yield UserError(
+                "TABLE_FORMAT_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name, format=dataset.format
+            )
+        if dataset.partition_columns and (dataset.cluster_by or dataset.cluster_by_auto):
+            yield UserError(
+                "CLUSTER_BY_AND_PARTITIONED_BY_NOT_ALLOWED", location=dataset.location, dataset=dataset.name
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    duplicate_datasets,
+    duplicate_flows,
+    flow_targets,
+    dataset_without_flow,
+    single_query_views,
+    unmixed_targets,
+    reserved_names,
+    table_layout,
+)
+
+
+def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
+    """` Did you mean …?` with the nearest known name, or nothing."""
+    names = [str(candidate) for candidate in known]
+    nearest = difflib.get_close_matches(str(name), names, n=1)
+    return f" Did you mean {nearest[0]}?" if nearest else ""
+
+
+def _by_name(specs: Sequence[_Spec]) -> dict[QualifiedName, list[_Spec]]:
+    grouped: dict[QualifiedName, list[_Spec]] = defaultdict(list)
+    for spec in specs:
+        grouped[spec.name].append(spec)
+    return grouped
+
+
+def _duplicates(specs: Sequence[DatasetSpec | FlowSpec], condition: str) -> Iterator[UserError]:
+    for name, same in _by_name(specs).items():
+        for later in same[1:]:
+            yield UserError(condition, location=later.location, name=name, first=same[0].location)
+
+
+def _flows_by_dataset(registry: Registry) -> Iterator[tuple[DatasetSpec, list[FlowSpec]]]:
+    into: dict[QualifiedName, list[FlowSpec]] = defaultdict(list)
+    for flow in registry.flows:
+        into[flow.target].append(flow)
+    for dataset in registry.datasets:
+        yield dataset, into[dataset.name]

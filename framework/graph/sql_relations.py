@@ -1,0 +1,119 @@
+"""The table names inside a SQL text, found by Spark's own parser, and their replacement.
+
+Called by the interception of `spark.sql` in query functions. The parser tells which identifiers
+are relations and where they stand; a common table expression hides a table of its name exactly
+where SQL says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+_STREAM = re.compile(r"\s*STREAM\s*\(?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRelation:
+    """One table reference: its name parts, and where its identifier stands in the text.
+
+    `aliased` tells whether the query gives it another name.
+    """
+
+    parts: tuple[str, ...]
+    streaming: bool
+    aliased: bool
+    start: int
+    stop: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The name in the form that names are parsed from."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in self.parts)
+
+
+def parse(spark: SparkSession, query: str) -> Any:
+    """The unresolved plan of a query; raises what Spark's parser raises."""
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001
+
+
+def is_command(spark: SparkSession, plan: Any) -> bool:
+    """Whether a parsed statement does something instead of giving rows."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    base = "org.apache.spark.sql.catalyst.plans.logical."
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return any(
+        jvm.java.lang.Class.forName(base + name, True, loader).isInstance(plan)  # noqa: FBT003 - a Java call
+        for name in ("Command", "ParsedStatement")
+    )
+
+
+def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
+    """Every table reference of a parsed plan that no common table expression hides."""
+    return tuple(_walk(plan, frozenset(), aliased=False))
+
+
+def replace_relations(query: str, replacements: Mapping[SqlRelation, str]) -> str:
+    """The query with each identifier replaced; what had no alias keeps its table's name as one."""
+    for relation in sorted(replacements, key=lambda found: found.start, reverse=True):
+        alias = "" if relation.aliased else f" AS `{relation.parts[-1].replace('`', '``')}`"
+        after = query[relation.stop : relation.end]
+        query = query[: relation.start] + replacements[relation] + after + alias + query[relation.end :]
+    return query
+
+
+def _walk(plan: Any, hidden: frozenset[str], *, aliased: bool) -> Iterator[SqlRelation]:
+    kind = plan.nodeName()
+    if kind == "UnresolvedWith":
+        yield from _walk_with(plan, hidden)
+        return
+    if kind == "UnresolvedRelation":
+        relation = _relation(plan, aliased=aliased)
+        if relation is not None and not (len(relation.parts) == 1 and relation.parts[0].lower() in hidden):
+            yield relation
+    below = kind == "SubqueryAlias" or (aliased and kind == "NamedStreamingRelation")
+    for child in (*_sequence(plan.children()), *_sequence(plan.innerChildren())):
+        yield from _walk(child, hidden, aliased=below)
+
+
+def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
+    """A common table expression sees those before it, not itself (unless the WITH is recursive)."""
+    for entry in _sequence(plan.cteRelations()):
+        name, body = entry._1().lower(), entry._2()
+        yield from _walk(body.child(), hidden | {name} if plan.allowRecursion() else hidden, aliased=False)
+        hidden |= {name}
+    yield from _walk(plan.child(), hidden, aliased=False)
+
+
+def _relation(plan: Any, *, aliased: bool) -> SqlRelation | None:
+    """The reference with its place, or None when the node does not come from the text."""
+    origin = plan.origin()
+    if origin.startIndex().isEmpty() or origin.sqlText().isEmpty():
+        return None
+    query = origin.sqlText().get()
+    first, end = origin.startIndex().get(), origin.stopIndex().get() + 1
+    if plan.isStreaming() and (stream := _STREAM.match(query, first)):
+        first = stream.end()
+    parts = tuple(_sequence(plan.multipartIdentifier()))
+    pattern = r"\s*\.\s*".join(rf"(?:`{re.escape(part.replace('`', '``'))}`|{re.escape(part)})" for part in parts)
+    found = re.compile(pattern, re.IGNORECASE).search(query, first, end)
+    if found is None:
+        return None
+    return SqlRelation(
+        parts=parts,
+        streaming=bool(plan.isStreaming()),
+        aliased=aliased,
+        start=found.start(),
+        stop=found.end(),
+        end=end,
+    )
+
+
+def _sequence(found: Any) -> list[Any]:
+    """A Scala Seq as a list."""
+    return [found.apply(index) for index in range(found.size())]

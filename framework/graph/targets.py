@@ -1,0 +1,154 @@
+"""The schema a dataset's table must have, from its flows, its declaration and what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
+
+from framework.cdc.target import CdcInput, CdcTarget, plan_target
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import UserError
+from framework.graph.calls import first_words
+from framework.graph.graph import GraphDataset
+from framework.graph.schemas import as_nullable, merge_schemas
+
+Inputs = Sequence[tuple[FlowSpec, DataFrame]]
+
+
+def table_target(dataset: GraphDataset, inputs: Inputs, stored: StructType | None) -> GraphDataset:
+    """The dataset with the schema that readers see and the one that its table needs.
+
+    Raises:
+        UserError: columns that can't evolve by addition, differ from the declared schema, or that the
+            layout names and the table lacks.
+    """
+    declared = parse_schema(dataset.spec, inputs[0][1])
+    if any(spec.cdc is not None for spec, _ in inputs):
+        return _cdc_table(dataset, inputs, declared, stored)
+    found = reduce(
+        lambda merged, schema: merge_schemas(merged, schema, dataset=dataset.name),
+        (frame.schema for _, frame in inputs),
+    )
+    if declared is not None:
+        check_declared(dataset.spec, declared, found)
+        found = declared
+    if dataset.kind is DatasetKind.STREAMING_TABLE:
+        found = as_nullable(found) if declared is None else found
+        found = found if stored is None else merge_schemas(stored, found, dataset=dataset.name)
+    if dataset.is_table:
+        check_layout(dataset.spec, found)
+    return replace(dataset, schema=found.json(), table_schema=found.json())
+
+
+def _cdc_table(
+    dataset: GraphDataset, inputs: Inputs, declared: StructType | None, stored: StructType | None
+) -> GraphDataset:
+    target: CdcTarget = plan_target(
+        dataset.name,
+        [
+            CdcInput(name=spec.name, spec=spec.cdc, once=spec.once, location=spec.location, source=frame)
+            for spec, frame in inputs
+            if spec.cdc is not None
+        ],
+        declared_schema=declared,
+        stored=stored,
+    )
+    check_layout(dataset.spec, target.visible_schema)
+    return replace(
+        dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target
+    )
+
+
+def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
+    """The declared schema, from DDL text or JSON; None when none was declared.
+
+    Raises:
+        UserError: INVALID_SCHEMA when the text can't be read.
+    """
+    if spec.schema is None:
+        return None
+    if spec.schema.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(spec.schema))
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
+    try:
+        text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
+    except PySparkException as error:
+        raise UserError(
+            "INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=first_words(error)
+        ) from error
+    return StructType.fromJson(json.loads(text))
+
+
+def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -> None:
+    """Every column that the query gives is declared, with its type.
+
+    Raises:
+        UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
+    """
+    wanted = {field.name.lower(): field.dataType for field in declared.fields}
+    wrong = [
+        f"{field.name} {field.dataType.simpleString()}"
+        for field in found.fields
+        if wanted.get(field.name.lower()) != field.dataType
+    ]
+    if wrong:
+        raise UserError(
+            "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE",
+            location=spec.location,
+            dataset=spec.name,
+            columns=", ".join(wrong),
+            declared=declared.simpleString(),
+        )
+
+
+def check_layout(spec: DatasetSpec, schema: StructType) -> None:
+    """Partition and clustering columns are columns of the table.
+
+    Raises:
+        UserError: LAYOUT_COLUMN_NOT_FOUND.
+    """
+    names = {field.name.lower() for field in schema.fields}
+    for column in (*spec.partition_columns, *spec.cluster_by):
+        if column.split(".")[0].strip("`").lower() not in names:
+            raise UserError(
+                "LAYOUT_COLUMN_NOT_FOUND",
+                location=spec.location,
+                dataset=spec.name,
+                column=column,
+                columns=", ".join(sorted(names)),
+            )
+
+
+def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
+    """Each expectation is a boolean over the columns of the rows it judges.
+
+    Raises:
+        UserError: EXPECTATION_INVALID at the place of the expectation.
+    """
+    for expectation in spec.expectations:
+        try:
+            found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
+        except PySparkException as error:
+            raise UserError(
+                "EXPECTATION_INVALID",
+                location=expectation.location or spec.location,
+                dataset=spec.name,
+                expectation=expectation.name,
+                cause=first_words(error),
+            ) from error
+        if found != "boolean":
+            raise UserError(
+                "EXPECTATION_INVALID",
+                location=expectation.location or spec.location,
+                dataset=spec.name,
+                expectation=expectation.name,
+                cause=f"`{expectation.condition}` is {found}, not boolean.",
+            )

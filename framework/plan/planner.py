@@ -1,0 +1,167 @@
+"""The planner: graph + request + stored state in, steps out. Pure, so that a dry run can't lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.request import UpdateRequest
+from framework.plan.selection import Selection, select
+from framework.plan.state import FlowState, StoredState
+from framework.plan.steps import BeginGeneration, CreateTable, Plan, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+
+
+def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
+    """The steps that bring the requested datasets up to date, each with its reason.
+
+    Every step stands behind those it needs. A flow or view whose inputs did not move is skipped,
+    unless a dataset it reads is updated in the same plan; then it runs with `check`, and the
+    executor looks again when its turn comes.
+
+    Raises:
+        GraphErrors: names of the request that the graph does not have, or that may not be reset.
+    """
+    planning = _Planning(graph=graph, state=state, selection=select(graph, request), moving=set())
+    steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
+    return Plan(pipeline=graph.pipeline, steps=tuple(steps))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planning:
+    """The plan in the making; `moving` gathers the datasets that the steps so far may change."""
+
+    graph: DataflowGraph
+    state: StoredState
+    selection: Selection
+    moving: set[QualifiedName]
+
+    def dataset_steps(self, name: QualifiedName) -> Iterator[Step]:
+        dataset = self.graph.dataset(name)
+        if dataset is None or dataset.kind is DatasetKind.TEMPORARY_VIEW:
+            return
+        if name not in self.selection.selected:
+            yield SkipStep(dataset=name, flow=None, reason="not in the selection", excluded=True)
+        elif dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+            yield from self._view_steps(dataset)
+        elif dataset.kind is DatasetKind.STREAMING_TABLE and self._rebuild_reason(dataset):
+            yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
+        else:
+            yield from self._table_steps(dataset)
+
+    def _view_steps(self, dataset: GraphDataset) -> Iterator[Step]:
+        name, flow = dataset.name, self.graph.flows_into(dataset.name)[0]
+        after = self._after(flow)
+        table = self.state.table(name)
+        present = self.state.computable_from.get(name)
+        if name in self.selection.rebuilt:
+            reason, check = "full refresh asked for", False
+        elif not table.exists:
+            reason, check = "first computation", False
+        elif table.computed_from is None or table.definition != self.state.wanted_definitions.get(name):
+            reason, check = "its definition changed", False
+        elif present is None:
+            reason, check = "what it computes can't be told from its plan (time, random values or unknown data)", False
+        elif after:
+            reason, check = f"if {_listed(after)} changed", table.computed_from == present
+        elif table.computed_from != present:
+            reason, check = "its inputs or its code changed", False
+        else:
+            yield SkipStep(dataset=name, flow=flow.spec.name, reason="neither its inputs nor its code changed")
+            return
+        self.moving.add(name)
+        yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check)
+
+    def _rebuild_reason(self, dataset: GraphDataset) -> str:
+        """Why the table is to be built aside and published whole; empty when it is not."""
+        table = self.state.table(dataset.name)
+        if dataset.name in self.selection.rebuilt and table.exists:
+            return "full refresh asked for"
+        if table.rebuilding is not None:
+            return f"the full refresh {table.rebuilding} was begun and not finished"
+        return ""
+
+    def _rebuild_steps(self, dataset: GraphDataset, reason: str) -> Iterator[Step]:
+        """A rebuild asked for begins anew, as the code may have changed; one that was cut short goes on."""
+        name, flows = dataset.name, self.graph.flows_into(dataset.name)
+        begun = self.state.table(name).rebuilding
+        goes_on = begun is not None and name not in self.selection.rebuilt
+        rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)
+        yield CreateTable(dataset=name, reason=f"{reason}; the old rows serve until it is done", rebuild=rebuild)
+        self.moving.add(name)
+        for flow in flows:
+            state = self.state.flow(flow.spec.name)
+            generation = state.building if goes_on and state.building else state.latest + 1
+            if generation != state.building:
+                yield BeginGeneration(
+                    flow=flow.spec.name, dataset=name, generation=generation, reason=reason, rebuild=rebuild
+                )
+            yield RunFlow(
+                flow=flow.spec.name, dataset=name, generation=generation, after=self._after(flow), reason=reason,
+                rebuild=rebuild, check=False,
+            )  # fmt: skip
+        yield PublishRebuild(dataset=name, rebuild=rebuild, reason="all flows of the rebuild are done")
+
+    def _table_steps(self, dataset: GraphDataset) -> Iterator[Step]:
+        name = dataset.name
+        steps = [step for flow in self.graph.flows_into(name) for step in self._flow_steps(dataset, flow)]
+        if dataset.is_table:
+            table = self.state.table(name)
+            if not table.exists:
+                yield CreateTable(dataset=name, reason="it does not exist")
+            elif table.definition != self.state.wanted_definitions.get(name):
+                yield CreateTable(dataset=name, reason="its definition changed")
+        if any(isinstance(step, RunFlow) for step in steps):
+            self.moving.add(name)
+        yield from steps
+
+    def _flow_steps(self, dataset: GraphDataset, flow: GraphFlow) -> Iterator[Step]:
+        name, state = flow.spec.name, self.state.flow(flow.spec.name)
+        lost = dataset.is_table and not self.state.table(dataset.name).exists and state.generation is not None
+        begin = self._begin_reason(dataset, flow, state, lost=lost)
+        if begin:
+            generation = state.latest + 1
+            yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=begin)
+            yield self._run(dataset, flow, generation, reason=begin, check=False)
+            return
+        generation = state.generation or 1
+        after = self._after(flow)
+        if flow.spec.once and state.completed:
+            yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
+        elif flow.spec.once:
+            yield self._run(dataset, flow, generation, reason="its one run is not finished", check=False)
+        elif not state.drained:
+            yield self._run(dataset, flow, generation, reason="there may be new rows", check=False)
+        elif after:
+            yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} got new rows", check=True)
+        else:
+            yield SkipStep(dataset=dataset.name, flow=name, reason="nothing new to read")
+
+    def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
+        """Why the flow begins a new generation; empty when it goes on with its present one."""
+        if state.generation is None:
+            return "first run"
+        if flow.spec.name in self.selection.reset_flows:
+            return "its checkpoint is reset; the rows it wrote are kept"
+        if lost:
+            return "its table is gone"
+        if dataset.name in self.selection.rebuilt and dataset.is_table:
+            return "full refresh asked for"
+        return ""
+
+    def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
+        return RunFlow(
+            flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow), reason=reason,
+            check=check,
+        )  # fmt: skip
+
+    def _after(self, flow: GraphFlow) -> tuple[QualifiedName, ...]:
+        """The datasets the flow reads that earlier steps may change."""
+        reads = (read.dataset for read in flow.reads)
+        return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
+
+
+def _listed(names: tuple[QualifiedName, ...]) -> str:
+    return ", ".join(name.table for name in names)

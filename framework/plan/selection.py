@@ -1,0 +1,84 @@
+"""Which datasets an update touches, and how: from the request and the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.rules import did_you_mean
+from framework.plan.request import UpdateRequest
+
+RESET_ALLOWED = "pipelines.reset.allowed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The datasets to update, those of them to build anew, and the flows to begin again."""
+
+    selected: frozenset[QualifiedName]
+    rebuilt: frozenset[QualifiedName]
+    reset_flows: frozenset[QualifiedName]
+
+
+def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
+    """The selection that a request makes of a graph.
+
+    Raises:
+        GraphErrors: with a DATASET_NOT_FOUND or FLOW_NOT_FOUND for each unknown name, a
+            TABLE_NOT_RESETTABLE for each named table whose `pipelines.reset.allowed` is false, and
+            a FLOW_NOT_RESETTABLE for each flow that has no checkpoint.
+    """
+    errors = [*_unknown(graph, request), *_not_resettable(graph, request)]
+    if errors:
+        raise GraphErrors(errors)
+    names = frozenset(dataset.name for dataset in graph.datasets)
+    targets = frozenset(flow.spec.target for name in request.reset_checkpoints if (flow := graph.flow(name)))
+    named = frozenset((*request.refresh, *request.full_refresh)) | targets
+    rebuilt = frozenset(request.full_refresh)
+    if request.full_refresh_all:
+        rebuilt |= frozenset(dataset.name for dataset in graph.datasets if is_resettable(dataset))
+    everything = request.full_refresh_all or not named
+    return Selection(
+        selected=names if everything else named, rebuilt=rebuilt, reset_flows=frozenset(request.reset_checkpoints)
+    )
+
+
+def is_resettable(dataset: GraphDataset) -> bool:
+    """Whether a full refresh may clear the table."""
+    return dict(dataset.spec.table_properties).get(RESET_ALLOWED, "true").lower() != "false"
+
+
+def _unknown(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
+    datasets = [dataset.name for dataset in graph.datasets]
+    flows = [flow.spec.name for flow in graph.flows]
+    errors: list[SluiceError] = [
+        UserError("DATASET_NOT_FOUND", dataset=name, hint=did_you_mean(name, datasets))
+        for name in (*request.refresh, *request.full_refresh)
+        if name not in datasets
+    ]
+    errors.extend(
+        UserError("FLOW_NOT_FOUND", flow=name, hint=did_you_mean(name, flows))
+        for name in request.reset_checkpoints
+        if name not in flows
+    )
+    return errors
+
+
+def _not_resettable(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
+    errors: list[SluiceError] = []
+    for name in request.full_refresh:
+        dataset = graph.dataset(name)
+        if dataset is not None and not is_resettable(dataset):
+            errors.append(UserError("TABLE_NOT_RESETTABLE", location=dataset.spec.location, dataset=name))
+    for name in request.reset_checkpoints:
+        flow = graph.flow(name)
+        dataset = flow and graph.dataset(flow.spec.target)
+        if dataset is not None and not (dataset.is_sink or dataset.table_schema and _keeps_checkpoints(dataset)):
+            errors.append(UserError("FLOW_NOT_RESETTABLE", location=dataset.spec.location, flow=name))
+    return errors
+
+
+def _keeps_checkpoints(dataset: GraphDataset) -> bool:
+    return dataset.kind.value == "streaming_table"

@@ -1,0 +1,118 @@
+"""Does the steps of a plan: tables first, then flows side by side, each when what it reads is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.rebuilds import Rebuild
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.plan.steps import BeginGeneration, CreateTable, Plan, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+from framework.run.faults import flow_fault
+from framework.run.journal import Journal
+from framework.run.progress_board import Board
+from framework.run.rebuilds import Rebuilds
+from framework.run.results import FlowResult, FlowState
+from framework.run.stop_signal import StopSignal
+from framework.run.table_store import TableStore
+from framework.run.work import FlowWork
+
+_Work = RunFlow | RefreshView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executor:
+    """Does what a plan says, and nothing else.
+
+    Args:
+        work: runs one flow or view to its end and never raises.
+        parallel_flows: how many run side by side.
+    """
+
+    graph: DataflowGraph
+    store: TableStore
+    rebuilds: Rebuilds
+    work: FlowWork
+    journal: Journal
+    stop: StopSignal
+    parallel_flows: int
+
+    def set_up(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
+        """Create tables and begin generations; the datasets that could not be set up, with their errors."""
+        tables = [step for step in plan.steps if isinstance(step, CreateTable)]
+        failed: dict[QualifiedName, SluiceError] = {}
+        with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
+            for step, error in zip(tables, pool.map(self._create, tables), strict=True):
+                if error is not None:
+                    failed[step.dataset] = error
+        for step in plan.steps:
+            if isinstance(step, BeginGeneration) and step.dataset not in failed:
+                self._begin(step)
+        return failed
+
+    def run(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> tuple[FlowResult, ...]:
+        """Run flows and views; one result for each flow of the plan, those not run included.
+
+        A flow starts when the datasets it reads are done. When one of these failed it is SKIPPED,
+        and so is what reads it; everything else goes on.
+        """
+        board = Board(plan=plan, failed=failed, journal=self.journal)
+        with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
+            running: dict[Future[FlowResult | None], Step] = {}
+            while True:
+                if self.stop.is_set:
+                    board.stop_waiting()
+                for step in board.take_ready(self.parallel_flows - len(running)):
+                    running[pool.submit(self._do, step)] = step
+                if not running:
+                    break
+                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in done:
+                    board.finished(running.pop(future), future.result())
+        return board.results
+
+    def _do(self, step: Step) -> FlowResult | None:
+        if isinstance(step, PublishRebuild):
+            return self._publish(step)
+        assert isinstance(step, RunFlow | RefreshView)  # noqa: S101 - the board hands out these three
+        return self.work.run(step)
+
+    def _publish(self, step: PublishRebuild) -> FlowResult | None:
+        """None when the rebuild is published; else a result that says why not."""
+        try:
+            self.rebuilds.publish(step)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
+            fault = flow_fault(error, step.dataset, None)
+            return FlowResult(
+                flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
+                error=fault,
+            )  # fmt: skip
+        return None
+
+    def _create(self, step: CreateTable) -> SluiceError | None:
+        dataset = self._dataset(step.dataset)
+        try:
+            if step.rebuild is None:
+                self.store.create(dataset)
+            else:
+                self.rebuilds.begin(dataset, step.rebuild)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
+            return flow_fault(error, step.dataset, dataset.spec.location)
+        return None
+
+    def _begin(self, step: BeginGeneration) -> None:
+        mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
+        GenerationStore(self.store.storage).begin(
+            step.dataset, step.flow, reason=step.reason, staged=step.rebuild is not None, fingerprint=mark
+        )
+
+    def _dataset(self, name: QualifiedName) -> GraphDataset:
+        dataset = self.graph.dataset(name)
+        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        return dataset
+
+

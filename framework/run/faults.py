@@ -1,0 +1,85 @@
+"""What an exception of Spark or Delta means: which condition it is, and whether trying again can heal it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.locations import SourceLocation
+from framework.foundation.names import QualifiedName
+from framework.graph.calls import first_words
+from framework.run.quality import VIOLATION_MARK
+
+_VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
+_WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TASK_WRITE_FAILED", "USER_RAISED_EXCEPTION"})
+
+# What another try may heal: the network, a busy or lost machine, two writers that met. All else says
+# the same again: a query that can't be analysed, a broken contract, a checkpoint that does not fit.
+_CAN_HEAL = re.compile(
+    r"Connection (?:refused|reset)|timed? ?out|TimeoutException|UnknownHostException|SocketException"
+    r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
+    r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
+    r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
+    r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
+)
+
+
+def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
+    """The error as the user should read it, without a Java stack.
+
+    A violated expectation becomes EXPECTATION_VIOLATION with the row; what carries a condition of
+    Spark's or Delta's becomes FLOW_FAILED with that condition and its words.
+    """
+    if isinstance(error, SluiceError):
+        return error
+    text = "\n".join(_texts(error))
+    violation = _VIOLATION.search(text)
+    if violation is not None:
+        return OperationError(
+            "EXPECTATION_VIOLATION", location=location, flow=flow, expectation=violation["name"], row=violation["row"]
+        )
+    return OperationError("FLOW_FAILED", location=location, flow=flow, cause=_cause(error, text))
+
+
+def can_heal(error: BaseException) -> bool:
+    """Whether trying again may succeed without anybody changing anything."""
+    return not isinstance(error, SluiceError) and _CAN_HEAL.search("\n".join(_texts(error))) is not None
+
+
+def _cause(error: BaseException, text: str) -> str:
+    """The innermost condition with its first line; the exception's own first words when there is none."""
+    for condition, words in reversed(_CONDITION.findall(text)):
+        if condition.split(".")[0] not in _WRAPPERS:
+            return f"[{condition}] {words}".strip()
+    return first_words(error).splitlines()[0]
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    """What the exception and those behind it say, Java's causes included, stacks left out."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, Py4JJavaError):
+            yield from _java_messages(seen.java_exception)
+        elif isinstance(seen, PySparkException):
+            yield str(seen).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
+            yield from _java_messages(getattr(seen, "_origin", None))
+        elif isinstance(seen, Py4JError):
+            yield str(seen)
+        else:
+            yield f"{type(seen).__name__}: {seen}"
+        seen = seen.__cause__ or seen.__context__
+
+
+def _java_messages(throwable: object) -> Iterator[str]:
+    """Class and message of a Java throwable and of each cause behind it."""
+    origin = getattr(throwable, "java_exception", throwable)
+    depth = 0
+    while origin is not None and hasattr(origin, "getCause") and depth < 20:  # noqa: PLR2004 - causes may be circular
+        yield f"{origin.getClass().getName()}: {origin.getMessage()}".split("\n\tat ")[0]
+        origin = origin.getCause()
+        depth += 1

@@ -1,0 +1,230 @@
+"""Runs one flow into its target: as a stream, as a batch that counts once, or through AUTO CDC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.cdc.metrics import CdcMetrics
+from framework.cdc.writer import AutoCdcWriter
+from framework.checkpoints.delta_log import latest_version
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetKind
+from framework.foundation.failpoints import failpoint
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.graph.relations import moved
+from framework.plan.steps import RunFlow
+from framework.run.commits import rows_written
+from framework.run.flow_outcome import FlowOutcome
+from framework.run.observing import observing
+from framework.run.quality import counted
+from framework.run.reads import FlowQuery, TableQueries
+from framework.run.stop_signal import StopSignal
+from framework.run.streams import Progress, StreamTarget, run_stream, session_for
+from framework.run.table_store import TableStore
+
+OnOutcome = Callable[[FlowOutcome, Progress | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowRunner:
+    """Does RunFlow steps.
+
+    Args:
+        pipeline: the pipeline's name, which marks its transactions.
+        stop: asks running queries to stop.
+    """
+
+    pipeline: str
+    graph: DataflowGraph
+    registry: Registry
+    spark: SparkSession
+    store: TableStore
+    queries: TableQueries
+    stop: StopSignal
+
+    def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
+        """Run the flow to the end of what its sources hold now; what it did, in all.
+
+        Args:
+            step: flow, target and generation.
+            on_outcome: hears of each batch as it is committed.
+
+        Raises:
+            StoppedError: the update was asked to stop.
+            Exception: whatever made it fail.
+        """
+        flow, dataset = self._flow(step), self._dataset(step)
+        generations = GenerationStore(self.store.storage)
+        settings = {**dict(dataset.spec.spark_conf), **dict(flow.spec.spark_conf)}
+        run = _Run(runner=self, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings)
+        manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
+        if flow.spec.once and manifest is not None and manifest.completed:
+            return FlowOutcome(written=0)
+        outcome = run.once() if flow.spec.once and not flow.streaming else run.stream()
+        if flow.spec.once:
+            failpoint("run.before_once_mark")
+            # Stopping here is safe: the rows carry a transaction of this generation (a stream, its
+            # checkpoint), so the next update writes none of them again and sets the mark then.
+            generations.complete(dataset.name, flow.spec.name, step.generation)
+        return outcome
+
+    def _flow(self, step: RunFlow) -> GraphFlow:
+        flow = self.graph.flow(step.flow)
+        assert flow is not None  # noqa: S101 - the plan was made from this graph
+        return flow
+
+    def _dataset(self, step: RunFlow) -> GraphDataset:
+        dataset = self.graph.dataset(step.dataset)
+        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        return dataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Run:
+    """One run of one flow."""
+
+    runner: FlowRunner
+    step: RunFlow
+    flow: GraphFlow
+    dataset: GraphDataset
+    settings: Mapping[str, str]
+    on_outcome: OnOutcome
+
+    @property
+    def application_id(self) -> str:
+        """What Delta remembers our transactions by: they begin anew with each generation."""
+        return f"sluice:{self.runner.pipeline}:{self.step.flow}:{self.step.generation}"
+
+    @property
+    def path(self) -> str:
+        """The folder of the table that the rows go to."""
+        return str(self.runner.store.address(self.dataset.spec, self.step.rebuild).path)
+
+    def query(self) -> FlowQuery:
+        return self.runner.queries.flow_query(self.flow.spec, self.settings)
+
+    def session(self) -> SparkSession:
+        return session_for(self.runner.spark, self.settings)
+
+    def stream(self) -> FlowOutcome:
+        """Run as a streaming query on the flow's checkpoint."""
+        query = self.query()
+        generations = GenerationStore(self.runner.store.storage)
+        checkpoint = generations.path(self.dataset.name, self.flow.spec.name, self.step.generation)
+        batches = _Batches(query=query, on_outcome=self.on_outcome)
+        before = self._version()
+        run_stream(
+            query.frame,
+            self.session(),
+            self._target(batches),
+            name=str(self.flow.spec.name),
+            checkpoint=checkpoint,
+            stop=self.runner.stop,
+            on_progress=batches.progressed,
+        )
+        outcome = batches.total
+        if self.dataset.is_table and self.dataset.cdc is None:
+            query_id = read_progress(self.runner.store.storage, checkpoint).query_id
+            written = rows_written(self.runner.store.storage, self.path, after=before, query_id=query_id)
+            outcome = FlowOutcome(written=written, quality=outcome.quality)
+        return outcome
+
+    def once(self) -> FlowOutcome:
+        """Write a batch so that its rows and its mark are one commit."""
+        query, session = self.query(), self.session()
+        frame = moved(query.frame, session)
+        before = self._version()
+        metrics = CdcMetrics()
+        with observing(session) as observed:
+            if self.dataset.cdc is not None:
+                metrics = self._cdc_writer().apply(frame, 0)
+            else:
+                self._append_once(frame)
+        written = metrics.upserted if self.dataset.cdc is not None else None
+        if self.dataset.is_table and self.dataset.cdc is None:
+            written = rows_written(self.runner.store.storage, self.path, after=before)
+        outcome = FlowOutcome(
+            written=written,
+            upserted=metrics.upserted,
+            deleted=metrics.deleted,
+            late=metrics.late,
+            quality=counted(observed, query.expectations),
+        )
+        self.on_outcome(outcome, None)
+        return outcome
+
+    def _append_once(self, frame: DataFrame) -> None:
+        """Append a batch; into a table it counts once, into a sink at least once, as the sink knows no more."""
+        if self.dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
+            self.runner.registry.batch_functions[self.dataset.name](frame, 0)
+            return
+        if self.dataset.kind is DatasetKind.SINK:
+            spec = self.dataset.spec
+            frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
+            return
+        frame.write.format("delta").mode("append").option("txnAppId", self.application_id).option(
+            "txnVersion", self.step.generation
+        ).save(self.path)
+
+    def _target(self, batches: _Batches) -> StreamTarget:
+        if self.dataset.cdc is not None:
+            writer = self._cdc_writer()
+            return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number)))
+        if self.dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
+            return StreamTarget(batch_function=self.runner.registry.batch_functions[self.dataset.name])
+        if self.dataset.kind is DatasetKind.SINK:
+            return StreamTarget(format=self.dataset.spec.format or "", options=self.dataset.spec.options)
+        return StreamTarget(path=self.path, options=(("mergeSchema", "true"),))
+
+    def _cdc_writer(self) -> AutoCdcWriter:
+        assert self.dataset.cdc is not None  # noqa: S101 - asked by the caller
+        assert self.flow.spec.cdc is not None  # noqa: S101 - a rule of the graph: AUTO CDC targets have such flows only
+        return AutoCdcWriter(
+            target=self.dataset.cdc,
+            flow=self.flow.spec.name,
+            spec=self.flow.spec.cdc,
+            table=self.runner.store.address(self.dataset.spec, self.step.rebuild),
+            companion=self.runner.store.companion(self.dataset.spec, self.step.rebuild),
+            application_id=self.application_id,
+        )
+
+    def _version(self) -> int | None:
+        return latest_version(self.runner.store.storage, self.path) if self.dataset.is_table else None
+
+
+class _Batches:
+    """Adds up what the batches of one stream did.
+
+    An AUTO CDC batch reports twice: its writer tells the rows when they are committed, and the
+    stream's progress tells the quality a little later.
+    """
+
+    def __init__(self, *, query: FlowQuery, on_outcome: OnOutcome) -> None:
+        self._query = query
+        self._on_outcome = on_outcome
+        self.total = FlowOutcome()
+
+    def applied(self, metrics: CdcMetrics) -> None:
+        """A batch of AUTO CDC is committed."""
+        self._add(
+            FlowOutcome(
+                written=metrics.upserted, upserted=metrics.upserted, deleted=metrics.deleted, late=metrics.late
+            ),
+            None,
+        )
+
+    def progressed(self, progress: Progress) -> None:
+        """The stream finished a trigger."""
+        observed: Any = progress["observedMetrics"]
+        rows = {name: row.asDict() if hasattr(row, "asDict") else row for name, row in observed.items()}
+        self._add(FlowOutcome(quality=counted(rows, self._query.expectations)), progress)
+
+    def _add(self, outcome: FlowOutcome, progress: Progress | None) -> None:
+        self.total = self.total.plus(outcome)
+        self._on_outcome(outcome, progress)

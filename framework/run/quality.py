@@ -1,0 +1,122 @@
+"""Expectations on a query's rows: counted in the query's own pass, dropped or failed where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from framework.declare.specs import ExpectationSpec, ViolationAction
+from framework.foundation.names import QualifiedName
+
+VIOLATION_MARK = "EXPECTATION_VIOLATION:"
+OBSERVATION_PREFIX = "sluice.quality."
+_ROWS = "rows"
+_DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationCount:
+    """How many rows met an expectation and how many did not."""
+
+    name: str
+    dataset: QualifiedName
+    action: ViolationAction
+    passed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityCounts:
+    """What the expectations of one dataset saw: rows in, rows dropped, and a count for each."""
+
+    rows: int = 0
+    dropped: int = 0
+    expectations: tuple[ExpectationCount, ...] = ()
+
+    def plus(self, other: QualityCounts) -> QualityCounts:
+        """Both together, expectation by expectation."""
+        merged = {(count.dataset, count.name): count for count in self.expectations}
+        for count in other.expectations:
+            before = merged.get((count.dataset, count.name))
+            merged[count.dataset, count.name] = count if before is None else _sum(before, count)
+        return QualityCounts(
+            rows=self.rows + other.rows, dropped=self.dropped + other.dropped, expectations=tuple(merged.values())
+        )
+
+
+def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec]) -> DataFrame:
+    """The rows that pass, with counts observed under the dataset's name.
+
+    NULL counts as not met. A row that fails a `fail` expectation raises inside the query, before
+    anything is committed, with the row in the message.
+    """
+    if not expectations:
+        return frame
+    met = [sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003
+    drops = _all(condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP))
+    counts = [sql.count_if(~condition).alias(f"failed_{index}") for index, condition in enumerate(met)]
+    frame = frame.observe(
+        f"{OBSERVATION_PREFIX}{dataset}",
+        sql.count(sql.lit(1)).alias(_ROWS),
+        sql.count_if(~drops).alias(_DROPPED),
+        *counts,
+    )
+    for condition, spec in zip(met, expectations, strict=True):
+        if _is(spec, ViolationAction.FAIL):
+            frame = frame.where(sql.when(condition, sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003
+    return frame.where(drops) if any(_is(spec, ViolationAction.DROP) for spec in expectations) else frame
+
+
+def counted(
+    observed: Mapping[str, Mapping[str, int]], specs: Mapping[QualifiedName, Sequence[ExpectationSpec]]
+) -> QualityCounts:
+    """The counts of one batch, from what was observed under each dataset's name."""
+    total = QualityCounts()
+    for dataset, expectations in specs.items():
+        row = observed.get(f"{OBSERVATION_PREFIX}{dataset}")
+        if row is None:
+            continue
+        rows = int(row[_ROWS])
+        counts = tuple(
+            ExpectationCount(
+                name=spec.name,
+                dataset=dataset,
+                action=spec.action,
+                passed=rows - int(row[f"failed_{index}"]),
+                failed=int(row[f"failed_{index}"]),
+            )
+            for index, spec in enumerate(expectations)
+        )
+        total = total.plus(QualityCounts(rows=rows, dropped=int(row[_DROPPED]), expectations=counts))
+    return total
+
+
+def _is(spec: ExpectationSpec, action: ViolationAction) -> bool:
+    return spec.action is action
+
+
+def _all(conditions: Iterable[Column]) -> Column:
+    result = sql.lit(True)  # noqa: FBT003 - a literal of Spark's
+    for condition in conditions:
+        result = result & condition
+    return result
+
+
+def _raise(spec: ExpectationSpec, frame: DataFrame) -> Column:
+    """An expression that fails the query, naming the expectation and showing the row."""
+    row = sql.to_json(sql.struct("*")) if frame.columns else sql.lit("{}")
+    message = sql.concat(sql.lit(f"{VIOLATION_MARK}{spec.name}:"), row)
+    return sql.raise_error(message).cast("boolean")
+
+
+def _sum(first: ExpectationCount, second: ExpectationCount) -> ExpectationCount:
+    return ExpectationCount(
+        name=first.name,
+        dataset=first.dataset,
+        action=first.action,
+        passed=first.passed + second.passed,
+        failed=first.failed + second.failed,
+    )

@@ -1,0 +1,39 @@
+"""How often a fault that may heal is tried again, and after how long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from framework.foundation.errors import UserError
+
+FLOW_RETRIES = "pipelines.maxFlowRetryAttempts"
+_DEFAULT_FLOW_RETRIES = 2
+_FIRST_DELAY_SECONDS = 2.0
+_LONGEST_DELAY_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Exponential backoff with jitter, in production mode only."""
+
+    most_retries: int
+    first_delay_seconds: float = _FIRST_DELAY_SECONDS
+
+    def delay_seconds(self, attempt: int) -> float:
+        """The wait before try `attempt` + 1: doubling from the first, at most five minutes, half of it by chance."""
+        full: float = min(self.first_delay_seconds * 2 ** (attempt - 1), _LONGEST_DELAY_SECONDS)
+        return full / 2 + random.uniform(0, full / 2)  # noqa: S311 - spreads retries, guards nothing
+
+
+def retry_policy(configuration: Mapping[str, str], *, development: bool) -> RetryPolicy:
+    """The policy of a pipeline's configuration.
+
+    Raises:
+        UserError: INVALID_CONFIGURATION when the number of retries is no whole number from 0.
+    """
+    text = configuration.get(FLOW_RETRIES, str(_DEFAULT_FLOW_RETRIES))
+    if not text.strip().isdecimal():
+        raise UserError("INVALID_CONFIGURATION", key=FLOW_RETRIES, value=text, expected="a whole number from 0")
+    return RetryPolicy(most_retries=0 if development else int(text))

@@ -1,0 +1,196 @@
+"""The tables of a pipeline: where they are, what they hold, and how they come to be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from delta import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
+
+from framework.cdc.reserved import HIDDEN_COLUMN
+from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
+from framework.declare.specs import DatasetSpec
+from framework.foundation.addresses import TableAddress
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.graph.graph import GraphDataset
+from framework.run.layout import StorageLayout
+from framework.run.table_record import TableRecord, definition_of, read_record, write_record
+
+OWNER_PROPERTY = "sluice.pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableStore:
+    """Delta tables at paths below the pipeline's storage, or at a dataset's own `path`.
+
+    Args:
+        pipeline: the name that tables are marked with.
+        spark: the session that creates and changes tables.
+        storage: where records lie and Delta logs are looked at without Spark.
+    """
+
+    pipeline: str
+    spark: SparkSession
+    storage: Storage
+
+    @property
+    def layout(self) -> StorageLayout:
+        """The paths below the storage root."""
+        return StorageLayout(storage=self.storage)
+
+    def path(self, spec: DatasetSpec) -> str:
+        """The folder of a dataset's table."""
+        return spec.path or self.layout.table(spec.name, private=spec.private)
+
+    def address(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
+        """Where a dataset's rows are written: its table, or a rebuild of it."""
+        if rebuild is None:
+            return TableAddress(path=self.path(spec))
+        return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/table")
+
+    def companion(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
+        """Where AUTO CDC keeps its state for a target, or for a rebuild of it."""
+        if rebuild is None:
+            return TableAddress(path=self.layout.companion(spec.name))
+        return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/companion")
+
+    def exists(self, address: TableAddress) -> bool:
+        """Whether a Delta table is at an address."""
+        return bool(self.storage.list_names(f"{address.path}/_delta_log"))
+
+    def record(self, name: QualifiedName) -> TableRecord | None:
+        """What the dataset's table was last brought to."""
+        return read_record(self.storage, self.layout, name)
+
+    def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
+        """Create the table, or bring the one that is there to the dataset's definition.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED when the table was made by something else;
+                PARTITIONING_CHANGED when only a full refresh can lay it out anew.
+        """
+        address = self.address(dataset.spec, rebuild)
+        if self.exists(address):
+            self._adopt(dataset, address)
+        else:
+            self._create(dataset, address)
+        if rebuild is None:
+            failpoint("tables.after_create")
+            # Stopping here is safe: without its record the table is looked at, found ours, and recorded.
+            self.write_record(dataset)
+
+    def write_record(self, dataset: GraphDataset) -> None:
+        """Note that the table has the dataset's definition."""
+        record = TableRecord(
+            definition=definition_of(dataset),
+            schema=dataset.table_schema or "",
+            partition_columns=dataset.spec.partition_columns,
+        )
+        write_record(self.storage, self.layout, dataset.name, record)
+
+    def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
+        spec = dataset.spec
+        builder = DeltaTable.createIfNotExists(self.spark).location(str(address.path))
+        builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
+        for key, value in self.properties(dataset).items():
+            builder = builder.property(key, value)
+        if spec.comment:
+            builder = builder.comment(spec.comment)
+        if spec.partition_columns:
+            builder = builder.partitionedBy(*spec.partition_columns)
+        if spec.cluster_by:
+            builder = builder.clusterBy(*spec.cluster_by)
+        builder.execute()
+
+    def check_owner(self, dataset: GraphDataset, address: TableAddress) -> None:
+        """Make sure that a table is this pipeline's before its rows are replaced.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED.
+        """
+        if self.record(dataset.name) is None and self.exists(address):
+            self._owned_detail(dataset, address)
+
+    def _owned_detail(self, dataset: GraphDataset, address: TableAddress) -> Row:
+        detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
+        owner = detail["properties"].get(OWNER_PROPERTY) if detail is not None else None
+        if detail is None or owner != self.pipeline:
+            raise OperationError(
+                "TABLE_NOT_OWNED",
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                path=address.path,
+                owner=f"pipeline {owner}" if owner else "something else",
+            )
+        return detail
+
+    def _adopt(self, dataset: GraphDataset, address: TableAddress) -> None:
+        detail = self._owned_detail(dataset, address)
+        if tuple(detail["partitionColumns"]) != dataset.spec.partition_columns:
+            raise OperationError(
+                "PARTITIONING_CHANGED",
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                stored=", ".join(detail["partitionColumns"]) or "nothing",
+                wanted=", ".join(dataset.spec.partition_columns) or "nothing",
+            )
+        self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
+        self._set_properties(dataset, address, detail["properties"])
+        if dataset.spec.comment and dataset.spec.comment != detail["description"]:
+            self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
+        if dataset.spec.cluster_by and list(dataset.spec.cluster_by) != detail["clusteringColumns"]:
+            self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(dataset.spec.cluster_by)})")
+
+    def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
+        """Widen the table by an append of no rows, which adds nested columns too, in one commit."""
+        wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
+        if _names(wanted) <= _names(stored):
+            return
+        empty = self.spark.createDataFrame([], wanted)
+        empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+    def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: dict[str, str]) -> None:
+        changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}
+        if changed:
+            pairs = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in sorted(changed.items()))
+            self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+    def properties(self, dataset: GraphDataset) -> dict[str, str]:
+        """The table's properties: ours, those AUTO CDC needs, and over them the user's."""
+        engine = {OWNER_PROPERTY: self.pipeline}
+        if dataset.cdc is not None:
+            engine |= dict(CDC_PROPERTIES)
+        return {**engine, **dict(dataset.spec.table_properties)}
+
+    def delete_rows(self, address: TableAddress) -> None:
+        """Remove all rows in one commit."""
+        DeltaTable.forPath(self.spark, str(address.path)).delete()
+
+    def _sql(self, statement: str) -> None:
+        session: Any = self.spark._jsparkSession  # noqa: SLF001 - not through `spark.sql`, which query functions share
+        session.sql(statement)
+
+    def frame(self, spec: DatasetSpec) -> DataFrame:
+        """The rows of a dataset's table, as readers see them."""
+        frame = self.spark.read.format("delta").load(self.path(spec))
+        return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+def _names(schema: StructType, prefix: str = "") -> set[str]:
+    found = set()
+    for field in schema.fields:
+        found.add(f"{prefix}{field.name.lower()}")
+        if isinstance(field.dataType, StructType):
+            found |= _names(field.dataType, f"{prefix}{field.name.lower()}.")
+    return found
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
