@@ -25,6 +25,9 @@ CONDITIONS: dict[str, Condition] = {
         "Generation {number} of the flow {flow} can't {action}: {problem}.",
         "This is a fault of Sluice: please report it with the manifest of that flow.",
     ),
+    "EVENT_LOG_NOT_WRITABLE": Condition(
+        "Events of this update could not be written: {problem}", "Make room or give the right to write, then run again."
+    ),
     "FAILPOINT_UNKNOWN": Condition(
         "The failpoint {name!r} is not registered.", "Add it to FAILPOINTS in framework/foundation/failpoints.py."
     ),

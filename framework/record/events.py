@@ -1,0 +1,177 @@
+"""Events as values, with the field names that Databricks' event log has, and as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+EVENT_SCHEMA = (
+    "id STRING, "
+    "sequence STRUCT<data_plane_id: STRUCT<instance: STRING, seq_no: BIGINT>>, "
+    "origin STRUCT<pipeline_id: STRING, pipeline_name: STRING, update_id: STRING, "
+    "dataset_name: STRING, flow_name: STRING, host: STRING>, "
+    "timestamp TIMESTAMP, message STRING, level STRING, maturity_level STRING, "
+    "error STRUCT<fatal: BOOLEAN, exceptions: ARRAY<STRUCT<class_name: STRING, message: STRING>>>, "
+    "details STRING, event_type STRING"
+)
+"""The event log's columns for `spark.read.schema(...).json(...)`; `details` is a JSON text."""
+
+EVENT_READ_OPTIONS: Mapping[str, str] = {"mode": "DROPMALFORMED", "pathGlobFilter": "*.jsonl"}
+"""Reader options that go with it: a line that a kill cut off is no event."""
+
+
+class EventType(StrEnum):
+    """What an event is about; `details` has one key of this name."""
+
+    CREATE_UPDATE = "create_update"
+    USER_ACTION = "user_action"
+    UPDATE_PROGRESS = "update_progress"
+    FLOW_PROGRESS = "flow_progress"
+    FLOW_DEFINITION = "flow_definition"
+    DATASET_DEFINITION = "dataset_definition"
+    SINK_DEFINITION = "sink_definition"
+    PLANNING_INFORMATION = "planning_information"
+    OPERATION_PROGRESS = "operation_progress"
+    STREAM_PROGRESS = "stream_progress"
+    HOOK_PROGRESS = "hook_progress"
+
+
+class EventLevel(StrEnum):
+    """How loud an event is, from the quietest."""
+
+    METRICS = "METRICS"
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+    @property
+    def rank(self) -> int:
+        """0 for the quietest."""
+        return list(EventLevel).index(self)
+
+
+class MaturityLevel(StrEnum):
+    """Whether an event's details may still change their shape."""
+
+    STABLE = "STABLE"
+    EVOLVING = "EVOLVING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where an event comes from; what does not apply is None."""
+
+    pipeline_id: str
+    pipeline_name: str
+    update_id: str
+    dataset_name: str | None = None
+    flow_name: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceptionSummary:
+    """The class and the text of one exception."""
+
+    class_name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventError:
+    """An error and what caused it, outermost first; `fatal` ended the flow or the update."""
+
+    fatal: bool
+    exceptions: tuple[ExceptionSummary, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventDraft:
+    """What the constructors in `drafts` make; the log adds identity, time and origin."""
+
+    event_type: EventType
+    message: str
+    level: EventLevel = EventLevel.INFO
+    maturity_level: MaturityLevel = MaturityLevel.STABLE
+    dataset: str | None = None
+    flow: str | None = None
+    error: EventError | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event. `sequence` counts an update's events from 1; `timestamp` is ISO 8601 in UTC."""
+
+    id: str
+    sequence: int
+    origin: Origin
+    timestamp: str
+    message: str
+    level: EventLevel
+    maturity_level: MaturityLevel
+    error: EventError | None
+    details: Mapping[str, Any]
+    event_type: EventType
+
+    def to_row(self) -> dict[str, Any]:
+        """The event as a dictionary of plain values, as hooks get it and the log's lines hold it."""
+        return {
+            "id": self.id,
+            "sequence": {"data_plane_id": {"instance": self.origin.update_id, "seq_no": self.sequence}},
+            "origin": {key: value for key, value in asdict(self.origin).items() if value is not None},
+            "timestamp": self.timestamp,
+            "message": self.message,
+            "level": str(self.level),
+            "maturity_level": str(self.maturity_level),
+            "error": None if self.error is None else _error_row(self.error),
+            "details": dict(self.details),
+            "event_type": str(self.event_type),
+        }
+
+    def to_line(self) -> str:
+        """The event as one line of JSON, ended by a newline."""
+        return json.dumps(self.to_row(), ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+
+
+def parse_event(line: str) -> Event | None:
+    """The event that `to_line` wrote; None for anything else, such as a line that was cut off."""
+    try:
+        row = json.loads(line)
+        error = row["error"]
+        return Event(
+            id=row["id"],
+            sequence=row["sequence"]["data_plane_id"]["seq_no"],
+            origin=Origin(**row["origin"]),
+            timestamp=row["timestamp"],
+            message=row["message"],
+            level=EventLevel(row["level"]),
+            maturity_level=MaturityLevel(row["maturity_level"]),
+            error=None if error is None else _parse_error(error),
+            details=row["details"],
+            event_type=EventType(row["event_type"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def summarize_error(error: BaseException, *, fatal: bool) -> EventError:
+    """An exception and its causes as an event carries them, ten at most."""
+    found: list[ExceptionSummary] = []
+    cause: BaseException | None = error
+    while cause is not None and len(found) < 10:
+        found.append(ExceptionSummary(class_name=type(cause).__name__, message=str(cause)))
+        cause = cause.__cause__
+    return EventError(fatal=fatal, exceptions=tuple(found))
+
+
+def _error_row(error: EventError) -> dict[str, Any]:
+    return {"fatal": error.fatal, "exceptions": [asdict(each) for each in error.exceptions]}
+
+
+def _parse_error(row: Mapping[str, Any]) -> EventError:
+    exceptions = tuple(ExceptionSummary(**each) for each in row["exceptions"])
+    return EventError(fatal=bool(row["fatal"]), exceptions=exceptions)

@@ -1,0 +1,197 @@
+"""The event log of one update: takes events at once, writes them from a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from framework.foundation.clock import Clock, SystemClock, timestamp_text
+from framework.foundation.errors import OperationError
+from framework.foundation.storage_port import Storage
+from framework.record.drafts import hook_progress
+from framework.record.events import Event, EventDraft, EventError, EventLevel, EventType, Origin, summarize_error
+
+Observer = Callable[[Event], None]
+
+EVENTS_FOLDER = "events"
+# Events must be durable within five seconds. A local append costs a millisecond; where each write
+# is a file of its own, fewer and larger ones are better.
+_FLUSH_SECONDS = 0.5
+_PART_SECONDS = 4.0
+_MOST_PENDING = 10_000
+
+
+class EventLog:
+    """Writes an update's events as JSON lines below `<storage>/events/`.
+
+    `emit` and `record` may be called from any thread; they hand the event to the observers and
+    return without waiting for storage. Errors are written at once, all else within the flush
+    interval. A write that failed is tried again; only `close`, or a backlog of ten thousand
+    events, raises what went wrong.
+
+    Args:
+        storage: the pipeline's storage.
+        origin: the pipeline and update that the events belong to.
+        clock: what timestamps are read from.
+        flush_seconds: the longest time that an event waits for its write; None: by storage.
+    """
+
+    def __init__(
+        self, storage: Storage, origin: Origin, clock: Clock | None = None, *, flush_seconds: float | None = None
+    ) -> None:
+        self.origin = origin
+        self._storage = storage
+        self._clock = clock or SystemClock()
+        self._flush_seconds = flush_seconds or (_FLUSH_SECONDS if storage.can_append else _PART_SECONDS)
+        self._state = threading.Condition()
+        self._pending: list[str] = []
+        self._urgent = False
+        self._closed = False
+        self._failure: OperationError | None = None
+        self._sequence = 0
+        self._parts = 0
+        self._observers: tuple[Observer, ...] = ()
+        self._telling = threading.RLock()
+        self._writer = threading.Thread(target=self._write_until_closed, name="sluice-event-log", daemon=True)
+        self._writer.start()
+
+    def __enter__(self) -> Self:
+        """The log itself, to be closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Write what is pending."""
+        self.close()
+
+    def subscribe(self, observer: Observer) -> None:
+        """Have each event from now on handed to `observer`, one at a time, in the order they are told.
+
+        It runs in the emitting thread, so it must be quick. One that raises is told nothing more.
+        """
+        with self._telling:
+            self._observers = (*self._observers, observer)
+
+    def emit(
+        self,
+        event_type: EventType | str,
+        message: str,
+        *,
+        level: EventLevel | str = EventLevel.INFO,
+        dataset: str | None = None,
+        flow: str | None = None,
+        error: EventError | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Event:
+        """Record an event from its parts; `record` with a constructor of `drafts` is the usual way."""
+        return self.record(
+            EventDraft(
+                event_type=EventType(event_type),
+                message=message,
+                level=EventLevel(level),
+                dataset=dataset,
+                flow=flow,
+                error=error,
+                details=details or {},
+            )
+        )
+
+    def record(self, draft: EventDraft) -> Event:
+        """Give the draft its identity, time and origin, tell the observers, and have it written.
+
+        Raises:
+            OperationError: EVENT_LOG_NOT_WRITABLE when ten thousand events wait for a storage that
+                can't be written.
+            ValueError: the log is closed.
+        """
+        with self._state:
+            if self._closed:
+                msg = "the event log is closed"
+                raise ValueError(msg)
+            if len(self._pending) >= _MOST_PENDING and self._failure is not None:
+                raise self._failure
+            self._sequence += 1
+            event = self._complete(draft, self._sequence)
+            self._pending.append(event.to_line())
+            self._urgent = self._urgent or event.level is EventLevel.ERROR
+            self._state.notify_all()
+        self._tell(event)
+        return event
+
+    def close(self) -> None:
+        """Write what is pending and take no more events; again is the same.
+
+        Raises:
+            OperationError: EVENT_LOG_NOT_WRITABLE when some events could not be written.
+        """
+        with self._state:
+            self._closed = True
+            self._state.notify_all()
+        self._writer.join()
+        if self._pending and self._failure is not None:
+            raise self._failure
+
+    def _complete(self, draft: EventDraft, sequence: int) -> Event:
+        return Event(
+            # The same for the same event of the same update, so that a line written twice is one event.
+            id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.origin.update_id}/{sequence}")),
+            sequence=sequence,
+            origin=replace(self.origin, dataset_name=draft.dataset, flow_name=draft.flow),
+            timestamp=timestamp_text(self._clock.now()),
+            message=draft.message,
+            level=draft.level,
+            maturity_level=draft.maturity_level,
+            error=draft.error,
+            details=draft.details,
+            event_type=draft.event_type,
+        )
+
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            for observer in self._observers:
+                try:
+                    observer(event)
+                except Exception as error:  # noqa: BLE001 - the user's code; an update does not fail for it
+                    self._drop(observer, error)
+
+    def _drop(self, observer: Observer, error: Exception) -> None:
+        self._observers = tuple(each for each in self._observers if each is not observer)
+        name = getattr(observer, "__qualname__", type(observer).__name__)
+        text = f"The observer {name} raised {type(error).__name__} and is told nothing more."
+        summary = summarize_error(error, fatal=False)
+        self.record(hook_progress(hook=name, status="DISABLED", message=text, error=summary))
+
+    def _write_until_closed(self) -> None:
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._pending or self._closed)
+                self._state.wait_for(lambda: self._urgent or self._closed, timeout=self._flush_seconds)
+                lines, self._pending, self._urgent = self._pending, [], False
+                last = self._closed
+            if lines and not self._write(lines):
+                with self._state:
+                    self._pending = lines + self._pending
+            if last:
+                return
+
+    def _write(self, lines: list[str]) -> bool:
+        # After a failed append the file may end in half a line; a newline keeps that to itself, and
+        # readers pass over lines that are no events and take events of one id once.
+        text = ("\n" if self._failure is not None else "") + "".join(lines)
+        try:
+            if self._storage.can_append:
+                self._storage.append_text(self._storage.path(EVENTS_FOLDER, f"{self.origin.update_id}.jsonl"), text)
+            else:
+                name = f"{self.origin.update_id}-{self._parts:05d}.jsonl"
+                self._storage.write_text(self._storage.path(EVENTS_FOLDER, name), text)
+                self._parts += 1
+        except OperationError as error:
+            self._failure = OperationError("EVENT_LOG_NOT_WRITABLE", problem=error.what)
+            return False
+        self._failure = None
+        return True

@@ -1,0 +1,122 @@
+"""Turns what Spark reports of a micro-batch into the event log's metrics: pure functions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+# Where sources report what is left to read, under the event log's own names.
+_BACKLOG_METRICS: Mapping[str, str] = {
+    "numBytesOutstanding": "backlog_bytes",
+    "estimatedTotalBytesBehindLatest": "backlog_bytes",
+    "numFilesOutstanding": "backlog_files",
+    "numRecordsOutstanding": "backlog_records",
+}
+_ROW_METRICS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
+
+
+def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:
+    """The metrics of a flow_progress event from one StreamingQueryProgress as a dictionary.
+
+    Row counts come from observed metrics of these names, and num_output_rows else from the sink
+    where it counts (Delta's does not). The backlog is summed over the sources that report one;
+    what nobody reports is left out, as 0 would say that there is none.
+    """
+    metrics: dict[str, int] = {}
+    for observed in observed_metrics(progress).values():
+        metrics |= {name: int(observed[name]) for name in _ROW_METRICS if observed.get(name) is not None}
+    sink_rows = (progress.get("sink") or {}).get("numOutputRows", -1)
+    if "num_output_rows" not in metrics and sink_rows is not None and sink_rows >= 0:
+        metrics["num_output_rows"] = int(sink_rows)
+    for source in progress.get("sources") or ():
+        for name, value in _source_backlog(source).items():
+            metrics[name] = metrics.get(name, 0) + value
+    return metrics
+
+
+def observed_metrics(progress: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The observations of a batch by name; rows of Spark become dictionaries."""
+    observed = progress.get("observedMetrics") or {}
+    return {name: dict(row.asDict() if hasattr(row, "asDict") else row) for name, row in observed.items()}
+
+
+def stream_details(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """The details of a stream_progress event from one StreamingQueryProgress as a dictionary."""
+    return {
+        "stream_name": progress.get("name"),
+        "id": progress.get("id"),
+        "run_id": progress.get("runId"),
+        "timestamp": progress.get("timestamp"),
+        "batch_id": progress.get("batchId"),
+        "batch_duration_ms": progress.get("batchDuration"),
+        "num_input_rows": progress.get("numInputRows"),
+        "input_rows_per_second": _finite(progress.get("inputRowsPerSecond")),
+        "processed_rows_per_second": _finite(progress.get("processedRowsPerSecond")),
+        "duration_ms": dict(progress.get("durationMs") or {}),
+        "state_operators": [dict(each) for each in progress.get("stateOperators") or ()],
+        "sources": [_source_details(each) for each in progress.get("sources") or ()],
+        "sink": {"description": (progress.get("sink") or {}).get("description")},
+    }
+
+
+def _source_details(source: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "description": source.get("description"),
+        "start_offset": source.get("startOffset"),
+        "end_offset": source.get("endOffset"),
+        "latest_offset": source.get("latestOffset"),
+        "num_input_rows": source.get("numInputRows"),
+        "metrics": dict(source.get("metrics") or {}),
+    }
+
+
+def _source_backlog(source: Mapping[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, value in (source.get("metrics") or {}).items():
+        if name in _BACKLOG_METRICS and _is_number(value):
+            found[_BACKLOG_METRICS[name]] = int(float(value))
+    behind = _offsets_behind(source.get("endOffset"), source.get("latestOffset"))
+    if behind is not None:
+        found.setdefault("backlog_records", behind)
+    return found
+
+
+def _offsets_behind(end: Any, latest: Any) -> int | None:
+    """Records between two offsets of the shape that Kafka has: {topic: {partition: number}}."""
+    end, latest = _parsed(end), _parsed(latest)
+    if not isinstance(end, dict) or not isinstance(latest, dict):
+        return None
+    behind = 0
+    for topic, partitions in latest.items():
+        reached = end.get(topic)
+        if not isinstance(partitions, dict) or not isinstance(reached, dict):
+            return None
+        for partition, newest in partitions.items():
+            position = reached.get(partition, 0)
+            if not isinstance(newest, int) or not isinstance(position, int):
+                return None
+            behind += max(newest - position, 0)
+    return behind
+
+
+def _parsed(offset: Any) -> Any:
+    if not isinstance(offset, str):
+        return offset
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _finite(value: Any) -> Any:
+    """The value, None for what JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

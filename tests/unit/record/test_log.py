@@ -1,0 +1,238 @@
+"""The event log loses nothing that is older than its interval, and holds up nobody."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from framework.foundation.errors import OperationError
+from framework.foundation.storage import LocalStorage
+from framework.record.drafts import flow_progress, update_progress
+from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
+from framework.record.log import EventLog
+from framework.record.reader import event_filter, follow_events, read_events
+from framework.testing.manual_clock import ManualClock
+
+EMITTER = """
+import sys, time
+from framework.foundation.storage import open_storage
+from framework.record.events import Origin
+from framework.record.log import EventLog
+
+log = EventLog(open_storage(sys.argv[1]), Origin(pipeline_id="p", pipeline_name="p", update_id="u"))
+for number in range(100):
+    log.emit("update_progress", str(number))
+print("emitted", flush=True)
+time.sleep(600)
+"""
+
+
+class PartStorage(LocalStorage):
+    """A local folder that can't append, as object stores can't."""
+
+    can_append = False
+
+
+@pytest.fixture
+def storage(tmp_path: pathlib.Path) -> LocalStorage:
+    """An empty storage."""
+    return LocalStorage(str(tmp_path))
+
+
+def open_log(storage: LocalStorage, update: str = "u-1", clock: ManualClock | None = None) -> EventLog:
+    """The log of one update, with a clock that stands still."""
+    origin = Origin(pipeline_id="p", pipeline_name="flights", update_id=update)
+    return EventLog(storage, origin, clock or ManualClock(), flush_seconds=0.01)
+
+
+def test_events_are_numbered_timed_and_placed_by_the_log(storage: LocalStorage) -> None:
+    """The log gives each event its sequence, time and origin, and returns it as it is read back."""
+    with open_log(storage) as log:
+        first = log.record(update_progress(state="RUNNING"))
+        second = log.record(flow_progress(flow="m.f.flow", dataset="m.f.t", status="COMPLETED"))
+    assert read_events(storage) == [first, second]
+    assert [(event.sequence, event.timestamp) for event in (first, second)] == [
+        (1, "2026-01-01T00:00:00.000Z"),
+        (2, "2026-01-01T00:00:00.000Z"),
+    ]
+    assert (second.origin.flow_name, second.origin.dataset_name, second.origin.update_id) == (
+        "m.f.flow",
+        "m.f.t",
+        "u-1",
+    )
+    assert first.id != second.id
+
+
+def test_emit_takes_the_parts_of_an_event(storage: LocalStorage) -> None:
+    """`emit` with plain texts makes the same event as typed values do, and refuses an unknown type."""
+    with open_log(storage) as log:
+        event = log.emit(
+            "user_action", "stopped", level="WARN", dataset="d", details={"user_action": {"action": "STOP"}}
+        )
+        with pytest.raises(ValueError, match="no_such_type"):
+            log.emit("no_such_type", "x")
+    assert (event.event_type, event.level, event.origin.dataset_name) == (EventType.USER_ACTION, EventLevel.WARN, "d")
+    assert read_events(storage) == [event]
+
+
+def test_events_of_many_threads_are_all_kept(storage: LocalStorage) -> None:
+    """Eight threads that emit at once lose nothing, and no number is given twice."""
+    with open_log(storage) as log, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: log.emit("update_progress", str(n)), range(400)))
+    events = read_events(storage)
+    assert sorted(event.sequence for event in events) == list(range(1, 401))
+    assert sorted(int(event.message) for event in events) == list(range(400))
+
+
+def test_kill_nine_loses_nothing_that_is_five_seconds_old(storage: LocalStorage) -> None:
+    """A process that is killed after its events had their five seconds leaves them all."""
+    command = [sys.executable, "-c", EMITTER, storage.root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "emitted\n"
+        deadline = time.monotonic() + 5
+        while len(read_events(storage)) < 100 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    assert [event.message for event in read_events(storage)] == [str(number) for number in range(100)]
+
+
+def test_half_a_line_is_passed_over_and_those_before_it_are_read(storage: LocalStorage) -> None:
+    """A line that a kill cut off is no event, and hides no other."""
+    with open_log(storage, "u-1") as log:
+        events = [log.emit("update_progress", str(number)) for number in range(3)]
+    file = pathlib.Path(storage.root, "events", "u-1.jsonl")
+    file.write_text(file.read_text()[:-40])
+    with open_log(storage, "u-2") as log:
+        events.append(log.emit("update_progress", "next update"))
+    assert read_events(storage) == [events[0], events[1], events[3]]
+
+
+def test_where_appending_is_dear_each_write_is_a_file_of_its_own(tmp_path: pathlib.Path) -> None:
+    """On a storage without appends the events lie in parts, which read as one log."""
+    storage = PartStorage(str(tmp_path))
+    with open_log(storage) as log:
+        first = log.emit("update_progress", "one")
+        while not storage.list_names("events"):
+            time.sleep(0.01)
+        second = log.emit("update_progress", "two")
+    assert storage.list_names("events") == ["u-1-00000.jsonl", "u-1-00001.jsonl"]
+    assert read_events(storage) == [first, second]
+
+
+def test_a_storage_that_heals_gets_all_events_once(tmp_path: pathlib.Path) -> None:
+    """While writing fails events wait; when it works again they are written, each once."""
+    (tmp_path / "events").write_text("a file in the way")
+    storage = LocalStorage(str(tmp_path))
+    with open_log(storage) as log:
+        events = [log.emit("update_progress", str(number), level="ERROR") for number in range(3)]
+        while log._failure is None:
+            time.sleep(0.01)
+        (tmp_path / "events").unlink()
+    assert read_events(storage) == events
+
+
+def test_closing_tells_that_events_are_lost(tmp_path: pathlib.Path) -> None:
+    """What could not be written to the end is an error with its reason, not silence."""
+    (tmp_path / "events").write_text("a file in the way")
+    log = open_log(LocalStorage(str(tmp_path)))
+    log.emit("update_progress", "x")
+    with pytest.raises(OperationError) as caught:
+        log.close()
+    assert caught.value.condition == "EVENT_LOG_NOT_WRITABLE"
+    assert "events" in str(caught.value.fields["problem"])
+
+
+def test_a_closed_log_takes_no_more_events(storage: LocalStorage) -> None:
+    """Closing twice is fine; recording after it is a programming error."""
+    log = open_log(storage)
+    log.close()
+    log.close()
+    with pytest.raises(ValueError, match="closed"):
+        log.emit("update_progress", "x")
+
+
+def test_observers_get_each_event_in_the_emitting_thread(storage: LocalStorage) -> None:
+    """An observer has seen the event when `record` returns."""
+    seen: list[tuple[Event, str]] = []
+    with open_log(storage) as log:
+        log.subscribe(lambda event: seen.append((event, threading.current_thread().name)))
+        event = log.emit("update_progress", "x")
+        assert seen == [(event, threading.current_thread().name)]
+
+
+def test_an_observer_that_raises_is_dropped_and_recorded(storage: LocalStorage) -> None:
+    """A broken observer fails no update: it gets one event, and the log says that it was dropped."""
+    calls: list[Event] = []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise RuntimeError("bang")
+
+    with open_log(storage) as log:
+        log.subscribe(broken)
+        for number in range(3):
+            log.emit("update_progress", str(number))
+    hook_events = [event for event in read_events(storage) if event.event_type is EventType.HOOK_PROGRESS]
+    assert (len(calls), len(hook_events), len(read_events(storage))) == (1, 1, 4)
+    assert hook_events[0].error is not None
+    assert hook_events[0].error.exceptions[0].message == "bang"
+
+
+def test_events_are_read_by_type_level_dataset_update_and_number(storage: LocalStorage) -> None:
+    """Each filter lets through what it names; levels include the louder ones; `last` takes the newest."""
+    clock = ManualClock()
+    for update in ("u-2", "u-1"):  # in this order of time, against that of names
+        with open_log(storage, update, clock) as log:
+            for status in ("RUNNING", "FAILED"):
+                clock.sleep(1)
+                log.record(flow_progress(flow="f", dataset="main.sales.orders", status=status, message=update + status))
+            log.record(update_progress(state="FAILED", message=update))
+    expected = {
+        "type": (read_events(storage, type="update_progress"), ["u-2", "u-1"]),
+        "level": (read_events(storage, level="WARN", type="flow_progress"), ["u-2FAILED", "u-1FAILED"]),
+        "dataset": (read_events(storage, dataset="orders", level="ERROR"), ["u-2FAILED", "u-1FAILED"]),
+        "full name": (read_events(storage, dataset="main.sales.orders", last=1), ["u-1FAILED"]),
+        "part of a name": (read_events(storage, dataset="ders"), []),
+        "update": (read_events(storage, update_id="u-2", type="update_progress"), ["u-2"]),
+        "last": (read_events(storage, last=4), ["u-2", "u-1RUNNING", "u-1FAILED", "u-1"]),
+        "none": (read_events(storage, last=0), []),
+    }
+    assert {name: [event.message for event in found] for name, (found, _) in expected.items()} == {
+        name: messages for name, (_, messages) in expected.items()
+    }
+
+
+def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:
+    """Events from before are passed over, later ones come in order, of other updates too, each once."""
+    with open_log(storage, "u-1") as log:
+        log.emit("update_progress", "before")
+
+    class WritingClock(ManualClock):
+        """Writes one more event whenever the follower sleeps."""
+
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            with open_log(storage, f"u-{self.elapsed_seconds}", self) as log:
+                log.emit("update_progress", f"at {self.elapsed_seconds}")
+                log.record(flow_progress(flow="f", dataset="d", status="RUNNING"))
+
+    followed = follow_events(storage, matches=event_filter(type="update_progress"), clock=WritingClock())
+    assert [next(followed).message for _ in range(3)] == ["at 0.5", "at 1.0", "at 1.5"]
+
+
+def test_the_file_holds_nothing_but_lines_of_events(storage: LocalStorage) -> None:
+    """Any reader of JSON lines can read the log: no header, no comma, one event a line."""
+    with open_log(storage) as log:
+        for number in range(3):
+            log.emit("update_progress", f"line\u2028{number}\r\n")
+    text = pathlib.Path(storage.root, "events", "u-1.jsonl").read_text()
+    assert all(parse_event(line) for line in text.split("\n")[:-1])
+    assert (text.count("\n"), storage.list_names("events")) == (3, ["u-1.jsonl"])
