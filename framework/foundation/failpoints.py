@@ -24,6 +24,16 @@ FAILPOINTS: frozenset[str] = frozenset(
         # cdc
         "cdc.after_tombstones",  # a batch's deletes are in the companion table, its target has not seen it
         "cdc.after_merge",  # a batch is in the target, its checkpoint does not know
+        # run
+        "tables.after_create",  # a table is there, the record that it is ours and as it should be is not
+        "run.before_once_mark",  # a once flow's rows are in, its generation is not marked completed
+        "views.after_commit",  # a view's rows are replaced, its record is not written
+        "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations are not there
+        "rebuilds.after_companion",  # AUTO CDC's state is that of the rebuild, the table's rows are the old ones
+        "rebuilds.after_publish",  # the table's rows are the rebuild's, its mark still says building
+        "rebuilds.after_mark",  # the mark says published, no generation is promoted
+        "rebuilds.after_promote",  # one generation of a published rebuild is promoted, others may not be
+        "lease.before_cleaning",  # the lease is taken, files of former holders still there
     }
 )
 

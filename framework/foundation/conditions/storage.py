@@ -25,6 +25,14 @@ CONDITIONS: dict[str, Condition] = {
         "Generation {number} of the flow {flow} can't {action}: {problem}.",
         "This is a fault of Sluice: please report it with the manifest of that flow.",
     ),
+    "UPDATE_ALREADY_RUNNING": Condition(
+        "This pipeline is being updated: {holder} (lock: {path}).",
+        "Wait for that update to end, or stop it. {when_dead}",
+    ),
+    "UPDATE_LOCK_LOST": Condition(
+        "The lease {path} could not be renewed in time, and another update may have taken it over.",
+        "Check that the storage can be reached, see `sluice events` for what both updates did, then run again.",
+    ),
     "EVENT_LOG_NOT_WRITABLE": Condition(
         "Events of this update could not be written: {problem}", "Make room or give the right to write, then run again."
     ),

@@ -1,0 +1,148 @@
+"""A lease on storage that has no locks: renewed by its holder, taken over when it was not."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.storage_port import Storage
+
+_SUFFIX = ".json"
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTerms:
+    """A lease is free when it was not renewed for `lasts_seconds`; its holder renews it more often."""
+
+    lasts_seconds: float = 60.0
+    renew_seconds: float = 15.0
+
+
+class Lease:
+    """Numbered files in a folder; the file with the highest number is the lease.
+
+    To take the lease is to create the next number, which one of several can do. A holder that was
+    given up for dead sees the higher number when it renews next, and stops: it never writes to the
+    new holder's file. Whether a lease is old is read from the file system's own times of two files,
+    so the machines' clocks need not agree.
+
+    Two durable effects meet in `acquire`: the new file is created, then older ones are deleted.
+    Stopped between: older files stay, and mean nothing beside a higher number.
+
+    Args:
+        storage: where the folder lies.
+        folder: the lease's folder.
+        terms: how long it lasts and how often it is renewed.
+        on_lost: called once, from the renewing thread, when the lease can't be kept.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: str, terms: LeaseTerms, on_lost: Callable[[], None] | None = None
+    ) -> None:
+        self.folder = folder
+        self.terms = terms
+        self._storage = storage
+        self._on_lost = on_lost
+        self._token = uuid.uuid4().hex
+        self._number = 0
+        self._holder: Mapping[str, Any] = {}
+        self._stopping = threading.Event()
+        self._lost = threading.Event()
+        self._renewer = threading.Thread(target=self._renew_until_stopped, name="sluice-lease", daemon=True)
+
+    def acquire(self, holder: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Take the lease and begin to renew it.
+
+        Returns:
+            None when it is ours; who holds it when it is not free.
+        """
+        self._holder = holder
+        for _ in range(_TRIES):
+            newest = self._newest_number()
+            present = self._read(newest)
+            if present is not None and not present.get("released") and not self._is_expired(newest):
+                return present.get("holder") or {}
+            self._number = newest + 1
+            if self._storage.create_text(self._file(self._number), self._content()) and self._is_ours():
+                failpoint("lease.before_cleaning")
+                self._delete_older()
+                self._renewer.start()
+                return None
+        return (self._read(self._newest_number()) or {}).get("holder") or {}
+
+    def release(self) -> bool:
+        """Let others have it; False when it had been lost, or when that can't be told."""
+        self._stopping.set()
+        self._renewer.join()
+        try:
+            if self._lost.is_set() or not self._is_ours():
+                return False
+            self._storage.write_text(self._file(self._number), self._content(released=True))
+        except OperationError:
+            return False
+        return True
+
+    def _renew_until_stopped(self) -> None:
+        """Renew in time; give up when another took over or when no renewal came through for too long."""
+        failed_seconds = 0.0
+        while not self._stopping.wait(self.terms.renew_seconds):
+            try:
+                if not self._is_ours():
+                    break
+                self._storage.write_text(self._file(self._number), self._content())
+                failed_seconds = 0.0
+            except OperationError:
+                failed_seconds += self.terms.renew_seconds
+                if failed_seconds >= self.terms.lasts_seconds:
+                    break
+        if not self._stopping.is_set():
+            self._lost.set()
+            if self._on_lost is not None:
+                self._on_lost()
+
+    def _is_ours(self) -> bool:
+        """Whether the newest file is ours: by its text too, as S3 lets two create one file."""
+        newest = self._newest_number()
+        return newest == self._number and (self._read(newest) or {}).get("token") == self._token
+
+    def _is_expired(self, number: int) -> bool:
+        """Whether the lease was not renewed for too long, by the file system's own clock."""
+        probe = f"now-{self._token}"
+        self._storage.write_text(f"{self.folder}/{probe}", "")
+        times = {file.name: file.modified_at for file in self._storage.list_files(self.folder)}
+        self._storage.delete_tree(f"{self.folder}/{probe}")
+        renewed = times.get(f"{number:020d}{_SUFFIX}", 0.0)
+        return times[probe] - renewed > self.terms.lasts_seconds
+
+    def _delete_older(self) -> None:
+        for number in self._numbers():
+            if number < self._number:
+                self._storage.delete_tree(self._file(number))
+
+    def _newest_number(self) -> int:
+        return max(self._numbers(), default=0)
+
+    def _numbers(self) -> list[int]:
+        stems = [name.removesuffix(_SUFFIX) for name in self._storage.list_names(self.folder) if name.endswith(_SUFFIX)]
+        return [int(stem) for stem in stems if stem.isdecimal()]
+
+    def _file(self, number: int) -> str:
+        return f"{self.folder}/{number:020d}{_SUFFIX}"
+
+    def _read(self, number: int) -> dict[str, Any] | None:
+        text = self._storage.read_text(self._file(number)) if number else None
+        try:
+            value = json.loads(text or "null")
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _content(self, *, released: bool = False) -> str:
+        return json.dumps({"token": self._token, "holder": dict(self._holder), "released": released})

@@ -1,0 +1,28 @@
+"""On a Hadoop file system the pipeline's lock is a lease."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework.foundation.errors import OperationError
+from framework.foundation.hadoop_storage import HadoopStorage
+from framework.run.lock import update_lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_lease_on_hadoop_keeps_a_second_update_out(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """Another update is refused with the holder and the time to wait, and gets the lease after the release."""
+    storage = HadoopStorage(f"file://{tmp_path}/place", spark)
+    with (
+        update_lock(storage, "u-1"),
+        pytest.raises(OperationError, match=r"update u-1, .*run again in 60 seconds"),
+        update_lock(storage, "u-2"),
+    ):
+        pass
+    with update_lock(storage, "u-3"):
+        assert storage.list_names(storage.path("update.lease")) == [f"{2:020d}.json"]

@@ -1,0 +1,181 @@
+"""One update of a pipeline at a time; a dead holder is in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from framework.foundation.errors import OperationError
+from framework.foundation.storage import LocalStorage
+from framework.run.lease import Lease, LeaseTerms
+from framework.run.lock import update_lock
+from framework.testing.manual_clock import ManualClock
+
+HOLDER = """
+import subprocess, sys, time
+from framework.foundation.storage import open_storage
+from framework.run.lock import update_lock
+
+with update_lock(open_storage(sys.argv[1]), "held"):
+    child = subprocess.Popen(["sleep", "600"])  # as Spark's JVM is: it must not inherit the lock
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+TAKER = """
+import sys
+from framework.foundation.storage import open_storage
+from framework.run.lease import Lease, LeaseTerms
+
+print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)
+"""
+
+
+@pytest.fixture
+def storage(tmp_path: pathlib.Path) -> LocalStorage:
+    """A storage that does not exist yet."""
+    return LocalStorage(str(tmp_path / "storage"))
+
+
+def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
+    """While one update holds the lock, another ends with the holder, the lock's place and the remedy."""
+    with (
+        update_lock(storage, "u-1", clock=ManualClock()),
+        pytest.raises(OperationError) as caught,
+        update_lock(storage, "u-2"),
+    ):
+        pass
+    assert caught.value.condition == "UPDATE_ALREADY_RUNNING"
+    assert caught.value.fields == {
+        "holder": f"update u-1, process {os.getpid()} on {socket.gethostname()}, since 2026-01-01T00:00:00.000Z",
+        "path": storage.path("update.lock"),
+        "when_dead": "Its lock is free as soon as its process ends.",
+    }
+
+
+def test_the_next_update_gets_the_lock_of_one_that_ended(storage: LocalStorage) -> None:
+    """A lock is free after its block, also when the block raised, and the file names nobody."""
+    with pytest.raises(RuntimeError), update_lock(storage, "u-1"):
+        raise RuntimeError
+    with update_lock(storage, "u-2"):
+        pass
+    assert storage.read_text("update.lock") == ""
+
+
+def test_other_pipelines_do_not_wait_for_each_other(storage: LocalStorage, tmp_path: pathlib.Path) -> None:
+    """Each storage has a lock of its own."""
+    with update_lock(storage, "u-1"), update_lock(LocalStorage(str(tmp_path / "other")), "u-2"):
+        assert "u-2" in (tmp_path / "other" / "update.lock").read_text()
+
+
+def test_a_killed_holder_leaves_the_lock_free(storage: LocalStorage) -> None:
+    """After `kill -9` the next update has the lock at once, though a child of the holder lives on."""
+    command = [sys.executable, "-c", HOLDER, storage.root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        with (
+            pytest.raises(OperationError, match=f"update held, process {process.pid} on "),
+            update_lock(storage, "u-2"),
+        ):
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with update_lock(storage, "u-2"):
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_holder_that_has_not_said_its_name_yet_holds_the_lock_too(storage: LocalStorage) -> None:
+    """A lock whose file is still empty is taken; the error says so without a name."""
+    with update_lock(storage, "u-1"):
+        pathlib.Path(storage.path("update.lock")).write_text("")
+        with pytest.raises(OperationError, match="another process has just begun"), update_lock(storage, "u-2"):
+            pass
+
+
+def take(
+    storage: LocalStorage, pid: int, *, lasts_seconds: float = 60, on_lost: threading.Event | None = None
+) -> Lease:
+    """A lease that its holder renews quickly."""
+    terms = LeaseTerms(lasts_seconds=lasts_seconds, renew_seconds=0.02)
+    lease = Lease(storage, "lease", terms, on_lost.set if on_lost else None)
+    assert lease.acquire({"pid": pid}) is None
+    return lease
+
+
+def test_a_lease_is_held_until_it_is_released(storage: LocalStorage) -> None:
+    """Another is told who holds it; after the release the next one gets it."""
+    first = take(storage, 1)
+    second = Lease(storage, "lease", LeaseTerms())
+    refused = second.acquire({"pid": 2})
+    released = first.release()
+    assert (refused, released, second.acquire({"pid": 2}), second.release()) == ({"pid": 1}, True, None, True)
+
+
+def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
+    """Of eight that ask at once one gets it, and the others are told its name."""
+    leases = [Lease(storage, "lease", LeaseTerms()) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda pair: pair[1].acquire({"pid": pair[0]}), enumerate(leases)))
+    winners = [number for number, answer in enumerate(answers) if answer is None]
+    assert len(winners) == 1
+    assert [answer for answer in answers if answer is not None] == [{"pid": winners[0]}] * 7
+    assert leases[winners[0]].release()
+
+
+def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
+    """Renewals move the file's time on, so a holder that lives is not given up for dead."""
+    lease = take(storage, 1)
+    file = pathlib.Path(storage.path("lease", f"{1:020d}.json"))
+    os.utime(file, (0, 0))
+    while file.stat().st_mtime == 0:
+        threading.Event().wait(0.01)
+    assert Lease(storage, "lease", LeaseTerms()).acquire({"pid": 2}) == {"pid": 1}
+    assert lease.release()
+
+
+def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_told(storage: LocalStorage) -> None:
+    """The next taker gets an old lease; the former holder notices, is told once, and releases nothing."""
+    lost = threading.Event()
+    first = take(storage, 1, on_lost=lost)
+    second = take(storage, 2, lasts_seconds=-60)  # to it every lease is an old one
+    assert lost.wait(30)
+    assert (first.release(), second.release()) == (False, True)
+    assert storage.list_names("lease")[-1] == f"{2:020d}.json"
+
+
+def test_a_taker_that_is_killed_leaves_a_lease_like_any_other(storage: LocalStorage) -> None:
+    """`kill -9` between taking and cleaning: the lease is the dead taker's, and expires as such."""
+    storage.write_text("lease/00000000000000000001.json", '{"released": true}')
+    environment = {**os.environ, "SLUICE_FAILPOINT": "lease.before_cleaning"}
+    done = subprocess.run([sys.executable, "-c", TAKER, storage.root], env=environment, check=False)
+    assert (done.returncode, len(storage.list_names("lease"))) == (-9, 2)
+    assert Lease(storage, "lease", LeaseTerms()).acquire({"pid": 3}) == {"pid": 2}
+    third = take(storage, 3, lasts_seconds=-60)
+    assert third.release()
+
+
+def test_a_lease_whose_storage_is_gone_is_lost(storage: LocalStorage) -> None:
+    """When no renewal comes through for the lease's length, its holder is told to stop."""
+    lost = threading.Event()
+    lease = take(storage, 1, lasts_seconds=0.05, on_lost=lost)
+    storage.delete_tree("lease")
+    storage.write_text("lease", "a file in the way")
+    assert lost.wait(30)
+    assert lease.release() is False
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_a_damaged_lease_is_no_lease(storage: LocalStorage, text: str) -> None:
+    """A file that can't be understood is passed over by a higher number."""
+    storage.write_text("lease/00000000000000000007.json", text)
+    lease = take(storage, 1)
+    assert storage.list_names("lease") == [f"{8:020d}.json"]
+    assert lease.release()
