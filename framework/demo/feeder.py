@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from framework.demo.chance import Fractions, draw, hash_keys
 from framework.demo.events import EVENT_COLUMNS, KEYS, make_events, make_schedule
 from framework.demo.source_data import check_months, data_folder, read_flights, read_weather
 
+FEED_FILE = "feed.json"
 REFERENCE_TABLES = ("airlines", "airports", "planes")
 
 _DELAYED = 0.05
@@ -59,6 +60,7 @@ def write_feed(folder: Path, months: int | None) -> Feed:
     _write_weather(partial / "weather", read_weather(chosen))
     _copy_reference_tables(partial / "reference")
     feed = Feed(months=chosen, flights=len(flights), planned=len(schedule), events=len(events), messages=len(messages))
+    (partial / FEED_FILE).write_text(json.dumps(asdict(feed)) + "\n", encoding="utf-8")
     partial.rename(folder)
     return feed
 
