@@ -20,7 +20,7 @@ def test_a_lease_on_hadoop_keeps_a_second_update_out(spark: SparkSession, tmp_pa
     storage = HadoopStorage(f"file://{tmp_path}/place", spark)
     with (
         update_lock(storage, "u-1"),
-        pytest.raises(OperationError, match=r"update u-1, .*run again in 60 seconds"),
+        pytest.raises(OperationError, match=r"(?s)update u-1, .*run again in 60 seconds"),
         update_lock(storage, "u-2"),
     ):
         pass
