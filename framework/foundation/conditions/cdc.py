@@ -4,6 +4,100 @@ from __future__ import annotations
 
 from framework.foundation.conditions.entry import Condition
 
-CONDITIONS: dict[str, Condition] = {
+_FULL_REFRESH = "Run a full refresh of {target}, which builds it anew: `sluice run --full-refresh {target}`."
 
+CONDITIONS: dict[str, Condition] = {
+    "AUTOCDC_NOT_SUPPORTED_YET": Condition(
+        "AUTO CDC flow {flow} uses `{parameter}`, which Sluice does not do yet.",
+        "Leave `{parameter}` out; nothing was written.",
+    ),
+    "AUTOCDC_EMPTY_KEYS": Condition(
+        "AUTO CDC flow {flow} names no key columns.", "Give `keys` the columns that identify a row."
+    ),
+    "AUTOCDC_DUPLICATE_KEYS": Condition(
+        "AUTO CDC flow {flow} names key column {key} more than once.", "Name each column in `keys` once."
+    ),
+    "AUTOCDC_KEY_TYPE": Condition(
+        "Key column {key} of AUTO CDC flow {flow} has type {type}, whose values can't be told apart as keys.",
+        "Use key columns of a type that can be compared: no maps or variants.",
+    ),
+    "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA": Condition(
+        "`{parameter}` of AUTO CDC flow {flow} names {missing}, not among the columns of its source: {available}.",
+        "{advice}",
+    ),
+    "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA": Condition(
+        "The columns that AUTO CDC flow {flow} selects leave out its key {keys}.",
+        "Keep every key column: add it to `column_list`, or take it out of `except_column_list`.",
+    ),
+    "AUTOCDC_BOTH_COLUMN_LIST_AND_EXCEPT_COLUMN_LIST": Condition(
+        "AUTO CDC flow {flow} has both `{parameter}` and `{except_parameter}`.", "Give one of the two."
+    ),
+    "AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT": Condition(
+        "Column {column} of AUTO CDC flow {flow} has a name that AUTO CDC keeps for itself.",
+        "Rename the column in the source, or leave it out with `except_column_list`.",
+    ),
+    "AUTOCDC_EXPRESSION_INVALID": Condition(
+        "`{parameter}` of AUTO CDC flow {flow} can't be resolved against its source: {expression} ({reason}).",
+        "Use the source's columns: {available}.",
+    ),
+    "AUTOCDC_CONDITION_NOT_BOOLEAN": Condition(
+        "`{parameter}` of AUTO CDC flow {flow} is {expression} of type {type}, not a condition.",
+        "Give an expression that is true or false, such as `operation = 'DELETE'`.",
+    ),
+    "AUTOCDC_MISSING_SEQUENCE_BY": Condition(
+        "AUTO CDC flow {flow} has no `sequence_by`.", "Give the column or expression that orders the events."
+    ),
+    "AUTOCDC_INCOMPATIBLE_SEQUENCES": Condition(
+        "Flows {flow} and {other_flow} of {target} order their events by {type} and {other_type}, "
+        "which can't be compared with each other.",
+        "Give both `sequence_by` of one type; in a once flow that should come before all events, use `lit(0)`.",
+    ),
+    "AUTOCDC_DIFFERENT_KEYS": Condition(
+        "Flows {flow} and {other_flow} of {target} have different keys: {keys} and {other_keys}.",
+        "Give all AUTO CDC flows of one target the same `keys`.",
+    ),
+    "AUTOCDC_DIFFERENT_SCD_TYPES": Condition(
+        "Flows {flow} and {other_flow} of {target} are stored as SCD type {scd_type} and {other_scd_type}.",
+        "Give all AUTO CDC flows of one target the same `stored_as_scd_type`.",
+    ),
+    "AUTOCDC_INCOMPATIBLE_COLUMNS": Condition(
+        "Column {column} of {target} has type {other_type} in {other_flow} and {type} in {flow}, "
+        "and no type holds both.",
+        "Cast the column in one of the flows.",
+    ),
+    "AUTOCDC_COLUMN_NOT_DECLARED": Condition(
+        "AUTO CDC flow {flow} selects {columns}, not in the schema that {target} was declared with.",
+        "Add it to the schema, or leave it out with `except_column_list`.",
+    ),
+    "AUTOCDC_KEY_DRIFT": Condition(
+        "{target} was built with keys {stored_keys}, and its flows now have keys {keys}.", _FULL_REFRESH
+    ),
+    "AUTOCDC_SCD_TYPE_DRIFT": Condition(
+        "{target} was built as SCD type {stored_scd_type}, and its flows now say {scd_type}.", _FULL_REFRESH
+    ),
+    "AUTOCDC_SEQUENCE_DRIFT": Condition(
+        "{target} was built with a sequence of type {stored_type}, and its flows now have {type}.", _FULL_REFRESH
+    ),
+    "AUTOCDC_COLUMN_DRIFT": Condition(
+        "Column {column} of {target} was built with type {stored_type}, which can't hold {type}.",
+        "Cast the column in the flow, or run a full refresh: `sluice run --full-refresh {target}`.",
+    ),
+    "AUTOCDC_TARGET_NOT_OURS": Condition(
+        "{target} exists and was not built by AUTO CDC: it lacks the column {column}.",
+        "Choose another target; or, if its rows may go, " + _FULL_REFRESH[0].lower() + _FULL_REFRESH[1:],
+    ),
+    "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY": Condition(
+        "Batch {batch_id} of AUTO CDC flow {flow} has {null_count} row(s) of {row_count} with a null key "
+        "({counts}); nothing of the batch was written.",
+        "Leave such rows out with `where`, or an expectation on the source, and run again.",
+    ),
+    "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE": Condition(
+        "Batch {batch_id} of AUTO CDC flow {flow} has {null_count} row(s) of {row_count} with a null sequence; "
+        "nothing of the batch was written.",
+        "Leave such rows out with `where`, or give `sequence_by` an expression that is never null.",
+    ),
+    "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE": Condition(
+        "`sequence_by` of AUTO CDC flow {flow} has type {type}, whose values have no order.",
+        "Order events by a number, a time, a string, or a struct of these.",
+    ),
 }

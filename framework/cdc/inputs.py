@@ -1,0 +1,86 @@
+"""One AUTO CDC flow of a target, analysed against its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from framework.cdc.columns import select_fields
+from framework.declare.specs import AutoCdcSpec
+from framework.foundation.locations import SourceLocation
+from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CdcInput:
+    """A flow as planning sees it.
+
+    Holds a DataFrame and so is no spec: two are equal only when they are one.
+
+    Args:
+        name: the flow's.
+        spec: what it declares.
+        once: whether it runs once per generation.
+        location: where it was declared.
+        source: its source, analysed and never executed; only schema and expressions are used.
+    """
+
+    name: QualifiedName
+    spec: AutoCdcSpec
+    once: bool
+    location: SourceLocation | None
+    source: DataFrame
+
+    @property
+    def selected(self) -> tuple[StructField, ...]:
+        """The source's fields that go to the target."""
+        return select_fields(self.source.schema, self.spec.columns)
+
+    def type_of(self, expression: str) -> DataType:
+        """The type of an SQL expression over the source.
+
+        Raises:
+            pyspark.errors.AnalysisException: it can't be resolved.
+        """
+        return self.source.select(F.expr(expression)).schema.fields[0].dataType
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether this is a once flow whose sequence is one and the same for all of its rows."""
+        return self.once and is_literal(self.source, self.spec.sequence_by)
+
+
+def is_literal(source: DataFrame, sequence_by: str) -> bool:
+    """Whether a sequence reads no column and is a number, a time or a truth value.
+
+    Such a sequence of a once flow says "before everything"; any other constant (a string, a
+    struct) is compared as the sequences of the other flows are.
+    """
+    analysed = source.select(F.expr(sequence_by))
+    kind = analysed.schema.fields[0].dataType.typeName()
+    if kind not in _LITERAL_TYPES and not kind.startswith("decimal"):
+        return False
+    # PySpark has no public way to ask which columns an expression reads.
+    projection = analysed._jdf.queryExecution().analyzed().expressions().head()
+    return bool(projection.references().isEmpty())
+
+
+_LITERAL_TYPES = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "void"}
+)
+
+
+def literal_rank(value: Column, data_type: DataType) -> Column:
+    """A literal sequence as a double, by which once flows are ordered among themselves.
+
+    Exact for whole numbers up to 2**53 and for times of microseconds up to the year 2255.
+    """
+    if data_type.typeName() in {"date", "timestamp", "timestamp_ntz"}:
+        return F.unix_micros(value.cast("timestamp")).cast("double")
+    return value.cast("double")

@@ -1,0 +1,182 @@
+"""What one AUTO CDC flow must fulfil by itself: one function a rule, each yielding its faults."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import BooleanType, NullType
+
+from framework.cdc.columns import bare_name, find_field, is_orderable, missing_names
+from framework.cdc.inputs import CdcInput
+from framework.cdc.reserved import RESERVED_PREFIX
+from framework.declare.specs import ColumnSelection
+from framework.foundation.errors import UserError
+
+Rule = Callable[[CdcInput], Iterator[UserError]]
+
+
+def keys_are_named(flow: CdcInput) -> Iterator[UserError]:
+    """There are keys, each named once."""
+    if not flow.spec.keys:
+        yield UserError("AUTOCDC_EMPTY_KEYS", location=flow.location, flow=flow.name)
+    folded = [bare_name(key).lower() for key in flow.spec.keys]
+    for key in sorted({key for key in folded if folded.count(key) > 1}):
+        yield UserError("AUTOCDC_DUPLICATE_KEYS", location=flow.location, flow=flow.name, key=key)
+
+
+def columns_are_known(flow: CdcInput) -> Iterator[UserError]:
+    """Every column that a parameter names is a column of the source."""
+    spec = flow.spec
+    lists = {
+        "keys": spec.keys,
+        "except_column_list" if spec.columns.excluded else "column_list": spec.columns.columns or (),
+        "columns_to_update": (spec.columns_to_update,) if spec.columns_to_update else (),
+    }
+    for parameter, names in lists.items():
+        missing = missing_names(flow.source.schema, names)
+        if missing:
+            yield _unknown_columns(flow, parameter, missing)
+
+
+def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -> UserError:
+    close = difflib.get_close_matches(bare_name(missing[0]), flow.source.columns, n=1)
+    return UserError(
+        "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        missing=", ".join(missing),
+        available=", ".join(flow.source.columns),
+        advice=f"Did you mean {close[0]}?" if close else f"Correct `{parameter}`, or add the column to the source.",
+    )
+
+
+def keys_are_selected(flow: CdcInput) -> Iterator[UserError]:
+    """No column list leaves out a key of the source."""
+    selected = {field.name.lower() for field in flow.selected}
+    known = [key for key in flow.spec.keys if find_field(flow.source.schema, key) is not None]
+    lost = [key for key in known if bare_name(key).lower() not in selected]
+    if lost:
+        yield UserError(
+            "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA", location=flow.location, flow=flow.name, keys=", ".join(lost)
+        )
+
+
+def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
+    """Keys have types whose values can be told apart."""
+    for key in flow.spec.keys:
+        field = find_field(flow.source.schema, key)
+        if field is not None and not is_orderable(field.dataType):
+            yield UserError(
+                "AUTOCDC_KEY_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                key=key,
+                type=field.dataType.simpleString(),
+            )
+
+
+def names_are_free(flow: CdcInput) -> Iterator[UserError]:
+    """No selected column has a name that is kept for AUTO CDC."""
+    taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
+    for field in flow.selected:
+        if field.name.lower().startswith(RESERVED_PREFIX) or field.name.lower() in taken:
+            yield UserError(
+                "AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT",
+                location=flow.location,
+                flow=flow.name,
+                column=field.name,
+            )
+
+
+def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
+    """`where` and the `apply_as` conditions resolve and are true or false."""
+    spec = flow.spec
+    conditions = {
+        "where": spec.where,
+        "apply_as_deletes": spec.apply_as_deletes,
+        "apply_as_truncates": spec.apply_as_truncates,
+    }
+    for parameter, expression in conditions.items():
+        if expression is None:
+            continue
+        try:
+            data_type = flow.type_of(expression)
+        except AnalysisException as error:
+            yield _invalid_expression(flow, parameter, expression, error)
+            continue
+        if not isinstance(data_type, BooleanType | NullType):
+            yield UserError(
+                "AUTOCDC_CONDITION_NOT_BOOLEAN",
+                location=flow.location,
+                flow=flow.name,
+                parameter=parameter,
+                expression=expression,
+                type=data_type.simpleString(),
+            )
+
+
+def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
+    """`sequence_by` is there, resolves, and its values have an order."""
+    expression = flow.spec.sequence_by
+    if not expression:
+        yield UserError("AUTOCDC_MISSING_SEQUENCE_BY", location=flow.location, flow=flow.name)
+        return
+    try:
+        data_type = flow.type_of(expression)
+    except AnalysisException as error:
+        yield _invalid_expression(flow, "sequence_by", expression, error)
+        return
+    if not is_orderable(data_type):
+        yield UserError(
+            "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE",
+            location=flow.location,
+            flow=flow.name,
+            type=data_type.simpleString(),
+        )
+
+
+def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: AnalysisException) -> UserError:
+    return UserError(
+        "AUTOCDC_EXPRESSION_INVALID",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        expression=expression,
+        reason=error.getCondition() or str(error).splitlines()[0],
+        available=", ".join(flow.source.columns),
+    )
+
+
+def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
+    """Nothing is asked for that is not built yet."""
+    spec = flow.spec
+    unsupported = {
+        "stored_as_scd_type=2": spec.scd_type != 1,
+        "apply_as_truncates": spec.apply_as_truncates is not None,
+        "ignore_null_updates": spec.ignore_null_updates is not None,
+        "columns_to_update": spec.columns_to_update is not None,
+        "track_history_column_list": spec.track_history != ColumnSelection(),
+    }
+    for parameter in (name for name, used in unsupported.items() if used):
+        yield UserError("AUTOCDC_NOT_SUPPORTED_YET", location=flow.location, flow=flow.name, parameter=parameter)
+
+
+RULES: tuple[Rule, ...] = (
+    parameters_are_supported,
+    keys_are_named,
+    columns_are_known,
+    keys_are_selected,
+    keys_are_comparable,
+    names_are_free,
+    conditions_are_boolean,
+    sequence_is_orderable,
+)
+
+
+def check_flow(flow: CdcInput) -> Iterator[UserError]:
+    """All faults of one flow, in the order of the rules."""
+    for rule in RULES:
+        yield from rule(flow)
