@@ -59,7 +59,7 @@ class GraphErrors(UserError):
     """All faults of a graph at once, in the order of their source lines."""
 
     def __init__(self, errors: Sequence[SluiceError]) -> None:
-        self.errors = tuple(sorted(errors, key=lambda error: (str(error.location or ""), error.condition)))
+        self.errors = tuple(sorted(errors, key=_place))
         super().__init__("PIPELINE_GRAPH_INVALID", count=len(self.errors))
 
     def render(self) -> str:
@@ -78,3 +78,9 @@ class SourceError(OperationError):
 
 class InternalError(SluiceError):
     """A promise of ours was broken: a bug to report."""
+
+
+def _place(error: SluiceError) -> tuple[str, int, str]:
+    """What faults are ordered by: file, line, condition."""
+    where = error.location
+    return (where.file, where.line, error.condition) if where is not None else ("", 0, error.condition)

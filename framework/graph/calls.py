@@ -17,6 +17,10 @@ from framework.foundation.locations import SourceLocation, is_user_file
 from framework.foundation.names import QualifiedName
 
 
+class UpstreamInvalidError(Exception):
+    """What a query reads has a fault of its own, already gathered; says nothing to the user."""
+
+
 def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: SourceLocation | None) -> DataFrame:
     """The DataFrame that a query function returns.
 
@@ -28,7 +32,7 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
     try:
         with shimmed(), guarded_query():
             frame = query()
-    except SluiceError:
+    except (SluiceError, UpstreamInvalidError):
         raise
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; recorded with its place
         raise query_failed(error, flow, location) from error

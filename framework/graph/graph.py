@@ -36,7 +36,8 @@ class GraphFlow:
         fingerprint: text that changes when what the query computes changes; None when it can't
             be told (data of unknown identity, current time), so that it always counts as changed.
         schema: JSON of what the query gives.
-        opaque_sources: it also reads streaming sources that are no tables, such as files.
+        streamed_folders: folders of files that it streams from.
+        opaque_sources: it also streams from something that is neither a table nor a folder.
     """
 
     spec: FlowSpec
@@ -44,6 +45,7 @@ class GraphFlow:
     streaming: bool = False
     fingerprint: str | None = None
     schema: str | None = None
+    streamed_folders: tuple[str, ...] = ()
     opaque_sources: bool = False
 
 

@@ -22,22 +22,19 @@ from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import call_query, query_failed
+from framework.graph.calls import UpstreamInvalidError, call_query, query_failed
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
-from framework.graph.relations import analysed_plan, named, stand_in
+from framework.graph.relations import named, stand_in
 from framework.graph.rules import RULES, did_you_mean
 from framework.graph.schemas import with_change_feed
+from framework.graph.streaming_sources import DirectSources, direct_sources
 from framework.graph.tables import KnownTables
 from framework.graph.targets import check_expectations, table_target
 
 _DEEP_CHAIN = 20_000
-
-
-class UpstreamInvalidError(Exception):
-    """What a query reads has a fault of its own, already gathered; says nothing to the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,13 +199,15 @@ class Resolution:
             fingerprint = plan_fingerprint(
                 frame, code_version=self.code_version, file_identity=self.tables.file_identity
             )
+        sources = direct_sources(frame) if frame.isStreaming else DirectSources()
         flow = GraphFlow(
             spec=spec,
-            reads=tuple(self._reads[-1]),
+            reads=(*self._reads[-1], *(Read(text=path, streaming=True, path=path) for path in sources.delta_paths)),
             streaming=frame.isStreaming,
             fingerprint=fingerprint,
             schema=frame.schema.json(),
-            opaque_sources=frame.isStreaming and "StreamingRelation" in analysed_plan(frame).toString(),
+            streamed_folders=sources.folders,
+            opaque_sources=sources.opaque,
         )
         return _ResolvedFlow(flow=flow, frame=frame)
 

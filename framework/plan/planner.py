@@ -60,10 +60,10 @@ class _Planning:
             reason, check = "full refresh asked for", False
         elif not table.exists:
             reason, check = "first computation", False
+        elif present is None:
+            reason, check = "its rows depend on the time, on chance, or on data of unknown version", False
         elif table.computed_from is None or table.definition != self.state.wanted_definitions.get(name):
             reason, check = "its definition changed", False
-        elif present is None:
-            reason, check = "what it computes can't be told from its plan (time, random values or unknown data)", False
         elif after:
             reason, check = f"if {_listed(after)} changed", table.computed_from == present
         elif table.computed_from != present:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -17,6 +18,8 @@ from framework.run.quality import VIOLATION_MARK
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TASK_WRITE_FAILED", "USER_RAISED_EXCEPTION"})
+
+_MOST_CAUSES = 20
 
 # What another try may heal: the network, a busy or lost machine, two writers that met. All else says
 # the same again: a query that can't be analysed, a broken contract, a checkpoint that does not fit.
@@ -77,9 +80,8 @@ def _texts(error: BaseException) -> Iterator[str]:
 
 def _java_messages(throwable: object) -> Iterator[str]:
     """Class and message of a Java throwable and of each cause behind it."""
-    origin = getattr(throwable, "java_exception", throwable)
-    depth = 0
-    while origin is not None and hasattr(origin, "getCause") and depth < 20:  # noqa: PLR2004 - causes may be circular
-        yield f"{origin.getClass().getName()}: {origin.getMessage()}".split("\n\tat ")[0]
-        origin = origin.getCause()
-        depth += 1
+    for _ in range(_MOST_CAUSES):  # causes may be circular
+        if not isinstance(throwable, JavaObject):
+            return
+        yield f"{throwable.getClass().getName()}: {throwable.getMessage()}".split("\n\tat ")[0]
+        throwable = throwable.getCause()

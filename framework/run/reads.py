@@ -66,6 +66,11 @@ class TableQueries:
                 reads.expectations[target.name] = target.spec.expectations
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 
+    def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
+        """The rows of a query over the datasets, and over `more` tables by their names."""
+        with self._lock, reading(_Reads(queries=self, more=more)):
+            return self.spark.sql(query)
+
     def _function(self, flow: FlowSpec, reads: _Reads) -> Callable[[], DataFrame]:
         query = self.registry.queries.get(flow.name)
         if query is not None:
@@ -78,9 +83,13 @@ class _Reads:
     """The reads of one query; gathers the expectations of the views it passes through."""
 
     queries: TableQueries
+    more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        special = self.more.get(name.strip("`").lower())
+        if special is not None:
+            return special()
         dataset = self._dataset(name)
         if dataset is None:
             found = self.queries.tables.external(spark, name, options, streaming=streaming)

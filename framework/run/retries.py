@@ -33,7 +33,17 @@ def retry_policy(configuration: Mapping[str, str], *, development: bool) -> Retr
     Raises:
         UserError: INVALID_CONFIGURATION when the number of retries is no whole number from 0.
     """
-    text = configuration.get(FLOW_RETRIES, str(_DEFAULT_FLOW_RETRIES))
-    if not text.strip().isdecimal():
-        raise UserError("INVALID_CONFIGURATION", key=FLOW_RETRIES, value=text, expected="a whole number from 0")
-    return RetryPolicy(most_retries=0 if development else int(text))
+    most = whole_number(configuration, FLOW_RETRIES, default=_DEFAULT_FLOW_RETRIES, least=0)
+    return RetryPolicy(most_retries=0 if development else most)
+
+
+def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:
+    """A whole number of the configuration, the default when it is not set.
+
+    Raises:
+        UserError: INVALID_CONFIGURATION when it is none, or below `least`.
+    """
+    text = configuration.get(key, str(default)).strip()
+    if not text.isdecimal() or int(text) < least:
+        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"a whole number from {least}")
+    return int(text)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from framework.checkpoints.delta_log import LogTip, delta_source_is_drained, last_user_metadata, read_tip
+from framework.checkpoints.file_source import folders_are_drained, is_file_offset
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
 from framework.checkpoints.offsets import read_progress
@@ -75,7 +76,7 @@ class StateReader:
         if rebuild is not None and rebuild.published and building is not None:
             # Published but not yet promoted: the rebuild's generation is the one that holds.
             current, building = manifest.find(building), None
-        latest = generations.next_number(dataset.name, flow.spec.name) - 1
+        latest = generations.latest_number(dataset.name, flow.spec.name)
         if current is None:
             return FlowState(building=building, latest=latest)
         return FlowState(
@@ -93,7 +94,12 @@ class StateReader:
         if paths is None or not progress.is_settled or not progress.sources:
             return False
         tips = [tip for path in paths if (tip := read_tip(self._storage, path)) is not None]
-        return all(_drained(offset, tips) for offset in progress.sources)
+        tables = [offset for offset in progress.sources if not is_file_offset(offset)]
+        if len(tables) < len(progress.sources) and not folders_are_drained(
+            self._storage, checkpoint, len(progress.sources), flow.streamed_folders
+        ):
+            return False
+        return all(_drained(offset, tips) for offset in tables)
 
     def computable_from(self, dataset: GraphDataset) -> str | None:
         """What a materialized view would be computed from now: its code, and the versions of what it reads."""

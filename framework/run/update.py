@@ -117,11 +117,16 @@ class Update:
     def _rebuilds(self) -> Rebuilds:
         return Rebuilds(pipeline=self.graph.pipeline, graph=self.graph, store=self.store)
 
-    def _executor(self, journal: Journal, update_id: str) -> Executor:
+    @property
+    def queries(self) -> TableQueries:
+        """The pipeline's queries over its real tables."""
         tables = StoredTables(store=self.store, registry=self.registry)
-        queries = TableQueries(
+        return TableQueries(
             graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables
         )
+
+    def _executor(self, journal: Journal, update_id: str) -> Executor:
+        queries = self.queries
         runner = FlowRunner(
             pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
             store=self.store, queries=queries, stop=self.stop,

@@ -1,0 +1,324 @@
+"""A pipeline as Python sees it: from a spec file or from modules, to a graph, a plan, an update, rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.declare.loader import load_modules
+from framework.declare.pipeline_spec import PipelineSpec, load_spec
+from framework.declare.registry import Registry
+from framework.foundation.clock import SystemClock
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage, is_local, open_storage
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.resolution import Resolution
+from framework.graph.rules import did_you_mean
+from framework.plan.request import UpdateRequest
+from framework.plan.steps import Plan
+from framework.record.events import EVENT_SCHEMA, Event
+from framework.record.log import EVENTS_FOLDER
+from framework.run.known_tables import StoredTables
+from framework.run.results import UpdateResult
+from framework.run.retries import retry_policy, whole_number
+from framework.run.session import DEFAULT_MASTER, start_session, stop_session
+from framework.run.stop_signal import StopSignal
+from framework.run.streams import session_for
+from framework.run.table_store import TableStore
+from framework.run.update import Update
+from framework.web.notebook import graph_html
+
+PARALLEL_FLOWS = "pipelines.maxParallelFlows"
+_DEFAULT_PARALLEL_FLOWS = 4
+
+Module = str | Path | ModuleType | Callable[[], object]
+Observer = Callable[[Event], None]
+
+
+class Pipeline:
+    """A pipeline that can be validated, planned, run and read; nothing happens before it is asked.
+
+    Args:
+        name: the pipeline's name.
+        modules: files, modules, or functions that declare its datasets and flows.
+        storage: folder or URI of checkpoints, events and tables; default `.sluice/<name>`.
+        catalog: of names without one.
+        schema: of names without one.
+        configuration: what query functions read by `spark.conf.get`.
+        spark_conf: settings of the Spark session.
+        master: Spark's master; default this machine.
+        spark: a session to use as it is, instead of starting one.
+        development: faults are not tried again.
+
+    Examples:
+        >>> Pipeline.from_spec("pipeline.yml").run()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        modules: Sequence[Module] = (),
+        storage: str | Path | None = None,
+        catalog: str = "main",
+        schema: str = "default",
+        configuration: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        master: str | None = None,
+        spark: SparkSession | None = None,
+        development: bool = False,
+    ) -> None:
+        self._spec = PipelineSpec(
+            name=name,
+            storage=str(storage or f".sluice/{name}"),
+            catalog=catalog,
+            schema=schema,
+            configuration=tuple((configuration or {}).items()),
+            spark_conf=tuple((spark_conf or {}).items()),
+            development=development,
+        )
+        self._begin(modules, master=master, spark=spark, short=False, verbose=False)
+
+    @classmethod
+    def from_spec(
+        cls,
+        path: str | Path,
+        *,
+        master: str | None = None,
+        parameters: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+        short: bool = False,
+        verbose: bool = False,
+    ) -> Self:
+        """The pipeline of a spec file.
+
+        Args:
+            path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
+            master: Spark's master; default this machine.
+            parameters: entries of the configuration, over those of the file.
+            spark: a session to use as it is.
+            short: start Spark for a command that soon ends.
+            verbose: let Spark say what it has to say.
+
+        Raises:
+            UserError: the file is missing, no YAML, or has keys or values that can't be meant.
+        """
+        pipeline = cls.__new__(cls)
+        spec = load_spec(Path(path))
+        pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
+        pipeline._begin((), master=master, spark=spark, short=short, verbose=verbose)  # noqa: SLF001 - our own
+        return pipeline
+
+    def _begin(
+        self, modules: Sequence[Module], *, master: str | None, spark: SparkSession | None, short: bool, verbose: bool
+    ) -> None:
+        self._modules = tuple(modules)
+        self._master = master
+        self._base = spark
+        self._owns_session = spark is None
+        self._session: SparkSession | None = None
+        self._short = short
+        self._verbose = verbose
+        self._stop = StopSignal()
+        self._graph: DataflowGraph | None = None
+        self._loaded: tuple[Registry, str] | None = None
+        self._storage: Storage | None = None
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self._spec.name
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """What the pipeline was configured with."""
+        return self._spec
+
+    @property
+    def spark(self) -> SparkSession:
+        """The pipeline's session, started at the first use; it carries the pipeline's configuration.
+
+        It is a session of the pipeline's own, so that two pipelines in one process don't mix settings.
+        """
+        if self._session is None:
+            if self._base is None:
+                self._base = start_session(
+                    app_name=f"sluice {self.name}",
+                    master=self._master or DEFAULT_MASTER,
+                    spark_conf=dict(self._spec.spark_conf),
+                    verbose=self._verbose,
+                    short=self._short,
+                )
+            settings = {} if self._owns_session else dict(self._spec.spark_conf)
+            self._session = session_for(self._base, {**settings, **dict(self._spec.configuration)})
+        return self._session
+
+    @property
+    def storage(self) -> Storage:
+        """Where the pipeline keeps everything; a local one needs no Spark."""
+        if self._storage is None:
+            local = is_local(self._spec.storage)
+            self._storage = open_storage(self._spec.storage, None if local else self.spark)
+        return self._storage
+
+    @property
+    def graph(self) -> DataflowGraph:
+        """The analysed graph; modules are loaded at the first use.
+
+        Raises:
+            GraphErrors: all faults of the definitions.
+        """
+        if self._graph is None:
+            self._graph = self._resolve(UpdateRequest())
+        return self._graph
+
+    def validate(self) -> DataflowGraph:
+        """Load and analyse the pipeline; nothing is written.
+
+        Raises:
+            GraphErrors: all faults of the definitions.
+        """
+        return self.graph
+
+    def plan(
+        self,
+        *,
+        refresh: Sequence[str] = (),
+        full_refresh: Sequence[str] = (),
+        full_refresh_all: bool = False,
+        reset_checkpoints: Sequence[str] = (),
+    ) -> Plan:
+        """The steps that `run` would do with the same arguments; nothing is written."""
+        request = self._request(refresh, full_refresh, reset_checkpoints, full_refresh_all=full_refresh_all)
+        return self._update(request, ()).plan()
+
+    def run(
+        self,
+        *,
+        refresh: Sequence[str] = (),
+        full_refresh: Sequence[str] = (),
+        full_refresh_all: bool = False,
+        reset_checkpoints: Sequence[str] = (),
+        observers: Sequence[Observer] = (),
+    ) -> UpdateResult:
+        """Bring the pipeline's datasets up to date.
+
+        Args:
+            refresh: datasets to update; none named in any argument: all.
+            full_refresh: datasets to clear and build anew.
+            full_refresh_all: build all datasets anew that allow it.
+            reset_checkpoints: flows to begin again; their targets keep their rows.
+            observers: told of each event as it happens.
+
+        Raises:
+            GraphErrors: faults of the definitions, or unknown names; nothing was written.
+            OperationError: another update runs, or the storage can't be written.
+        """
+        request = self._request(refresh, full_refresh, reset_checkpoints, full_refresh_all=full_refresh_all)
+        return self._update(request, observers).run()
+
+    def stop(self) -> None:
+        """Ask a running update to stop: queries end, checkpoints stay sound, the update is CANCELED."""
+        self._stop.set()
+
+    def table(self, name: str) -> DataFrame:
+        """The rows of one of the pipeline's tables as they are now.
+
+        Raises:
+            UserError: DATASET_NOT_FOUND.
+        """
+        return self._store.frame(self._table(name).spec)
+
+    def preview(self, name: str, limit: int = 10) -> DataFrame:
+        """Some rows of one of the pipeline's tables."""
+        return self.table(name).limit(limit)
+
+    def sql(self, query: str) -> DataFrame:
+        """The rows of a query over the pipeline's datasets, by their names, and over `event_log`.
+
+        Raises:
+            UserError: TABLE_OR_VIEW_NOT_FOUND, or UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND.
+        """
+        update = self._update(UpdateRequest(), ())
+        return update.queries.sql(query, {"event_log": self.events})
+
+    def events(self) -> DataFrame:
+        """The event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
+        return self.spark.read.schema(EVENT_SCHEMA).json(self.storage.path(EVENTS_FOLDER))
+
+    def close(self) -> None:
+        """End the Spark session, if this pipeline started it; a session that was given stays."""
+        if self._owns_session and self._base is not None:
+            stop_session(self._base)
+        self._base = self._session = None
+
+    def _repr_html_(self) -> str:
+        """The picture of the graph, for notebooks."""
+        return graph_html(self.graph)
+
+    @property
+    def _store(self) -> TableStore:
+        return TableStore(pipeline=self.name, spark=self.spark, storage=self.storage)
+
+    def _declared(self) -> tuple[Registry, str]:
+        """What the modules declare and the hash of their source; they are loaded once."""
+        if self._loaded is None:
+            registry = Registry(catalog=self._spec.catalog, schema=self._spec.schema)
+            version = load_modules(self._spec, self._modules, registry, self.spark)
+            self._loaded = (registry, version)
+        return self._loaded
+
+    def _request(
+        self, refresh: Sequence[str], full_refresh: Sequence[str], flows: Sequence[str], *, full_refresh_all: bool
+    ) -> UpdateRequest:
+        def named(texts: Sequence[str]) -> tuple[QualifiedName, ...]:
+            parse = (QualifiedName.parse(text, catalog=self._spec.catalog, schema=self._spec.schema) for text in texts)
+            return tuple(dict.fromkeys(parse))
+
+        return UpdateRequest(
+            refresh=named(refresh),
+            full_refresh=named(full_refresh),
+            full_refresh_all=full_refresh_all,
+            reset_checkpoints=named(flows),
+        )
+
+    def _resolve(self, request: UpdateRequest) -> DataflowGraph:
+        registry, version = self._declared()
+        return Resolution(
+            pipeline=self.name,
+            registry=registry,
+            spark=self.spark,
+            tables=StoredTables(store=self._store, registry=registry),
+            code_version=version,
+            ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
+        ).resolve()
+
+    def _update(self, request: UpdateRequest, observers: Sequence[Observer]) -> Update:
+        # Analysed anew each time: the tables that are there may have changed since.
+        self._graph = self._resolve(request)
+        configuration = dict(self._spec.configuration)
+        return Update(
+            graph=self._graph,
+            registry=self._declared()[0],
+            spark=self.spark,
+            store=self._store,
+            request=request,
+            retries=retry_policy(configuration, development=self._spec.development),
+            clock=SystemClock(),
+            stop=self._stop,
+            parallel_flows=whole_number(configuration, PARALLEL_FLOWS, default=_DEFAULT_PARALLEL_FLOWS, least=1),
+            observers=observers,
+        )
+
+    def _table(self, name: str) -> GraphDataset:
+        full = QualifiedName.parse(name, catalog=self._spec.catalog, schema=self._spec.schema)
+        dataset = self.graph.dataset(full)
+        if dataset is None or not dataset.is_table:
+            tables = [each.name for each in self.graph.datasets if each.is_table]
+            raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, tables))
+        return dataset

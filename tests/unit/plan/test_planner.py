@@ -1,0 +1,213 @@
+"""The planner decides from values alone: graph + request + stored state in, steps out."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import GraphErrors
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.steps import BeginGeneration, CreateTable, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+
+
+def name(table: str) -> QualifiedName:
+    """The full name of a table of the tests' one schema."""
+    return QualifiedName(catalog="main", schema="s", table=table)
+
+
+RAW, CLEAN, TOTALS, SEED = name("raw"), name("clean"), name("totals"), name("seed")
+
+
+def a_graph(*, reset_allowed: bool = True) -> DataflowGraph:
+    """raw (a stream from outside) -> clean (with a once flow `seed` besides) -> totals (a view)."""
+    properties = () if reset_allowed else (("pipelines.reset.allowed", "false"),)
+
+    def table(dataset: QualifiedName, kind: DatasetKind) -> GraphDataset:
+        spec = DatasetSpec(name=dataset, kind=kind, table_properties=properties if dataset == RAW else ())
+        return GraphDataset(spec=spec, kind=kind, schema="{}", table_schema="{}")
+
+    def flow(flow_name: QualifiedName, target: QualifiedName, *reads: Read, once: bool = False) -> GraphFlow:
+        spec = FlowSpec(name=flow_name, target=target, once=once)
+        return GraphFlow(spec=spec, reads=reads, streaming=target != TOTALS and not once, fingerprint="code")
+
+    return DataflowGraph(
+        pipeline="p",
+        datasets=(
+            table(RAW, DatasetKind.STREAMING_TABLE),
+            table(CLEAN, DatasetKind.STREAMING_TABLE),
+            table(TOTALS, DatasetKind.MATERIALIZED_VIEW),
+        ),
+        flows=(
+            flow(RAW, RAW, Read(text="outside", streaming=True)),
+            flow(CLEAN, CLEAN, Read(text="raw", streaming=True, dataset=RAW)),
+            flow(SEED, CLEAN, once=True),
+            flow(TOTALS, TOTALS, Read(text="clean", streaming=False, dataset=CLEAN)),
+        ),
+    )
+
+
+def settled(**changes: object) -> StoredState:
+    """A state in which everything has run and nothing is new."""
+    tables = {each: TableState(exists=True, definition="d", computed_from="c") for each in (RAW, CLEAN, TOTALS)}
+    flows = {
+        RAW: FlowState(generation=1, drained=True, latest=1),
+        CLEAN: FlowState(generation=1, drained=True, latest=1),
+        SEED: FlowState(generation=1, completed=True, latest=1),
+    }
+    tables |= {key: value for key, value in changes.items() if isinstance(value, TableState)}  # type: ignore[misc]
+    return StoredState(
+        tables=tables,
+        flows={**flows, **{name(key): value for key, value in changes.items() if isinstance(value, FlowState)}},
+        wanted_definitions=dict.fromkeys((RAW, CLEAN, TOTALS), "d"),
+        computable_from={TOTALS: changes.get("totals_from", "c")},  # type: ignore[dict-item]
+    )
+
+
+def shape(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
+    """The steps as (kind, what), which is what most tests are about."""
+    kinds = {
+        CreateTable: "create", BeginGeneration: "begin", RunFlow: "run", PublishRebuild: "publish",
+        RefreshView: "refresh", SkipStep: "skip",
+    }  # fmt: skip
+    return [(kinds[type(step)], (getattr(step, "flow", None) or step.dataset).table) for step in steps]
+
+
+def test_a_first_update_creates_begins_and_runs_everything_inputs_first() -> None:
+    """With nothing on storage every table is created and every flow begins its first generation."""
+    plan = make_plan(a_graph(), UpdateRequest(), StoredState())
+    assert shape(plan.steps) == [
+        ("create", "raw"), ("begin", "raw"), ("run", "raw"),
+        ("create", "clean"), ("begin", "clean"), ("run", "clean"), ("begin", "seed"), ("run", "seed"),
+        ("refresh", "totals"),
+    ]  # fmt: skip
+
+
+def test_an_update_with_nothing_new_only_skips_and_says_why() -> None:
+    """Drained sources, a once flow that ran, and a view whose inputs stand still need no step."""
+    plan = make_plan(a_graph(), UpdateRequest(), settled())
+    assert [(step.flow, step.reason) for step in plan.steps if isinstance(step, SkipStep)] == [
+        (RAW, "nothing new to read"),
+        (CLEAN, "nothing new to read"),
+        (SEED, "ran once, in generation 1"),
+        (TOTALS, "neither its inputs nor its code changed"),
+    ]
+    assert len(plan.steps) == 4
+
+
+def test_what_reads_a_table_that_may_move_waits_for_it_and_looks_again() -> None:
+    """Downstream of new rows, flows and views run with `check`, after what they read."""
+    plan = make_plan(a_graph(), UpdateRequest(), settled(raw=FlowState(generation=1, latest=1)))
+    runs = {step.dataset: step for step in plan.steps if isinstance(step, RunFlow | RefreshView)}
+    assert {key: (step.after, step.check) for key, step in runs.items()} == {
+        RAW: ((), False),
+        CLEAN: ((RAW,), True),
+        TOTALS: ((CLEAN,), True),
+    }
+
+
+def test_a_view_is_computed_again_when_its_inputs_or_its_code_changed() -> None:
+    """The fingerprint of code and inputs differs from the one its rows were computed from."""
+    plan = make_plan(a_graph(), UpdateRequest(), settled(totals_from="other"))
+    assert shape(plan.steps)[-1] == ("refresh", "totals")
+
+
+def test_a_view_that_can_t_be_told_unchanged_is_always_computed() -> None:
+    """Time, chance and data of unknown version leave no fingerprint."""
+    plan = make_plan(a_graph(), UpdateRequest(), settled(totals_from=None))
+    assert shape(plan.steps)[-1] == ("refresh", "totals")
+
+
+def test_an_unfinished_once_flow_goes_on_in_its_generation() -> None:
+    """Once means once to the end: a run that was cut short is not begun anew."""
+    plan = make_plan(a_graph(), UpdateRequest(), settled(seed=FlowState(generation=1, latest=1)))
+    runs = [step for step in plan.steps if isinstance(step, RunFlow) and step.flow == SEED]
+    assert [step.generation for step in runs] == [1]
+    assert ("begin", "seed") not in shape(plan.steps)
+
+
+def test_a_full_refresh_is_built_aside_and_published_last() -> None:
+    """Old rows serve: the copy is filled by new generations of all flows, once flows too, then published."""
+    plan = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), settled())
+    own = [step for step in plan.steps if step.dataset == CLEAN]
+    assert shape(tuple(own)) == [
+        ("create", "clean"), ("begin", "clean"), ("run", "clean"), ("begin", "seed"), ("run", "seed"),
+        ("publish", "clean"),
+    ]  # fmt: skip
+    assert {step.rebuild for step in own if not isinstance(step, SkipStep | RefreshView)} == {1}
+    assert {step.generation for step in own if isinstance(step, BeginGeneration)} == {2}
+
+
+def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
+    """The next plain update takes the rebuild's generations up again instead of beginning new ones."""
+    state = StoredState(
+        tables={CLEAN: TableState(exists=True, definition="d", rebuilding=3, last_rebuild=3)},
+        flows={
+            CLEAN: FlowState(generation=1, building=2, latest=2),
+            SEED: FlowState(generation=1, completed=True, latest=1),
+        },
+    )
+    plan = make_plan(a_graph(), UpdateRequest(refresh=(CLEAN,)), state)
+    own = [step for step in plan.steps if step.dataset == CLEAN]
+    assert [(step.flow, step.generation) for step in own if isinstance(step, RunFlow)] == [(CLEAN, 2), (SEED, 2)]
+    assert [step.flow for step in own if isinstance(step, BeginGeneration)] == [SEED]
+    assert own[-1] == PublishRebuild(dataset=CLEAN, rebuild=3, reason="all flows of the rebuild are done")
+
+
+def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
+    """Only the named flow begins again; its table is neither created nor rebuilt."""
+    plan = make_plan(a_graph(), UpdateRequest(reset_checkpoints=(CLEAN,)), settled())
+    assert shape(tuple(step for step in plan.steps if step.dataset == CLEAN)) == [
+        ("begin", "clean"),
+        ("run", "clean"),
+        ("skip", "seed"),
+    ]
+
+
+def test_a_selection_leaves_everything_else_out() -> None:
+    """What is not selected is excluded, by name."""
+    plan = make_plan(a_graph(), UpdateRequest(refresh=(TOTALS,)), settled(totals_from="other"))
+    assert [(step.dataset, step.excluded) for step in plan.steps if isinstance(step, SkipStep)] == [
+        (RAW, True),
+        (CLEAN, True),
+    ]
+    assert shape(plan.steps)[-1] == ("refresh", "totals")
+
+
+def test_a_table_that_must_not_be_reset_is_refreshed_by_full_refresh_all_and_refused_by_name() -> None:
+    """`pipelines.reset.allowed=false` protects the rows in both ways."""
+    graph = a_graph(reset_allowed=False)
+    plan = make_plan(graph, UpdateRequest(full_refresh_all=True), settled())
+    assert ("publish", "raw") not in shape(plan.steps)
+    assert ("publish", "clean") in shape(plan.steps)
+    with pytest.raises(GraphErrors) as caught:
+        make_plan(graph, UpdateRequest(full_refresh=(RAW,)), settled())
+    assert [error.condition for error in caught.value.errors] == ["TABLE_NOT_RESETTABLE"]
+
+
+def test_unknown_names_of_a_request_are_all_reported_with_the_nearest() -> None:
+    """A typo in a dataset and in a flow are two faults, each with a hint."""
+    request = UpdateRequest(refresh=(name("claen"),), reset_checkpoints=(name("sed"),))
+    with pytest.raises(GraphErrors) as caught:
+        make_plan(a_graph(), request, settled())
+    assert [(error.condition, error.fields["hint"]) for error in caught.value.errors] == [
+        ("DATASET_NOT_FOUND", " Did you mean main.s.clean?"),
+        ("FLOW_NOT_FOUND", " Did you mean main.s.seed?"),
+    ]
+
+
+def test_a_table_that_is_gone_begins_its_flows_again() -> None:
+    """A checkpoint without its table would leave out what it has read before."""
+    state = settled(raw=FlowState(generation=4, drained=True, latest=4))
+    tables = {key: value for key, value in state.tables.items() if key != RAW}
+    gone = StoredState(
+        tables=tables, flows=state.flows, wanted_definitions=state.wanted_definitions,
+        computable_from=state.computable_from,
+    )  # fmt: skip
+    plan = make_plan(a_graph(), UpdateRequest(refresh=(RAW,)), gone)
+    own = [step for step in plan.steps if step.dataset == RAW]
+    assert shape(tuple(own)) == [("create", "raw"), ("begin", "raw"), ("run", "raw")]
+    assert [step.generation for step in own if isinstance(step, BeginGeneration)] == [5]
