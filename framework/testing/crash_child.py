@@ -1,0 +1,33 @@
+"""The process that `crashes.kill_updates` starts: stops every update at its place, then dies."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from functools import partial
+
+from framework.foundation.failpoints import die
+from framework.pipeline import Pipeline
+from framework.run.session import start_session
+from framework.testing.crashes import CrashJob, CrashPoint, freeze_at
+
+# With one flow at a time nothing of a pipeline moves on while its update hangs.
+_ONE_AT_A_TIME = {"pipelines.maxParallelFlows": "1"}
+
+
+def main(listed: pathlib.Path, reached: pathlib.Path) -> None:
+    """Do the jobs in the file `listed` and write one line for each to `reached`: whether it hangs."""
+    rows = json.loads(listed.read_text(encoding="utf-8"))
+    jobs = [CrashJob(**{**row, "point": CrashPoint(**row["point"])}) for row in rows]
+    spark = start_session(app_name="crashes", master="local[2]", spark_conf={})
+    with reached.open("w", encoding="utf-8") as file:
+        for job in jobs:
+            pipeline = Pipeline.from_spec(job.spec, spark=spark, parameters=_ONE_AT_A_TIME)
+            file.write(f"{freeze_at(job.point, partial(pipeline.run, **job.arguments))}\n")
+            file.flush()
+    die()
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

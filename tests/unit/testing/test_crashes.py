@@ -1,0 +1,70 @@
+"""The crash harness kills where it says, tells when it did not, and leaves nobody behind."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from framework.foundation.failpoints import disarm, failpoint
+from framework.foundation.storage import LocalStorage
+from framework.testing.crashes import CrashPoint, freeze_at, run_killed
+
+WRITE_TWICE = """
+import sys
+from framework.foundation.storage import open_storage
+for text in ("one", "two"):
+    open_storage(sys.argv[1]).write_text("file", text)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("nth", "killed", "text"), [(1, True, None), (2, True, "one"), (3, False, "two")], ids=["first", "second", "never"]
+)
+def test_a_command_is_killed_at_the_nth_passing(
+    tmp_path: pathlib.Path, nth: int, *, killed: bool, text: str | None
+) -> None:
+    """What was done before the place is there, what comes after is not, and a miss is told."""
+    run = run_killed(
+        [sys.executable, "-c", WRITE_TWICE, str(tmp_path)], CrashPoint(name="storage.before_replace", nth=nth)
+    )
+    assert (run.killed, run.output, LocalStorage(str(tmp_path)).read_text("file")) == (
+        killed,
+        "" if killed else "done\n",
+        text,
+    )
+
+
+def test_a_command_that_hangs_is_killed_with_its_children() -> None:
+    """After the time allowed the whole group is killed: the pipe that a child holds too is closed."""
+    command = [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '600'])"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_killed(command, CrashPoint(name="storage.before_replace"), timeout_seconds=0.2)
+
+
+def test_an_action_freezes_at_its_place(tmp_path: pathlib.Path) -> None:
+    """The action hangs where it was told to, and what it would have done next stays undone."""
+    storage = LocalStorage(str(tmp_path))
+    storage.write_text("file", "old")
+    frozen = freeze_at(CrashPoint(name="storage.before_replace"), lambda: storage.write_text("file", "new"))
+    disarm()
+    assert (frozen, storage.read_text("file")) == (True, "old")
+
+
+def test_an_action_that_passes_by_ends_as_usual() -> None:
+    """An action that never gets to the place ends, and the miss is told; what it raises comes out."""
+
+    def fail() -> None:
+        failpoint("storage.before_replace")
+        raise ValueError("bang")
+
+    assert (
+        freeze_at(CrashPoint(name="storage.before_replace", nth=2), lambda: failpoint("storage.before_replace"))
+        is False
+    )
+    with pytest.raises(ValueError, match="bang"):
+        freeze_at(CrashPoint(name="storage.before_replace", nth=2), fail)
+    disarm()
