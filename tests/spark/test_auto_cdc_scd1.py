@@ -1,0 +1,140 @@
+"""AUTO CDC, SCD type 1: the golden case, and what each batch promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.cdc.metrics import CdcMetrics
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import arm, disarm
+from tests.support.cdc_world import World
+
+DDL = "userId int, name string, city string, operation string, sequenceNum int"
+CHANGES = AutoCdcSpec(
+    keys=("userId",),
+    sequence_by="sequenceNum",
+    apply_as_deletes="operation = 'DELETE'",
+    columns=ColumnSelection(columns=("operation", "sequenceNum"), excluded=True),
+)
+SNAPSHOT = AutoCdcSpec(keys=("userId",), sequence_by="0")
+FLOWS = {"changes": (CHANGES, DDL, False), "snapshot": (SNAPSHOT, "userId int, name string, city string", True)}
+GOLDEN = [
+    (124, "Raul", "Oaxaca", "INSERT", 1),
+    (123, "Isabel", "Monterrey", "INSERT", 1),
+    (125, "Mercedes", "Tijuana", "INSERT", 2),
+    (126, "Lily", "Cancun", "INSERT", 2),
+    (123, None, None, "DELETE", 6),
+    (125, "Mercedes", "Guadalajara", "UPDATE", 6),
+    (125, "Mercedes", "Mexicali", "UPDATE", 5),
+    (123, "Isabel", "Chihuahua", "UPDATE", 5),
+]
+EXPECTED = [(124, "Raul", "Oaxaca"), (125, "Mercedes", "Guadalajara"), (126, "Lily", "Cancun")]
+
+
+class Stopped(BaseException):
+    """The process stops here: nothing may catch it on the way."""
+
+
+def stop() -> None:
+    """Stop."""
+    raise Stopped
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    """An empty target with a change flow and a snapshot flow."""
+    return World(spark, tmp_path, FLOWS)
+
+
+def test_the_golden_case_in_one_batch(world: World) -> None:
+    """All events at once leave the newest row of each key that was not deleted last."""
+    metrics = world.apply("changes", GOLDEN)
+    assert EXPECTED == world.rows()
+    assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
+
+
+def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
+    """Events from last to first, then a snapshot of old rows: the same rows, and no deleted one rises."""
+    world.apply("changes", GOLDEN[:3:-1])
+    world.apply("changes", GOLDEN[3::-1])
+    metrics = world.apply("snapshot", [(123, "Isabel", "Old"), (124, "Raul", "Old"), (200, "New", "New")])
+    assert [*EXPECTED, (200, "New", "New")] == world.rows()
+    assert CdcMetrics(rows=3, upserted=1, deleted=0, late=2) == metrics
+
+
+def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
+    """The second delivery of a batch commits nothing to either table."""
+    world.apply("changes", GOLDEN, batch_id=0)
+    before, tombstones = world.version(), len(world.companion_rows())
+    assert world.apply("changes", GOLDEN, batch_id=0).skipped
+    assert (before, tombstones) == (world.version(), len(world.companion_rows()))
+    assert EXPECTED == world.rows()
+
+
+def test_a_new_generation_may_read_everything_again(world: World) -> None:
+    """After a reset of the flow's checkpoint the same events under old numbers change no row."""
+    world.apply("changes", GOLDEN, batch_id=0)
+    world.generation["changes"] += 1
+    assert not world.apply("changes", GOLDEN, batch_id=0).skipped
+    assert EXPECTED == world.rows()
+
+
+@pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])
+def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World, place: str) -> None:
+    """Whatever comes from another flow in between, the batch that was cut ends in the same rows."""
+    world.apply("changes", GOLDEN[:4])
+    arm(place, action=stop)
+    try:
+        with pytest.raises(Stopped):
+            world.apply("changes", GOLDEN[4:], batch_id=7)
+    finally:
+        disarm()
+    world.apply("snapshot", [(123, "Isabel", "Old"), (125, "Mercedes", "Old")])
+    world.apply("changes", GOLDEN[4:], batch_id=7)
+    assert EXPECTED == world.rows()
+    assert {123} == {row["userId"] for row in world.companion_rows()}
+
+
+@pytest.mark.parametrize(
+    ("rows", "condition", "fields"),
+    [
+        (
+            [(None, "a", "b", "INSERT", 1), (None, "a", "b", "INSERT", 2), (1, "a", "b", "INSERT", 3)],
+            "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY",
+            {"null_count": 2, "row_count": 3, "counts": "userId: 2", "batch_id": 0},
+        ),
+        (
+            [(1, "a", "b", "INSERT", None), (1, "a", "b", "DELETE", 5), (2, "a", "b", "DELETE", None)],
+            "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE",
+            {"null_count": 2, "row_count": 3, "batch_id": 0},
+        ),
+    ],
+)
+def test_a_batch_that_breaks_the_contract_writes_nothing(
+    world: World, rows: list[tuple[object, ...]], condition: str, fields: dict[str, object]
+) -> None:
+    """Null keys and null sequences are counted and named, and neither table has a new commit."""
+    before = world.version()
+    with pytest.raises(OperationError) as raised:
+        world.apply("changes", rows)
+    assert condition == raised.value.condition
+    assert fields == {key: raised.value.fields[key] for key in fields}
+    assert (before, []) == (world.version(), world.companion_rows())
+
+
+def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
+    """The target holds live rows only; deletes are in the companion table."""
+    world.apply("changes", GOLDEN)
+    assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
+    assert ["delete"] == [row["__sluice"]["operation"] for row in world.companion_rows()]
+
+
+def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:
+    """A batch leaves no transaction identifier behind for the next command of its session."""
+    key = "spark.databricks.delta.write.txnAppId"
+    world.apply("changes", GOLDEN)
+    assert world.spark.conf.get(key, None) is None

@@ -1,0 +1,106 @@
+"""A target table with its AUTO CDC flows, to which tests apply batches by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
+
+from framework.cdc.metrics import CdcMetrics
+from framework.cdc.reserved import COMPANION_PREFIX
+from framework.cdc.target import CdcInput, CdcTarget, plan_target
+from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.declare.specs import AutoCdcSpec
+from framework.foundation.addresses import TableAddress
+from framework.foundation.names import QualifiedName
+
+Rows = Sequence[Sequence[object]]
+
+
+def name(table: str) -> QualifiedName:
+    """A full name in the tests' catalog."""
+    return QualifiedName(catalog="main", schema="default", table=table)
+
+
+def flow(spec: AutoCdcSpec, source: DataFrame, *, called: str = "changes", once: bool = False) -> CdcInput:
+    """An analysed flow, as the graph hands it to planning."""
+    return CdcInput(name=name(called), spec=spec, once=once, location=None, source=source)
+
+
+class World:
+    """One target and its flows; each flow's batches are numbered as its checkpoint would.
+
+    Args:
+        spark: the session.
+        root: an empty folder for the two tables.
+        flows: per flow its spec, the DDL of its source and whether it is a once flow.
+    """
+
+    def __init__(self, spark: SparkSession, root: Path, flows: Mapping[str, tuple[AutoCdcSpec, str, bool]]) -> None:
+        self.spark = spark
+        self.flows = dict(flows)
+        self.table = TableAddress(path=str(root / "target"))
+        self.companion = TableAddress(path=str(root / f"{COMPANION_PREFIX}target"))
+        self.generation: Counter[str] = Counter()
+        self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
+        self.target = self.plan()
+        self._create()
+
+    def plan(self, stored: StructType | None = None) -> CdcTarget:
+        """What the flows make of the target."""
+        inputs = [
+            flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
+            for called, (spec, ddl, once) in self.flows.items()
+        ]
+        return plan_target(name("target"), inputs, stored=stored)
+
+    def _create(self) -> None:
+        builder = DeltaTable.create(self.spark).location(str(self.table.path)).addColumns(self.target.table_schema)
+        for key, value in TABLE_PROPERTIES:
+            builder = builder.property(key, value)
+        builder.execute()
+
+    def writer(self, called: str) -> AutoCdcWriter:
+        """The writer that the engine would make for an update of this flow."""
+        return AutoCdcWriter(
+            target=self.target,
+            flow=name(called),
+            spec=self.flows[called][0],
+            table=self.table,
+            companion=self.companion,
+            application_id=f"{called}-{self.generation[called]}",
+        )
+
+    def frame(self, called: str, rows: Rows) -> DataFrame:
+        """Rows of a flow's source."""
+        return self.spark.createDataFrame([tuple(row) for row in rows], self.flows[called][1])
+
+    def apply(self, called: str, rows: Rows, *, batch_id: int | None = None) -> CdcMetrics:
+        """Apply one batch: the flow's next one, or the one that is told."""
+        number = next(self._numbers[called]) if batch_id is None else batch_id
+        return self.writer(called).apply(self.frame(called, rows), number)
+
+    def rows(self, *columns: str) -> list[tuple[object, ...]]:
+        """What the target shows, sorted; all visible columns unless some are named."""
+        shown = columns or tuple(self.target.visible_schema.fieldNames())
+        return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
+
+    def companion_rows(self) -> list[Row]:
+        """The rows of the companion table; none when it was never needed."""
+        if not DeltaTable.isDeltaTable(self.spark, str(self.companion.path)):
+            return []
+        return self.spark.table(self.companion.sql).collect()
+
+    def version(self) -> int:
+        """The number of the target's last commit."""
+        return int(DeltaTable.forPath(self.spark, str(self.table.path)).history(1).collect()[0]["version"])
+
+
+def sorted_rows(rows: Iterable[Row]) -> list[tuple[object, ...]]:
+    """Rows as plain tuples in an order of their text, so that nulls and any types sort."""
+    return sorted((tuple(row) for row in rows), key=repr)
