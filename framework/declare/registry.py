@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from framework.declare.specs import DatasetSpec, FlowSpec
+from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
@@ -40,6 +40,9 @@ class Registry:
     Args:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
+
+    `waiting_expectations` were stacked below a dataset's decorator that has not come yet; what is left
+    there when the modules are loaded belongs to no dataset, and the loader says so.
     """
 
     catalog: str
@@ -51,10 +54,15 @@ class Registry:
     snapshot_functions: dict[QualifiedName, SnapshotFunction] = field(default_factory=dict)
     batch_functions: dict[QualifiedName, BatchFunction] = field(default_factory=dict)
     hook_functions: dict[str, EventHook] = field(default_factory=dict)
+    waiting_expectations: list[ExpectationSpec] = field(default_factory=list)
 
     def name(self, text: str) -> QualifiedName:
         """The full name of what a module calls `text`."""
         return QualifiedName.parse(text, catalog=self.catalog, schema=self.schema)
+
+    def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
+        """Strike expectations from those that wait: their dataset has come."""
+        self.waiting_expectations = [waiting for waiting in self.waiting_expectations if waiting not in taken]
 
 
 _active: ContextVar[Registry | None] = ContextVar("sluice_registry", default=None)

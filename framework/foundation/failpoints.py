@@ -1,7 +1,8 @@
 """Named places where a test can kill the process, one between each pair of durable effects.
 
-`SLUICE_FAILPOINT=name` kills at the first passing of that place, `name:3` at the third. Without
-the variable a failpoint does nothing. The crash tests stop at every name that is listed here.
+`SLUICE_FAILPOINT=name` kills at the first passing of that place, `name:3` at the third; a test may
+`arm` another action. Otherwise a failpoint does nothing. The crash tests stop at every name that is
+listed here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from framework.foundation.errors import InternalError
 
@@ -37,12 +40,25 @@ FAILPOINTS: frozenset[str] = frozenset(
     }
 )
 
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Armed:
+    """What happens at the nth passing of a place, from when it was armed."""
+
+    name: str
+    nth: int
+    action: Action
+
+
+_armed: _Armed | None = None
 _passed: Counter[str] = Counter()
 _lock = threading.Lock()
 
 
 def failpoint(name: str) -> None:
-    """Kill this process here if the environment asks for it.
+    """Do here what the environment or a test asks for; usually nothing.
 
     Raises:
         InternalError: FAILPOINT_UNKNOWN when the name is not in `FAILPOINTS`, so that no place is
@@ -50,20 +66,39 @@ def failpoint(name: str) -> None:
     """
     if name not in FAILPOINTS:
         raise InternalError("FAILPOINT_UNKNOWN", name=name)
-    wanted = os.environ.get(VARIABLE)
-    if not wanted:
-        return
-    wanted_name, _, nth = wanted.partition(":")
-    if wanted_name != name:
-        return
     with _lock:
         _passed[name] += 1
-        due = _passed[name] == int(nth or 1)
-    if due:
-        _die()
+        armed = _armed
+        due = armed is not None and armed.name == name and armed.nth == _passed[name]
+    if armed is not None and due:
+        armed.action()
 
 
-def _die() -> None:
+def arm(name: str, *, nth: int = 1, action: Action) -> None:
+    """Have `action` done at the nth passing from now; one place at a time, the last one armed.
+
+    Raises:
+        InternalError: FAILPOINT_UNKNOWN.
+    """
+    global _armed  # noqa: PLW0603 - a place is armed for the whole process, whichever thread passes it
+    if name not in FAILPOINTS:
+        raise InternalError("FAILPOINT_UNKNOWN", name=name)
+    with _lock:
+        _passed.clear()
+        _armed = _Armed(name=name, nth=nth, action=action)
+
+
+def disarm() -> Counter[str]:
+    """Have nothing done any more; how often each place was passed since the last `arm` or `disarm`."""
+    global _armed  # noqa: PLW0603 - see `arm`
+    with _lock:
+        passed = Counter(_passed)
+        _passed.clear()
+        _armed = None
+    return passed
+
+
+def die() -> None:
     """Die as by `kill -9`: nothing is flushed, no handler runs.
 
     Spark's JVM is a child in our process group and would live on for some milliseconds, in which
@@ -73,3 +108,13 @@ def _die() -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _arm_from_environment() -> None:
+    wanted = os.environ.get(VARIABLE)
+    if wanted:
+        name, _, nth = wanted.partition(":")
+        arm(name, nth=int(nth or 1), action=die)
+
+
+_arm_from_environment()

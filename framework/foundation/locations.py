@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import traceback
 from dataclasses import dataclass
-from types import FrameType
-from types import FrameType
+from types import FrameType, TracebackType
+from types import FrameType, TracebackType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
 
@@ -41,4 +42,13 @@ def caller_location() -> SourceLocation | None:
         if is_user_file(frame.f_code.co_filename):
             return SourceLocation(file=frame.f_code.co_filename, line=frame.f_lineno)
         frame = frame.f_back
+    return None
+
+
+def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
+    """The last frame of a traceback that is neither ours nor PySpark's, or None."""
+    frames = traceback.extract_tb(stack)
+    for frame in reversed(frames):
+        if frame.lineno is not None and is_user_file(frame.filename):
+            return SourceLocation(file=frame.filename, line=frame.lineno)
     return None

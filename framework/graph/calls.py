@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
-from types import TracebackType
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,7 +11,7 @@ from pyspark.sql import DataFrame
 from framework.declare.mutations import guarded_query
 from framework.declare.shims import shimmed
 from framework.foundation.errors import SluiceError, UserError
-from framework.foundation.locations import SourceLocation, is_user_file
+from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 
 
@@ -54,12 +52,3 @@ def first_words(error: BaseException) -> str:
     if isinstance(error, Py4JError):
         return str(error).splitlines()[0]
     return f"{type(error).__name__}: {error}"
-
-
-def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
-    """The last frame of a traceback that is neither ours nor PySpark's."""
-    frames = traceback.extract_tb(stack)
-    for frame in reversed(frames):
-        if frame.lineno is not None and is_user_file(frame.filename):
-            return SourceLocation(file=frame.filename, line=frame.lineno)
-    return None

@@ -19,6 +19,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from framework.declare.mutations import unguarded
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
@@ -115,12 +116,15 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
     reads = _active.get()
     if reads is None:
         return _original(SparkSession, "sql")(self, sqlQuery, args, **kwargs)
+    if not kwargs:
+        return _query(self, _substituted(self, sqlQuery), args, reads)
     formatter = SQLStringFormatter(self)
+    with unguarded():  # the formatter makes a temporary view of each DataFrame it is given
+        text = formatter.format(sqlQuery, **kwargs)
     try:
-        text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
         return _query(self, _substituted(self, text), args, reads)
     finally:
-        if kwargs:
+        with unguarded():
             formatter.clear()
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.foundation.conditions import cdc, cli, declare, demo, graph, run, session, storage
+from framework.foundation.conditions import cdc, cli, declare, demo, graph, loading, run, session, storage
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: Mapping[str, Condition] = {
     **declare.CONDITIONS,
+    **loading.CONDITIONS,
     **graph.CONDITIONS,
     **cdc.CONDITIONS,
     **storage.CONDITIONS,

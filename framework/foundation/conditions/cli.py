@@ -5,5 +5,36 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
-
+    "INTERNAL_ERROR": Condition(
+        "Something went wrong that Sluice did not foresee: {kind}: {message}",
+        "This is a fault of Sluice, not yours: please report it with what the same command prints with -v.",
+    ),
+    "PIPELINE_SPEC_NOT_FOUND": Condition(
+        "There is no pipeline.yml and no spark-pipeline.yml in {folder} or in a folder above it.",
+        "Go to a pipeline's folder, name its spec with --spec FILE, or begin one with `sluice init NAME`.",
+    ),
+    "REFRESH_NAMES_MISSING": Condition(
+        "{option} has an empty name.", "Name datasets or flows, separated by commas without spaces."
+    ),
+    "EVENT_DATASET_NOT_FOUND": Condition(
+        "No event is about a dataset {dataset}.{hint}", "`sluice events` without --dataset shows all events."
+    ),
+    "PARAMETER_INVALID": Condition("{text!r} is no parameter.", "Write --param KEY=VALUE."),
+    "PROJECT_NAME_INVALID": Condition(
+        "{name!r} can't name a project.",
+        "Use letters, digits, `_` and `-`, beginning with a letter, such as `bookings`.",
+    ),
+    "PROJECT_ALREADY_EXISTS": Condition(
+        "{path} is there already; nothing was written.", "Choose another name, or move what is there away."
+    ),
+    "CHECKPOINT_FLOW_NOT_FOUND": Condition(
+        "No flow {flow} has checkpoints in {storage}.{hint}", "`sluice checkpoints list` shows those that have."
+    ),
+    "CHECKPOINT_FLOW_AMBIGUOUS": Condition(
+        "{flow} is the name of several flows that have checkpoints: {flows}.", "Give the full name of one."
+    ),
+    "GENERATION_NOT_KEPT": Condition(
+        "Flow {flow} has no generation {wanted} that could be rolled back to; kept: {kept}.",
+        "`sluice checkpoints list` shows all generations; a reset keeps the one before it.",
+    ),
 }

@@ -1,0 +1,193 @@
+"""One call of a face: its name and place, and the checks of its arguments.
+
+Every argument a module passes goes through here, so that a wrong one ends with the function, the
+argument, the place and what to do, and never with a traceback of ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import NoReturn, ParamSpec, TypeVar
+
+from framework.declare.registry import active_registry
+from framework.declare.specs import Pairs
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation, caller_location
+from framework.foundation.names import QualifiedName, split_parts
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of `function` at `location` in the user's source; `flow` is what it calls its flow, if it makes one."""
+
+    function: str
+    location: SourceLocation | None
+    flow: object = None
+
+    @classmethod
+    def of(cls, function: str, flow: object = None) -> Call:
+        """The call that the user's code is making right now.
+
+        Raises:
+            UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE when no pipeline loads.
+        """
+        active_registry()
+        return cls(function=function, location=caller_location(), flow=flow)
+
+    def fault(self, condition: str, **fields: object) -> UserError:
+        """The error of `condition` at this call, with the names of function and flow among its fields."""
+        return UserError(condition, location=self.location, function=self.function, flow=self.flow, **fields)
+
+    def wrong_type(self, argument: str, value: object, expected: str) -> NoReturn:
+        """Refuse an argument of the wrong type."""
+        raise self.fault("INVALID_ARGUMENT.TYPE", argument=argument, expected=expected, actual=type(value).__name__)
+
+    def wrong_value(self, argument: str, value: object, expected: str) -> NoReturn:
+        """Refuse an argument whose value can't be meant."""
+        raise self.fault("INVALID_ARGUMENT.VALUE", argument=argument, value=value, expected=expected)
+
+    def text(self, argument: str, value: object) -> str:
+        """A text that is not empty."""
+        if not isinstance(value, str):
+            self.wrong_type(argument, value, "a str")
+        if not value.strip():
+            self.wrong_value(argument, value, "a text that is not empty")
+        return value.strip()
+
+    def optional_text(self, argument: str, value: object) -> str | None:
+        """A text that is not empty, or None."""
+        return None if value is None else self.text(argument, value)
+
+    def comment(self, value: object) -> str | None:
+        """The comment as it was written; an empty one is none."""
+        if value is not None and not isinstance(value, str):
+            self.wrong_type("comment", value, "a str")
+        return value or None
+
+    def flag(self, argument: str, value: object) -> bool:
+        """True or False; None counts as False, as an argument that was left out."""
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            self.wrong_type(argument, value, "True or False")
+        return value
+
+    def choice(self, argument: str, value: object, choices: Collection[str]) -> str | None:
+        """One of the choices in lower case, or None."""
+        text = self.optional_text(argument, value)
+        if text is not None and text.lower() not in choices:
+            self.wrong_value(argument, value, "one of " + ", ".join(sorted(choices)))
+        return text and text.lower()
+
+    def names(self, argument: str, value: object) -> tuple[str, ...]:
+        """A list of column names as a tuple; None and an empty list are no names.
+
+        Raises:
+            UserError: INVALID_ARGUMENT.* for something else, or for a name that comes twice.
+        """
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple):
+            self.wrong_type(argument, value, "a list of column names")
+        names = tuple(self.text(f"{argument}[{index}]", name) for index, name in enumerate(value))
+        self.refuse_repeats(argument, names)
+        return names
+
+    def refuse_repeats(self, argument: str, names: tuple[str, ...]) -> None:
+        """Refuse a list in which a name comes twice."""
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            self.wrong_value(argument, list(names), f"a list that names each column once ({repeated} comes again)")
+
+    def pairs(self, argument: str, value: object) -> Pairs:
+        """A dict of settings as pairs of texts, in the order of their keys."""
+        if value is None:
+            return ()
+        if not isinstance(value, Mapping):
+            self.wrong_type(argument, value, "a dict of str to str")
+        return tuple(sorted((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value))
+
+    def _setting(self, argument: str, key: object, value: object) -> str:
+        """The text Spark takes a setting's value as: `true`, not `True`."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str | int | float):
+            self.wrong_type(f"{argument}[{key!r}]", value, "a str")
+        return str(value)
+
+    def qualified(self, argument: str, value: object) -> QualifiedName:
+        """The full name of a dataset or flow of this pipeline.
+
+        Raises:
+            UserError: INVALID_NAME, with the place, when it is none.
+        """
+        text = self.text(argument, value)
+        try:
+            return active_registry().name(text)
+        except UserError as error:
+            raise UserError(error.condition, location=self.location, **error.fields) from None
+
+    def column_name(self, argument: str, text: str) -> str:
+        """The column that an identifier such as `a` or `` `a b` `` names, without its backticks.
+
+        Raises:
+            UserError: AUTOCDC_MULTIPART_COLUMN_IDENTIFIER for `a.b`; INVALID_ARGUMENT.VALUE for no identifier.
+        """
+        try:
+            parts = split_parts(text)
+        except UserError:
+            parts = [] if "`" in text else [text]
+        if len(parts) > 1:
+            raise self.fault("AUTOCDC_MULTIPART_COLUMN_IDENTIFIER", argument=argument, columnName=text, nameParts=parts)
+        if not parts:
+            self.wrong_value(argument, text, "a column name")
+        return parts[0]
+
+    def exclusive(self, **arguments: object) -> None:
+        """Refuse a call that gives more than one of the arguments.
+
+        Raises:
+            UserError: INVALID_ARGUMENT.BOTH naming the first two that were given.
+        """
+        given = [name for name, value in arguments.items() if value is not None and value is not False]
+        if len(given) > 1:
+            raise self.fault("INVALID_ARGUMENT.BOTH", first=given[0], second=given[1])
+
+
+def declaration(function: Callable[P, R]) -> Callable[P, R]:
+    """A face's function: a call with an unknown or a missing argument ends as a UserError.
+
+    This is the one seam that all calls of the faces pass, so it is also where they will forward to the
+    native module when the pipeline runs on Databricks.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _misfit(function.__name__, signature, kwargs, error) from None
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _misfit(
+    function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError
+) -> UserError:
+    """Why the arguments don't fit the signature, with the nearest name where one is unknown."""
+    call = Call(function=function, location=caller_location())
+    unknown = next((name for name in kwargs if name not in signature.parameters), None)
+    if unknown is None:
+        return call.fault("INVALID_ARGUMENT.CALL", reason=str(error))
+    near = difflib.get_close_matches(unknown, signature.parameters, n=1)
+    advice = f"Did you mean `{near[0]}`?" if near else "It takes " + ", ".join(signature.parameters) + "."
+    return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

@@ -1,0 +1,190 @@
+"""Columns as SQL text that means the same, so that specs can hold them.
+
+PySpark's own `Column` text loses names with spaces, timestamps and casts to structs; this walks the
+column's nodes instead and refuses, with a reason, what SQL text can't say.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONSTANTS = frozenset(
+    "null true false not case when interval exists cast struct current_date current_timestamp current_time "
+    "current_user user session_user localtimestamp".split()
+)
+_INFIX = frozenset("= <=> < <= > >= + - * / % & | ^ and or".split())
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class NotSqlError(Exception):
+    """A column, or a part of it, that SQL text can't say; the message names the part."""
+
+
+def quote_column(name: str) -> str:
+    """A column name as SQL: bare when SQL reads it as that name, else in backticks.
+
+    Examples:
+        >>> quote_column("userId"), quote_column("a b"), quote_column("null")
+        ('userId', '`a b`', '`null`')
+    """
+    if _PLAIN.fullmatch(name) and name.lower() not in _CONSTANTS:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def render_column(column: Any) -> str:
+    """SQL text that `F.expr` turns into an equal column; an alias on top is dropped.
+
+    Args:
+        column: a `pyspark.sql.Column` of a classic session.
+
+    Raises:
+        NotSqlError: the column holds a Python function, a window, a column of a certain DataFrame, ….
+    """
+    node = column._jc.node()
+    return _Renderer().render(node.child() if _kind(node) == "Alias" else node)
+
+
+def identifier_parts(column: Any) -> list[str] | None:
+    """The parts of the name when the column is a plain reference to one, else None."""
+    node = column._jc.node()
+    return list(_items(node.nameParts())) if _kind(node) == "UnresolvedAttribute" else None
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(index) for index in range(sequence.size()))
+
+
+@dataclass(slots=True)
+class _Renderer:
+    """Renders one column; lambda variables are renamed in order, as PySpark numbers them anew in each process."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def render(self, node: Any) -> str:
+        kind = _kind(node)
+        leaf = _LEAVES.get(kind)
+        if leaf is None:
+            raise NotSqlError(_REASONS.get(kind, f"{kind} has no SQL text"))
+        return leaf(self, node)
+
+    def literal(self, node: Any) -> str:
+        expression = _catalyst(node)
+        kind = expression.dataType().sql()
+        if kind == "TIMESTAMP" and expression.value() is not None:
+            # A zone in the text: else the session's zone would decide, twice a year for two instants at once.
+            moment = _EPOCH + datetime.timedelta(microseconds=expression.value())
+            return f"TIMESTAMP_LTZ '{moment.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
+        return str(expression.sql())
+
+    def attribute(self, node: Any) -> str:
+        if node.planId().isDefined() or node.isMetadataColumn():
+            raise NotSqlError("a column of a certain DataFrame; use col(\"name\")")
+        return ".".join(quote_column(part) for part in _items(node.nameParts()))
+
+    def alias(self, node: Any) -> str:
+        return self.render(node.child())
+
+    def cast(self, node: Any) -> str:
+        mode = node.evalMode()
+        verb = "TRY_CAST" if mode.isDefined() and "TRY" in mode.get().toString().upper() else "CAST"
+        return f"{verb}({self.render(node.child())} AS {node.dataType().sql()})"
+
+    def sql_expression(self, node: Any) -> str:
+        text = str(node.expression()).strip()
+        return f"({text}\n)" if "--" in text else f"({text})"
+
+    def case(self, node: Any) -> str:
+        branches = [f"WHEN {self.render(pair._1())} THEN {self.render(pair._2())}" for pair in _items(node.branches())]
+        other = [f"ELSE {self.render(node.otherwise().get())}"] if node.otherwise().isDefined() else []
+        return " ".join(["CASE", *branches, *other, "END"])
+
+    def extract(self, node: Any) -> str:
+        return f"{self.render(node.child())}[{self.render(node.extraction())}]"
+
+    def variable(self, node: Any) -> str:
+        name = str(node.name())
+        return self.variables.setdefault(name, f"lambda_{len(self.variables) + 1}")
+
+    def function_of_lambda(self, node: Any) -> str:
+        names = [self.variable(variable) for variable in _items(node.arguments())]
+        return f"({', '.join(names)}) -> {self.render(node.function())}"
+
+    def function(self, node: Any) -> str:
+        name = str(node.functionName())
+        if node.isInternal():
+            raise NotSqlError(f"`{name}` is a function that only PySpark can call")
+        arguments = list(_items(node.arguments()))
+        if name == "struct":
+            return f"struct({', '.join(self._field(argument) for argument in arguments)})"
+        texts = [self.render(argument) for argument in arguments]
+        if node.isDistinct():
+            texts[:1] = [f"DISTINCT {texts[0]}"]
+        return _apply(name, texts, quoted=not node.isUserDefinedFunction())
+
+    def _field(self, node: Any) -> str:
+        if _kind(node) != "Alias":
+            return self.render(node)
+        name = "".join(_items(node.name()))
+        return f"{self.render(node.child())} AS {quote_column(name)}"
+
+
+def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
+    """An operator between its operands, or a call; both in a form that needs no precedence."""
+    lowered = name.lower()
+    if lowered in _INFIX and len(arguments) == 2:
+        return f"({arguments[0]} {name.upper()} {arguments[1]})"
+    if lowered == "!" and len(arguments) == 1:
+        return f"(NOT {arguments[0]})"
+    if lowered in {"isnull", "isnotnull"} and len(arguments) == 1:
+        return f"({arguments[0]} IS {'NOT ' if lowered == 'isnotnull' else ''}NULL)"
+    if lowered == "in" and len(arguments) > 1:
+        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+    plain = _PLAIN.fullmatch(name) is not None or not quoted
+    return f"{name if plain else quote_column(name)}({', '.join(arguments)})"
+
+
+def _catalyst(node: Any) -> Any:
+    """The Catalyst expression of a node, whose text is exact for literals."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    assert context is not None
+    assert context._jvm is not None
+    converter = getattr(context._jvm.org.apache.spark.sql.classic, "ColumnNodeToExpressionConverter$")
+    return converter.__getattr__("MODULE$").apply(node)
+
+
+_LEAVES: dict[str, Callable[[_Renderer, Any], str]] = {
+    "Literal": _Renderer.literal,
+    "UnresolvedAttribute": _Renderer.attribute,
+    "Alias": _Renderer.alias,
+    "Cast": _Renderer.cast,
+    "SqlExpression": _Renderer.sql_expression,
+    "CaseWhenOtherwise": _Renderer.case,
+    "UnresolvedExtractValue": _Renderer.extract,
+    "UnresolvedNamedLambdaVariable": _Renderer.variable,
+    "LambdaFunction": _Renderer.function_of_lambda,
+    "UnresolvedFunction": _Renderer.function,
+}
+
+_REASONS = {
+    "ExpressionColumnNode": "it holds a Python function or a column of a certain DataFrame",
+    "InvokeInlineUserDefinedFunction": "it holds a user-defined function",
+    "UpdateFields": "withField and dropFields have no SQL text; build the struct with struct(...)",
+    "Window": "it holds a window",
+    "SortOrder": "it holds a sort order",
+    "SubqueryExpression": "it holds a subquery",
+    "LazyExpression": "it holds an outer reference",
+    "UnresolvedStar": "it holds a star; name the columns",
+    "UnresolvedRegex": "it holds a pattern of columns; name them",
+}

@@ -1,0 +1,131 @@
+"""Expectations: `@expect` and its five siblings, stacked above or below a dataset's decorator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from framework.declare.call import Call, declaration
+from framework.declare.expressions import row_expression
+from framework.declare.queries import Declared, check_query, declared_of, marked
+from framework.declare.registry import QueryFunction, active_registry
+from framework.declare.specs import DatasetSpec, ExpectationSpec, ViolationAction
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+Decorator = Callable[[QueryFunction], QueryFunction]
+Conditions = Mapping[str, "str | Column"]
+
+
+@declaration
+def expect(name: str, inv: str | Column) -> Decorator:
+    """Keep rows that fail the condition, and count them.
+
+    Args:
+        name: the expectation's name, which the event log counts under.
+        inv: a SQL boolean or a Column; a row for which it is not true, NULL included, fails.
+    """
+    return _expecting(Call.of("expect"), {name: inv}, ViolationAction.WARN)
+
+
+@declaration
+def expect_or_drop(name: str, inv: str | Column) -> Decorator:
+    """Drop rows that fail the condition, and count them; arguments as for `expect`."""
+    return _expecting(Call.of("expect_or_drop"), {name: inv}, ViolationAction.DROP)
+
+
+@declaration
+def expect_or_fail(name: str, inv: str | Column) -> Decorator:
+    """Fail the flow, with nothing of its batch written, at a row that fails; arguments as for `expect`."""
+    return _expecting(Call.of("expect_or_fail"), {name: inv}, ViolationAction.FAIL)
+
+
+@declaration
+def expect_all(expectations: Conditions) -> Decorator:
+    """Several `expect` at once, by name."""
+    return _expecting(Call.of("expect_all"), expectations, ViolationAction.WARN)
+
+
+@declaration
+def expect_all_or_drop(expectations: Conditions) -> Decorator:
+    """Several `expect_or_drop` at once, by name."""
+    return _expecting(Call.of("expect_all_or_drop"), expectations, ViolationAction.DROP)
+
+
+@declaration
+def expect_all_or_fail(expectations: Conditions) -> Decorator:
+    """Several `expect_or_fail` at once, by name."""
+    return _expecting(Call.of("expect_all_or_fail"), expectations, ViolationAction.FAIL)
+
+
+def read_expectations(
+    call: Call, *, expect_all: object, expect_all_or_drop: object, expect_all_or_fail: object
+) -> tuple[ExpectationSpec, ...]:
+    """The expectations in the three arguments of `create_streaming_table`.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for a wrong one, or for a name that comes twice.
+    """
+    groups = (
+        _specs(call, "expect_all", expect_all, ViolationAction.WARN),
+        _specs(call, "expect_all_or_drop", expect_all_or_drop, ViolationAction.DROP),
+        _specs(call, "expect_all_or_fail", expect_all_or_fail, ViolationAction.FAIL),
+    )
+    found: tuple[ExpectationSpec, ...] = ()
+    for group in groups:
+        found = _joined(found, group)
+    return found
+
+
+def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decorator:
+    """The decorator that adds the expectations to the function's dataset, made already or yet to come."""
+    specs = _specs(call, "expectations", conditions, action)
+
+    def decorate(function: QueryFunction) -> QueryFunction:
+        check_query(call, function)
+        declared = declared_of(function)
+        dataset = declared.dataset and _extend(declared.dataset, specs)
+        if dataset is not None:
+            return marked(function, dataclasses.replace(declared, dataset=dataset))
+        active_registry().waiting_expectations.extend(specs)
+        return marked(function, Declared(expectations=_joined(specs, declared.expectations)))
+
+    return decorate
+
+
+def _extend(dataset: DatasetSpec, specs: tuple[ExpectationSpec, ...]) -> DatasetSpec | None:
+    """Put the dataset with the further expectations in the place of the one without; None when it is another pipeline's."""
+    datasets = active_registry().datasets
+    position = next((index for index, known in enumerate(datasets) if known is dataset), None)
+    if position is None:
+        return None
+    datasets[position] = dataclasses.replace(dataset, expectations=_joined(specs, dataset.expectations))
+    return datasets[position]
+
+
+def _specs(call: Call, argument: str, conditions: object, action: ViolationAction) -> tuple[ExpectationSpec, ...]:
+    if conditions is None:
+        return ()
+    if not isinstance(conditions, Mapping):
+        call.wrong_type(argument, conditions, "a dict of names to conditions")
+    return tuple(
+        ExpectationSpec(
+            name=call.text("name", name),
+            condition=row_expression(call, f"condition of {name}", condition),
+            action=action,
+            location=call.location,
+        )
+        for name, condition in conditions.items()
+    )
+
+
+def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:
+    """Both in their order from top to bottom; counts go by name, so a name may come once only."""
+    names = {spec.name for spec in first}
+    repeated = next((spec for spec in second if spec.name in names), None)
+    if repeated is not None:
+        call = Call(function="expect", location=first[0].location)
+        raise call.fault("DUPLICATE_EXPECTATION", name=repeated.name, other=repeated.location)
+    return first + second

@@ -1,0 +1,68 @@
+"""The face of a pipeline module: every name it may import, under each of its spellings.
+
+`framework.pipelines` re-exports it, and the shims give it to `pyspark.pipelines` and `dlt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from framework.declare.auto_cdc import auto_cdc_flow, create_auto_cdc_flow, snapshot_flow
+from framework.declare.expectations import (
+    expect,
+    expect_all,
+    expect_all_or_drop,
+    expect_all_or_fail,
+    expect_or_drop,
+    expect_or_fail,
+)
+from framework.declare.flows import append_flow
+from framework.declare.hooks import on_event_hook
+from framework.declare.reads import read, read_stream
+from framework.declare.sinks import create_sink, foreach_batch_sink
+from framework.declare.snapshots import create_auto_cdc_from_snapshot_flow
+from framework.declare.tables import create_streaming_table, materialized_view, table, temporary_view
+
+# Older spellings of the same things, which modules written for DLT still use.
+view = temporary_view
+create_table = table
+create_view = temporary_view
+create_target_table = create_streaming_table
+create_streaming_live_table = create_streaming_table
+apply_changes = create_auto_cdc_flow
+apply_changes_from_snapshot = create_auto_cdc_from_snapshot_flow
+readStream = read_stream  # noqa: N816 - DLT's spelling
+
+__all__ = [
+    "append_flow",
+    "apply_changes",
+    "apply_changes_from_snapshot",
+    "auto_cdc_flow",
+    "create_auto_cdc_flow",
+    "create_auto_cdc_from_snapshot_flow",
+    "create_sink",
+    "create_streaming_live_table",
+    "create_streaming_table",
+    "create_table",
+    "create_target_table",
+    "create_view",
+    "expect",
+    "expect_all",
+    "expect_all_or_drop",
+    "expect_all_or_fail",
+    "expect_or_drop",
+    "expect_or_fail",
+    "foreach_batch_sink",
+    "materialized_view",
+    "on_event_hook",
+    "read",
+    "readStream",
+    "read_stream",
+    "snapshot_flow",
+    "table",
+    "temporary_view",
+    "view",
+]
+
+FACE: Mapping[str, object] = MappingProxyType({name: globals()[name] for name in __all__})

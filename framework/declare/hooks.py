@@ -1,0 +1,51 @@
+"""Event hooks: `@on_event_hook`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
+
+from framework.declare.call import Call, declaration
+from framework.declare.queries import check_callable, default_name, display_name, required_parameters
+from framework.declare.registry import EventHook, HookSpec, active_registry
+
+
+@overload
+def on_event_hook(hook: EventHook, /) -> EventHook: ...
+@overload
+def on_event_hook(*, max_allowable_consecutive_failures: int | None = None) -> Callable[[EventHook], EventHook]: ...
+@declaration
+def on_event_hook(
+    hook: EventHook | None = None, /, *, max_allowable_consecutive_failures: int | None = None
+) -> EventHook | Callable[[EventHook], EventHook]:
+    """Call the decorated function with each event of an update, as a dict, one after the other.
+
+    It runs off the update's path: a slow or a failing hook neither delays nor fails the update.
+
+    Args:
+        hook: the decorated function, where the decorator stands without arguments.
+        max_allowable_consecutive_failures: the hook is switched off after more failures in a row; None: never.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for an argument that can't be meant, DUPLICATE_EVENT_HOOK for a second of a name.
+    """
+    call = Call.of("on_event_hook")
+    limit = max_allowable_consecutive_failures
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        call.wrong_type("max_allowable_consecutive_failures", limit, "an int")
+    if limit is not None and limit < 0:
+        call.wrong_value("max_allowable_consecutive_failures", limit, "0 or more")
+
+    def decorate(function: EventHook) -> EventHook:
+        check_callable(call, function)
+        if len(required_parameters(function)) > 1:
+            call.wrong_value("hook", display_name(function), "a function of one argument, the event")
+        name = default_name(call, function)
+        registry = active_registry()
+        if name in registry.hook_functions:
+            raise call.fault("DUPLICATE_EVENT_HOOK", name=name)
+        registry.hooks.append(HookSpec(name=name, max_allowable_consecutive_failures=limit, location=call.location))
+        registry.hook_functions[name] = function
+        return function
+
+    return decorate if hook is None else decorate(hook)

@@ -1,0 +1,191 @@
+"""The pipeline spec: `pipeline.yml`, or Spark's own `spark-pipeline.yml`, as a frozen value."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from framework.declare.specs import Pairs
+from framework.declare.yaml_source import YamlDocument, read_yaml
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.storage import is_local
+
+SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
+DEFAULT_CATALOG = "main"
+DEFAULT_SCHEMA = "default"
+
+_TEXTS = ("name", "storage", "catalog", "schema", "database", "target")
+_MAPS = ("configuration", "spark_conf")
+_FLAGS = ("continuous", "development")
+# Fields of Databricks' pipeline resource that say nothing to a run on this side.
+_TOLERATED = (
+    "allow_duplicate_names", "budget_policy_id", "channel", "clusters", "edition", "environment", "event_log", "id",
+    "notifications", "photon", "restart_window", "root_path", "run_as", "serverless", "tags",
+)  # fmt: skip
+_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *_TOLERATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """A pattern of files (`folder/**` or one file), relative to the spec's folder."""
+
+    pattern: str
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSpec:
+    """What a pipeline is configured with.
+
+    Args:
+        root: the folder that libraries are relative to; None for a pipeline made in Python.
+        storage: absolute path or URI, or relative to the working folder for one made in Python.
+    """
+
+    name: str
+    storage: str
+    catalog: str = DEFAULT_CATALOG
+    schema: str = DEFAULT_SCHEMA
+    configuration: Pairs = ()
+    spark_conf: Pairs = ()
+    libraries: tuple[Library, ...] = ()
+    continuous: bool = False
+    development: bool = False
+    root: str | None = None
+    file: str | None = None
+
+    def with_parameters(self, parameters: Mapping[str, str]) -> PipelineSpec:
+        """The spec with entries of its configuration replaced or added."""
+        return replace(self, configuration=tuple({**dict(self.configuration), **parameters}.items()))
+
+
+def find_spec(folder: Path) -> Path:
+    """The spec of a folder, or of the nearest one above it.
+
+    Raises:
+        UserError: PIPELINE_SPEC_FILE_NOT_FOUND.
+    """
+    for place in (folder.resolve(), *folder.resolve().parents):
+        for name in SPEC_NAMES:
+            if (place / name).is_file():
+                return place / name
+    raise UserError("PIPELINE_SPEC_FILE_NOT_FOUND", folder=folder.resolve(), names=" or ".join(SPEC_NAMES[::2]))
+
+
+def load_spec(path: Path) -> PipelineSpec:
+    """The spec of a file.
+
+    Raises:
+        UserError: the file is missing or no YAML.
+        GraphErrors: every unknown key (with the nearest known one) and every value of a wrong type.
+    """
+    document = read_yaml(path)
+    errors = [*_unknown_keys(document), *_wrong_types(document)]
+    if "name" not in document.values:
+        errors.append(
+            UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location(), path=path, field="name")
+        )
+    if errors:
+        raise GraphErrors(errors)
+    values = document.values
+    root = path.resolve().parent
+    return PipelineSpec(
+        name=values["name"],
+        storage=_storage(root, values),
+        catalog=values.get("catalog", DEFAULT_CATALOG),
+        schema=values.get("schema") or values.get("database") or values.get("target") or DEFAULT_SCHEMA,
+        configuration=_pairs(values.get("configuration")),
+        spark_conf=_pairs(values.get("spark_conf")),
+        libraries=_libraries(document),
+        continuous=values.get("continuous", False),
+        development=values.get("development", False),
+        root=str(root),
+        file=str(path),
+    )
+
+
+def _storage(root: Path, values: Mapping[str, Any]) -> str:
+    """Where the pipeline keeps everything; a local path is relative to the spec's folder, not to the caller's."""
+    storage = str(values.get("storage") or f".sluice/{values['name']}")
+    if not is_local(storage):
+        return storage
+    if storage.startswith("file:"):
+        storage = "/" + storage.removeprefix("file:").lstrip("/")
+    return str(root / storage)
+
+
+def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
+    errors: list[SluiceError] = []
+    for key in document.values:
+        if key not in _KNOWN:
+            nearest = difflib.get_close_matches(str(key), _KNOWN, n=1)
+            hint = f" Did you mean `{nearest[0]}`?" if nearest else ""
+            errors.append(
+                UserError("PIPELINE_SPEC_UNEXPECTED_FIELD", location=document.location(str(key)), field=key, hint=hint)
+            )
+    return errors
+
+
+def _wrong_types(document: YamlDocument) -> list[SluiceError]:
+    errors: list[SluiceError] = []
+
+    def check(*keys: str | int, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+        if not isinstance(value, kind):
+            where = document.location(*keys)
+            name = ".".join(str(key) for key in keys)
+            errors.append(
+                UserError(
+                    "PIPELINE_SPEC_FIELD_TYPE", location=where, field=name, expected=expected,
+                    actual=type(value).__name__,
+                )  # fmt: skip
+            )
+
+    for key, value in document.values.items():
+        if key in _TEXTS:
+            check(key, value=value, kind=str, expected="text")
+        elif key in _FLAGS:
+            check(key, value=value, kind=bool, expected="true or false")
+        elif key == "libraries":
+            check(key, value=value, kind=list, expected="a list")
+        elif key in _MAPS:
+            check(key, value=value, kind=dict, expected="a mapping")
+            for inner, each in value.items() if isinstance(value, dict) else ():
+                check(key, inner, value=each, kind=(str, int, float), expected="text")
+    return errors
+
+
+def _pairs(values: Mapping[str, Any] | None) -> Pairs:
+    return tuple((str(key), _text(value)) for key, value in (values or {}).items())
+
+
+def _text(value: object) -> str:
+    """A scalar as Spark writes it: YAML's true is `true`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _libraries(document: YamlDocument) -> tuple[Library, ...]:
+    found, errors = [], []
+    for index, entry in enumerate(document.values.get("libraries", [])):
+        pattern = _pattern(entry)
+        where = document.location("libraries", index)
+        if pattern is None:
+            errors.append(UserError("PIPELINE_SPEC_LIBRARY", location=where, entry=entry))
+        else:
+            found.append(Library(pattern=pattern, line=where.line))
+    if errors:
+        raise GraphErrors(errors)
+    return tuple(found)
+
+
+def _pattern(entry: object) -> str | None:
+    """The pattern of `glob: {include: …}`, `file: {path: …}` or `notebook: {path: …}`; None for anything else."""
+    if not isinstance(entry, dict) or len(entry) != 1:
+        return None
+    (kind, value), key = next(iter(entry.items())), {"glob": "include", "file": "path", "notebook": "path"}
+    if kind not in key or not isinstance(value, dict) or set(value) != {key[kind]}:
+        return None
+    pattern = value[key[kind]]
+    return pattern if isinstance(pattern, str) and pattern else None

@@ -1,0 +1,104 @@
+"""Query functions as decorators pass them on: what is checked of them, and the marks they carry.
+
+A decorator of the faces returns a function of the same behaviour that remembers what was declared
+from it, so that expectations may be stacked above or below a dataset's decorator.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from framework.declare.call import Call
+from framework.declare.specs import DatasetSpec, ExpectationSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.declare.registry import QueryFunction
+
+F = TypeVar("F", bound=Callable[..., Any])
+QueryDecorator: TypeAlias = "Callable[[Callable[[], DataFrame]], QueryFunction]"
+
+_MARK = "__sluice_declared__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a decorated function carries: the dataset it made, or expectations that wait for one."""
+
+    dataset: DatasetSpec | None = None
+    expectations: tuple[ExpectationSpec, ...] = ()
+
+
+def declared_of(function: Callable[..., Any]) -> Declared:
+    """What was declared from the function so far."""
+    found = getattr(function, _MARK, None)
+    return found if isinstance(found, Declared) else Declared()
+
+
+def marked(function: F, declared: Declared) -> F:
+    """A function that does as `function` does and carries `declared`; `function` itself stays as it is."""
+
+    @functools.wraps(function)
+    def query(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    setattr(query, _MARK, declared)
+    return query  # type: ignore[return-value]
+
+
+def check_callable(call: Call, function: object) -> None:
+    """Refuse to decorate what can't be called.
+
+    Raises:
+        UserError: DECORATOR_ARGUMENT_NOT_CALLABLE, as when the name was given without `name=`.
+    """
+    if not callable(function):
+        raise call.fault("DECORATOR_ARGUMENT_NOT_CALLABLE", actual=type(function).__name__)
+
+
+def check_query(call: Call, function: Callable[..., Any]) -> None:
+    """Refuse what can't be called without arguments.
+
+    Raises:
+        UserError: DECORATOR_ARGUMENT_NOT_CALLABLE or QUERY_FUNCTION_HAS_PARAMETERS.
+    """
+    check_callable(call, function)
+    required = required_parameters(function)
+    if required:
+        raise call.fault("QUERY_FUNCTION_HAS_PARAMETERS", name=display_name(function), parameters=", ".join(required))
+
+
+def required_parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters without a default, or none where Python can't tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return []
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.default is inspect.Parameter.empty and parameter.kind not in starred
+    ]
+
+
+def display_name(function: Callable[..., Any]) -> str:
+    """The function's name, for error texts."""
+    return getattr(function, "__name__", repr(function))
+
+
+def default_name(call: Call, function: Callable[..., Any]) -> str:
+    """The function's name as a name of the pipeline.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.NO_NAME for a lambda or a callable object, which have none.
+    """
+    name = getattr(function, "__name__", "<lambda>")
+    if name == "<lambda>":
+        raise call.fault("INVALID_ARGUMENT.NO_NAME")
+    return str(name)

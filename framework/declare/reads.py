@@ -1,0 +1,42 @@
+"""The older way to read a dataset: `read` and `read_stream`, also spelled `readStream`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.declare.call import Call, declaration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@declaration
+def read(name: str) -> DataFrame:
+    """The rows of a dataset as a batch DataFrame: `spark.read.table(name)`.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+    """
+    call = Call.of("read")
+    return _session(call).read.table(call.text("name", name))
+
+
+@declaration
+def read_stream(name: str) -> DataFrame:
+    """The rows of a dataset as a stream: `spark.readStream.table(name)`.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+    """
+    call = Call.of("read_stream")
+    return _session(call).readStream.table(call.text("name", name))
+
+
+def _session(call: Call) -> SparkSession:
+    """The session the query function runs in."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise call.fault("NO_ACTIVE_SESSION")
+    return session

@@ -1,0 +1,84 @@
+"""AUTO CDC from snapshots: `create_auto_cdc_from_snapshot_flow`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framework.declare.auto_cdc_arguments import read_history, read_keys, read_scd_type
+from framework.declare.call import Call, declaration
+from framework.declare.queries import display_name, required_parameters
+from framework.declare.registry import SnapshotFunction, active_registry
+from framework.declare.specs import AutoCdcSpec, FlowSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@declaration
+def create_auto_cdc_from_snapshot_flow(
+    target: str,
+    source: str | SnapshotFunction,
+    keys: list[str] | list[Column] | tuple[str | Column, ...],
+    stored_as_scd_type: int | str | None = None,
+    *,
+    track_history_column_list: list[str] | list[Column] | tuple[str | Column, ...] | None = None,
+    track_history_except_column_list: list[str] | list[Column] | tuple[str | Column, ...] | None = None,
+    name: str | None = None,
+    flow_name: str | None = None,
+    once: bool = False,
+) -> None:
+    """Declare a flow that compares successive snapshots and applies what changed to `target`.
+
+    Args:
+        target: a streaming table, declared with `create_streaming_table`.
+        source: the dataset or table that is the snapshot of the moment; or a function that gets the latest
+            version applied (None at first) and returns the next snapshot as `(DataFrame, version)`, and None when
+            there is none. It is called until it returns None.
+        keys: the columns that identify a row, by name.
+        stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
+        track_history_column_list: SCD type 2 begins a new row when one of these changes.
+        track_history_except_column_list: ... when any column but these changes.
+        name: the flow's name, needed when several flows write to the target; default: the target's.
+        flow_name: an older name of `name`.
+        once: the flow runs once per generation.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for arguments that can't be meant.
+    """
+    named = target if name is None and flow_name is None else name or flow_name
+    call = Call.of("create_auto_cdc_from_snapshot_flow", flow=named)
+    call.exclusive(name=name, flow_name=flow_name)
+    scd_type = read_scd_type(call, stored_as_scd_type)
+    flow = FlowSpec(
+        name=call.qualified("name", named),
+        target=call.qualified("target", target),
+        location=call.location,
+        once=call.flag("once", once),
+        source=_source_name(call, source),
+        # Snapshots carry no sequence of their own: the version they come with is it.
+        cdc=AutoCdcSpec(
+            keys=read_keys(call, keys),
+            sequence_by="",
+            scd_type=scd_type,
+            track_history=read_history(call, scd_type, track_history_column_list, track_history_except_column_list),
+        ),
+        from_snapshots=True,
+    )
+    registry = active_registry()
+    registry.flows.append(flow)
+    if callable(source):
+        registry.snapshot_functions[flow.name] = source
+
+
+def _source_name(call: Call, source: str | Callable[..., Any] | None) -> str | None:
+    """The source's name, or None when it is a function of one argument."""
+    if source is None:
+        raise call.fault("AUTOCDC_MISSING_SOURCE")
+    if isinstance(source, str):
+        return call.text("source", source)
+    if not callable(source):
+        call.wrong_type("source", source, "a dataset's name or a function of the latest version")
+    if len(required_parameters(source)) > 1:
+        call.wrong_value("source", display_name(source), "a function of one argument, the latest version")
+    return None

@@ -1,0 +1,265 @@
+"""Tables, materialized views and temporary views: `@table`, `@materialized_view`, `@temporary_view`, `create_streaming_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, overload
+
+from framework.declare.call import Call, declaration
+from framework.declare.expectations import read_expectations
+from framework.declare.queries import QueryDecorator, check_query
+from framework.declare.registry import QueryFunction, active_registry
+from framework.declare.specs import DatasetKind
+from framework.declare.storage_arguments import DatasetDraft, declare_query, storage_draft
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_REFRESH_POLICIES = frozenset({"auto", "incremental", "incremental_strict", "full"})
+Texts = Mapping[str, str] | None
+Columns = list[str] | tuple[str, ...] | None
+
+
+@overload
+def table(query_function: QueryFunction, /) -> QueryFunction: ...
+@overload
+def table(
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Texts = None,
+    table_properties: Texts = None,
+    path: str | None = None,
+    partition_cols: Columns = None,
+    cluster_by: Columns = None,
+    cluster_by_auto: bool = False,
+    schema: StructType | str | None = None,
+    row_filter: str | None = None,
+    private: bool | None = None,
+    temporary: bool | None = None,
+    format: str | None = None,
+) -> QueryDecorator: ...
+@declaration
+def table(
+    query_function: QueryFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Texts = None,
+    table_properties: Texts = None,
+    path: str | None = None,
+    partition_cols: Columns = None,
+    cluster_by: Columns = None,
+    cluster_by_auto: bool = False,
+    schema: StructType | str | None = None,
+    row_filter: str | None = None,
+    private: bool | None = None,
+    temporary: bool | None = None,
+    format: str | None = None,
+) -> QueryFunction | QueryDecorator:
+    """Declare a table that holds what the decorated function's DataFrame says.
+
+    A streaming DataFrame makes it a streaming table, a batch one a materialized view.
+
+    Args:
+        query_function: the decorated function, where the decorator stands without arguments.
+        name: the table's name; default: the function's.
+        comment: a description.
+        spark_conf: settings of Spark for this table's flow.
+        table_properties: Delta properties and `pipelines.*` settings of the table.
+        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        partition_cols: columns to partition by.
+        cluster_by: columns to cluster by.
+        cluster_by_auto: let the engine choose the columns to cluster by.
+        schema: the table's columns, as DDL text or a StructType.
+        row_filter: a row filter clause, which only catalogs that have them apply.
+        private: the table is visible inside the pipeline only; `temporary` is its older name.
+        temporary: see `private`.
+        format: `delta`, the only one there is.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+    """
+    call = Call.of("table")
+    draft = storage_draft(
+        call, DatasetKind.TABLE, comment=comment, spark_conf=spark_conf, table_properties=table_properties, path=path,
+        partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto, schema=schema,
+        row_filter=row_filter, private=private, temporary=temporary, format=format,
+    )  # fmt: skip
+    return _decorate(draft, query_function, name)
+
+
+@overload
+def materialized_view(query_function: QueryFunction, /) -> QueryFunction: ...
+@overload
+def materialized_view(
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Texts = None,
+    table_properties: Texts = None,
+    path: str | None = None,
+    partition_cols: Columns = None,
+    cluster_by: Columns = None,
+    cluster_by_auto: bool = False,
+    schema: StructType | str | None = None,
+    row_filter: str | None = None,
+    private: bool | None = None,
+    temporary: bool | None = None,
+    format: str | None = None,
+    refresh_policy: str | None = None,
+) -> QueryDecorator: ...
+@declaration
+def materialized_view(
+    query_function: QueryFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Texts = None,
+    table_properties: Texts = None,
+    path: str | None = None,
+    partition_cols: Columns = None,
+    cluster_by: Columns = None,
+    cluster_by_auto: bool = False,
+    schema: StructType | str | None = None,
+    row_filter: str | None = None,
+    private: bool | None = None,
+    temporary: bool | None = None,
+    format: str | None = None,
+    refresh_policy: str | None = None,
+) -> QueryFunction | QueryDecorator:
+    """Declare a materialized view: a table that always equals the decorated function's batch DataFrame.
+
+    Args:
+        query_function: the decorated function, where the decorator stands without arguments.
+        name: the view's name; default: the function's.
+        comment: a description.
+        spark_conf: settings of Spark for this view's flow.
+        table_properties: Delta properties and `pipelines.*` settings of the table.
+        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        partition_cols: columns to partition by.
+        cluster_by: columns to cluster by.
+        cluster_by_auto: let the engine choose the columns to cluster by.
+        schema: the view's columns, as DDL text or a StructType.
+        row_filter: a row filter clause, which only catalogs that have them apply.
+        private: the view is visible inside the pipeline only; `temporary` is its older name.
+        temporary: see `private`.
+        format: `delta`, the only one there is.
+        refresh_policy: `auto`, `incremental`, `incremental_strict` or `full`.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+    """
+    call = Call.of("materialized_view")
+    draft = storage_draft(
+        call, DatasetKind.MATERIALIZED_VIEW, comment=comment, spark_conf=spark_conf, table_properties=table_properties,
+        path=path, partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto,
+        schema=schema, row_filter=row_filter, private=private, temporary=temporary, format=format,
+        refresh_policy=call.choice("refresh_policy", refresh_policy, _REFRESH_POLICIES),
+    )  # fmt: skip
+    return _decorate(draft, query_function, name)
+
+
+@overload
+def temporary_view(query_function: QueryFunction, /) -> QueryFunction: ...
+@overload
+def temporary_view(
+    *, name: str | None = None, comment: str | None = None, spark_conf: Texts = None
+) -> QueryDecorator: ...
+@declaration
+def temporary_view(
+    query_function: QueryFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Texts = None,
+) -> QueryFunction | QueryDecorator:
+    """Declare a view that lives in the pipeline only; nothing is stored for it.
+
+    Args:
+        query_function: the decorated function, where the decorator stands without arguments.
+        name: the view's name; default: the function's.
+        comment: a description.
+        spark_conf: settings of Spark for the flows that read the view.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+    """
+    call = Call.of("temporary_view")
+    draft = DatasetDraft(
+        call=call,
+        kind=DatasetKind.TEMPORARY_VIEW,
+        fields={"comment": call.comment(comment), "spark_conf": call.pairs("spark_conf", spark_conf)},
+    )
+    return _decorate(draft, query_function, name)
+
+
+@declaration
+def create_streaming_table(
+    name: str,
+    comment: str | None = None,
+    *,
+    spark_conf: Texts = None,
+    table_properties: Texts = None,
+    path: str | None = None,
+    partition_cols: Columns = None,
+    cluster_by: Columns = None,
+    cluster_by_auto: bool = False,
+    schema: StructType | str | None = None,
+    row_filter: str | None = None,
+    private: bool | None = None,
+    temporary: bool | None = None,
+    format: str | None = None,
+    expect_all: Texts = None,
+    expect_all_or_drop: Texts = None,
+    expect_all_or_fail: Texts = None,
+) -> None:
+    """Declare a streaming table that append flows and AUTO CDC flows write to.
+
+    Args:
+        name: the table's name.
+        comment: a description.
+        spark_conf: settings of Spark for the flows into the table.
+        table_properties: Delta properties and `pipelines.*` settings of the table.
+        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        partition_cols: columns to partition by.
+        cluster_by: columns to cluster by.
+        cluster_by_auto: let the engine choose the columns to cluster by.
+        schema: the table's columns, as DDL text or a StructType.
+        row_filter: a row filter clause, which only catalogs that have them apply.
+        private: the table is visible inside the pipeline only; `temporary` is its older name.
+        temporary: see `private`.
+        format: `delta`, the only one there is.
+        expect_all: expectations by name; rows that fail them are kept and counted.
+        expect_all_or_drop: expectations by name; rows that fail them are dropped.
+        expect_all_or_fail: expectations by name; a row that fails one fails the flow.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+    """
+    call = Call.of("create_streaming_table")
+    draft = storage_draft(
+        call, DatasetKind.STREAMING_TABLE, comment=comment, spark_conf=spark_conf, table_properties=table_properties,
+        path=path, partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto,
+        schema=schema, row_filter=row_filter, private=private, temporary=temporary, format=format,
+        expectations=read_expectations(
+            call, expect_all=expect_all, expect_all_or_drop=expect_all_or_drop, expect_all_or_fail=expect_all_or_fail
+        ),
+    )  # fmt: skip
+    active_registry().datasets.append(draft.finish(call.qualified("name", name)))
+
+
+def _decorate(
+    draft: DatasetDraft, query_function: QueryFunction | None, name: str | None
+) -> QueryFunction | Callable[[QueryFunction], QueryFunction]:
+    """The decorated function, or the decorator where arguments were given."""
+    draft.call.optional_text("name", name)
+
+    def decorate(function: QueryFunction) -> QueryFunction:
+        check_query(draft.call, function)
+        return declare_query(draft, function, name)
+
+    return decorate if query_function is None else decorate(query_function)

@@ -1,0 +1,71 @@
+"""YAML with a memory of its lines: safe loading, and the place of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class YamlDocument:
+    """A mapping at the top of a YAML file, with the line of each of its keys.
+
+    Args:
+        values: plain Python values.
+        lines: path of keys -> line, from 1; entries of lists go by their number.
+    """
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[tuple[str | int, ...], int]
+
+    def location(self, *keys: str | int) -> SourceLocation:
+        """Where a key stands, else the nearest key around it."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return SourceLocation(file=str(self.path), line=self.lines.get(keys, 1))
+
+
+def read_yaml(path: Path) -> YamlDocument:
+    """The document of a file.
+
+    Raises:
+        UserError: PIPELINE_SPEC_FILE_DOES_NOT_EXIST, or PIPELINE_SPEC_INVALID_YAML with the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError("PIPELINE_SPEC_FILE_DOES_NOT_EXIST", path=path, cause=error.strerror) from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = SourceLocation(file=str(path), line=mark.line + 1 if mark is not None else 1)
+        raise UserError(
+            "PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause=getattr(error, "problem", None) or error
+        ) from error
+    if not isinstance(values, dict):
+        place = SourceLocation(file=str(path), line=1)
+        raise UserError("PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause="its top is no mapping")
+    lines: dict[tuple[str | int, ...], int] = {}
+    _note_lines(node, (), lines)
+    return YamlDocument(path=path, values=values, lines=lines)
+
+
+def _note_lines(node: yaml.Node | None, keys: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*keys, str(key.value))
+            lines[inner] = key.start_mark.line + 1
+            _note_lines(value, inner, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            lines[(*keys, index)] = value.start_mark.line + 1
+            _note_lines(value, (*keys, index), lines)
