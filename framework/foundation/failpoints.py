@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from framework.foundation.errors import InternalError
+from framework.foundation.processes import kill_session
 
 VARIABLE = "SLUICE_FAILPOINT"
 
@@ -101,12 +102,12 @@ def disarm() -> Counter[str]:
 def die() -> None:
     """Die as by `kill -9`: nothing is flushed, no handler runs.
 
-    Spark's JVM is a child in our process group and would live on for some milliseconds, in which
-    it may finish a commit. A real `kill -9` of the machine or container spares nobody, so when the
-    group is ours alone (the crash harness starts it so) all of it dies at once.
+    Spark's JVM is our child and would live on for some milliseconds, in which it may finish a
+    commit. The kill of a machine or container spares nobody, so when this process leads a session
+    (the crash harness starts it so) all of the session dies at once.
     """
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
+    if os.getsid(0) == os.getpid():
+        kill_session(os.getpid())
     os.kill(os.getpid(), signal.SIGKILL)
 
 

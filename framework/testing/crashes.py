@@ -3,7 +3,7 @@
 A Spark process takes seconds to start, and there are many places to stop at. So besides killing one
 process at one place (`run_killed`), many updates of as many copies of a pipeline can be stopped in
 one process (`kill_updates`): each runs until it hangs at its place, and when all of them hang there,
-the process group is killed. A pipeline's storage can't tell that from a kill at that place: nothing
+the process is killed with its JVM. A pipeline's storage can't tell that from a kill at that place: nothing
 of it moved between, as its one flow at a time hung there.
 """
 
@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from framework.foundation.failpoints import VARIABLE, arm
+from framework.foundation.processes import kill_session
 
 _KILLED = -int(signal.SIGKILL)
 
@@ -81,7 +82,7 @@ def run_killed(
     Raises:
         subprocess.TimeoutExpired: the command neither died nor ended in time.
     """
-    returncode, output = _run_in_group(command, {VARIABLE: str(point)}, folder, timeout_seconds)
+    returncode, output = _run_in_session(command, {VARIABLE: str(point)}, folder, timeout_seconds)
     return CrashRun(point=point, killed=returncode == _KILLED, returncode=returncode, output=output)
 
 
@@ -103,7 +104,7 @@ def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_s
     listed, reached = workspace / "crash-jobs.json", workspace / "crash-jobs.reached"
     listed.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
     command = [sys.executable, "-m", "framework.testing.crash_child", str(listed), str(reached)]
-    returncode, output = _run_in_group(command, {}, None, timeout_seconds)
+    returncode, output = _run_in_session(command, {}, None, timeout_seconds)
     assert returncode == _KILLED, output
     return [line == "True" for line in reached.read_text(encoding="utf-8").splitlines()]
 
@@ -139,10 +140,10 @@ def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
     return end == "hangs"
 
 
-def _run_in_group(
+def _run_in_session(
     command: Sequence[str], environment: Mapping[str, str], folder: str | pathlib.Path | None, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Run a command as the leader of a process group of its own, which dies as one; its exit code and output."""
+    """Run a command as the leader of a session of its own, which dies as one; its exit code and output."""
     with subprocess.Popen(  # noqa: S603 - the test's own command
         list(command),
         cwd=folder,
@@ -155,6 +156,6 @@ def _run_in_group(
         try:
             output, _ = process.communicate(timeout=timeout_seconds)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             raise
     return process.returncode, output

@@ -12,7 +12,7 @@ import pytest
 
 import framework
 from framework.foundation.errors import InternalError
-from framework.foundation.failpoints import FAILPOINTS, failpoint
+from framework.foundation.failpoints import FAILPOINTS, arm, disarm, failpoint
 
 PASSES = """
 from framework.foundation.failpoints import failpoint
@@ -26,7 +26,7 @@ for number in (1, 2, 3):
     ("wanted", "expected"),
     [
         ("", (0, "1\n2\n3\n")),
-        ("another.name", (0, "1\n2\n3\n")),
+        ("generations.before_delete", (0, "1\n2\n3\n")),
         ("storage.before_replace", (-9, "1\n")),
         ("storage.before_replace:3", (-9, "1\n2\n3\n")),
         ("storage.before_replace:4", (0, "1\n2\n3\n")),
@@ -44,11 +44,11 @@ def test_the_process_dies_at_the_nth_passing(wanted: str, expected: tuple[int, s
     assert (done.returncode, done.stdout) == expected
 
 
-def test_children_in_a_group_of_its_own_die_too() -> None:
-    """A process that leads its group takes its children along, as a killed container does."""
+def test_children_in_a_session_of_its_own_die_too() -> None:
+    """A process that leads its session takes its children along, in whatever group they are."""
     program = (
         "import subprocess; from framework.foundation.failpoints import failpoint;"
-        "subprocess.Popen(['sleep', '60']); failpoint('storage.before_replace')"
+        "subprocess.Popen(['sleep', '60'], process_group=0); failpoint('storage.before_replace')"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program],
@@ -66,6 +66,29 @@ def test_an_unregistered_failpoint_is_our_bug() -> None:
     """A name outside FAILPOINTS raises, also when no failpoint is wanted."""
     with pytest.raises(InternalError, match="FAILPOINT_UNKNOWN"):
         failpoint("no.such.place")
+    with pytest.raises(InternalError, match="FAILPOINT_UNKNOWN"):
+        arm("no.such.place", action=lambda: None)
+
+
+def test_a_misspelt_failpoint_ends_the_program_at_once() -> None:
+    """A crash test that names no failpoint fails, instead of testing nothing."""
+    environment = {**os.environ, "SLUICE_FAILPOINT": "no.such.place"}
+    command = [sys.executable, "-c", "import framework.foundation.failpoints; print('went on')"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, "FAILPOINT_UNKNOWN" in done.stderr) == (1, "", True)
+
+
+def test_a_test_may_arm_an_action_of_its_own() -> None:
+    """The action is done at the nth passing from now, once, until it is disarmed; passings are told."""
+    done: list[str] = []
+    failpoint("storage.before_replace")
+    arm("storage.before_replace", nth=2, action=lambda: done.append("done"))
+    for _ in range(3):
+        failpoint("storage.before_replace")
+    passed = disarm()
+    for _ in range(2):
+        failpoint("storage.before_replace")
+    assert (done, passed, disarm()) == (["done"], {"storage.before_replace": 3}, {"storage.before_replace": 2})
 
 
 def test_names_in_the_source_and_in_the_list_are_the_same() -> None:
