@@ -45,7 +45,15 @@ class DemoResult:
     events: Path
 
 
-def run_demo(*, folder: Path, months: int | None, master: str | None, progress: Callable[[Event], None]) -> DemoResult:
+def run_demo(
+    *,
+    folder: Path,
+    months: int | None,
+    master: str | None,
+    progress: Callable[[Event], None],
+    opened: Callable[[Pipeline], None] = lambda _: None,
+    verbose: bool = False,
+) -> DemoResult:
     """Prepare the folder, feed it, run its pipeline and look at a result.
 
     Args:
@@ -53,6 +61,8 @@ def run_demo(*, folder: Path, months: int | None, master: str | None, progress: 
         months: of 2013, from January; None for the whole year.
         master: of Spark; None for this machine.
         progress: gets each event of the update as it happens.
+        opened: gets the pipeline before its update, so that it can be stopped.
+        verbose: let Spark say what it has to say.
 
     Raises:
         UserError: DEMO_FOLDER_TAKEN, DEMO_DATA_MISSING, DEMO_MONTHS_INVALID.
@@ -60,7 +70,8 @@ def run_demo(*, folder: Path, months: int | None, master: str | None, progress: 
     """
     feed = prepare_folder(folder, months)
     spec = folder / SPEC_FILE
-    pipeline = Pipeline.from_spec(spec, master=master)
+    pipeline = Pipeline.from_spec(spec, master=master, verbose=verbose)
+    opened(pipeline)
     update = pipeline.run(observers=(progress,))
     graph = pipeline.graph
     graph_svg, graph_html = folder / "graph.svg", folder / "graph.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from framework.foundation.display import ShowsAsHtml
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.run.quality import ExpectationCount
@@ -65,7 +66,7 @@ class FlowResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateResult:
+class UpdateResult(ShowsAsHtml):
     """How an update ended, with one result a flow in the order they ended."""
 
     update_id: str

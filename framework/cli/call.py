@@ -1,0 +1,136 @@
+"""One call of a command: its common options, and what it does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from framework.cli.command import RESULTS, VERBOSE
+from framework.cli.facade import PipelineFace, PipelineOpener, open_pipeline
+from framework.cli.output import Output
+from framework.cli.spec_file import find_spec
+from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.errors import UserError
+
+_Rest = ParamSpec("_Rest")
+_Given = TypeVar("_Given", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a command finds around it; tests put their own in the place of the real ones."""
+
+    open_pipeline: PipelineOpener = open_pipeline
+    clock: Clock = field(default_factory=SystemClock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The common options of one call.
+
+    Args:
+        spec: the file given, or None to look for one.
+        master: Spark's master, or None for the default.
+        parameters: entries of the configuration, over those of the spec.
+        verbose: let Spark talk, and show tracebacks.
+        output: where the result goes.
+    """
+
+    spec: str | None
+    master: str | None
+    parameters: tuple[tuple[str, str], ...]
+    verbose: bool
+    output: Output
+    surroundings: Surroundings
+
+    @contextmanager
+    def pipeline(self, *, short: bool = True) -> Iterator[PipelineFace]:
+        """The pipeline that the call is about, let go of at the end of the block."""
+        spec = find_spec(self.spec, Path.cwd())
+        opened = self.surroundings.open_pipeline(
+            spec, master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
+        )
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def verbose_option(command: _Given) -> _Given:
+    """Add -v to a command."""
+    return click.option("-v", "--verbose", is_flag=True, help="Show what Spark has to say, and tracebacks of errors.")(
+        command
+    )
+
+
+def output_option(command: _Given) -> _Given:
+    """Add -o to a command that prints a result."""
+    choice = click.Choice(["table", "json"])
+    return click.option(
+        "-o", "--output", type=choice, default="table", show_default=True, help="How to print the result."
+    )(command)
+
+
+def master_option(command: _Given) -> _Given:
+    """Add --master to a command that starts Spark."""
+    return click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")(command)
+
+
+def pipeline_options(
+    *, result: bool = False, parameters: bool = False
+) -> Callable[[Callable[Concatenate[Call, _Rest], None]], Callable[..., None]]:
+    """Give a command the common options, and its function a `Call` that holds them.
+
+    Args:
+        result: it prints a result, as a table or as JSON.
+        parameters: it runs the pipeline's modules, which read the configuration.
+    """
+
+    def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
+        @click.option("--spec", metavar="FILE", help="The pipeline's spec.  [default: the nearest pipeline.yml]")
+        @master_option
+        @verbose_option
+        @click.pass_context
+        @wraps(function)
+        def run(context: click.Context, /, **options: Any) -> None:
+            call = _call(context, options)
+            function(call, **options)  # type: ignore[call-arg]
+
+        if parameters:
+            run = click.option(
+                "--param",
+                multiple=True,
+                metavar="K=V",
+                help="An entry of the configuration, over the spec's; repeatable.",
+            )(run)
+        return output_option(run) if result else run
+
+    return decorate
+
+
+def _call(context: click.Context, options: dict[str, Any]) -> Call:
+    """Take the common options out of all options."""
+    verbose = options.pop("verbose")
+    context.meta[VERBOSE] = verbose
+    surroundings = context.find_object(Surroundings) or Surroundings()
+    return Call(
+        spec=options.pop("spec"),
+        master=options.pop("master"),
+        parameters=tuple(_parameter(text) for text in options.pop("param", ())),
+        verbose=verbose,
+        output=Output(stream=context.meta[RESULTS], as_json=options.pop("output", "table") == "json"),
+        surroundings=surroundings,
+    )
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise UserError("PARAMETER_INVALID", text=text)
+    return key.strip(), value

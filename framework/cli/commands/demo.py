@@ -1,0 +1,50 @@
+"""`sluice demo`: the main job on real data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from framework.cli.call import Surroundings, master_option, output_option, verbose_option
+from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.output import Output
+
+
+@click.command("demo", cls=SluiceCommand)
+@click.option("--all", "whole_year", is_flag=True, help="The whole year, and not two months.")
+@click.option("--months", type=click.IntRange(1, 12), metavar="N", help="So many months, from January.  [default: 2]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where the demo lives.  [default: .sluice-demo]")
+@master_option
+@verbose_option
+@output_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    whole_year: bool,
+    months: int | None,
+    folder: Path | None,
+    master: str | None,
+    verbose: bool,
+    output: str,
+) -> None:
+    """Run a pipeline on real flights, with nothing to prepare.
+
+    Feeds the flights that left New York in 2013 as an airport would send them, takes them in, and
+    shows what a person would want to know. A second time there is nothing to do.
+    """
+    from framework.cli.demonstration import Demonstration
+
+    if whole_year and months is not None:
+        context.fail("--all and --months exclude each other.")
+    context.meta[VERBOSE] = verbose
+    demonstration = Demonstration(
+        output=Output(stream=context.meta[RESULTS], as_json=output == "json"),
+        clock=(context.find_object(Surroundings) or Surroundings()).clock,
+        folder=folder,
+        months=None if whole_year else months or 2,
+        master=master,
+        verbose=verbose,
+    )
+    demonstration.run()

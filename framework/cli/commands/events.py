@@ -1,0 +1,37 @@
+"""`sluice events`: the event log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from framework.cli.call import Call, pipeline_options
+from framework.cli.command import SluiceCommand
+from framework.record.events import EventLevel, EventType
+
+
+@click.command("events", cls=SluiceCommand)
+@click.option("--type", type=click.Choice([each.value for each in EventType]), help="Events of this type only.")
+@click.option(
+    "--level",
+    type=click.Choice([each.value for each in EventLevel], case_sensitive=False),
+    help="Events of this level and louder ones.",
+)
+@click.option("--dataset", metavar="D", help="Events about this dataset only.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="The newest N events only.")
+@click.option("--follow", is_flag=True, help="Wait for more events, until Ctrl-C; as JSON one a line.")
+@pipeline_options(result=True)
+def command(call: Call, /, *, follow: bool, **filters: Any) -> None:
+    """Read the event log.
+
+    Prints what updates and their flows did, oldest first. Needs no Spark when the storage is local.
+    """
+    from framework.cli.event_lines import EventReading
+
+    reading = EventReading(**filters)
+    with call.pipeline() as pipeline:
+        if follow:
+            reading.follow(call.output, pipeline.storage, call.surroundings.clock)
+        else:
+            reading.show(call.output, pipeline.storage)

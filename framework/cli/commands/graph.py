@@ -1,0 +1,39 @@
+"""`sluice graph`: the picture of the dataflow."""
+
+from __future__ import annotations
+
+import click
+
+from framework.cli.call import Call, pipeline_options
+from framework.cli.command import SluiceCommand
+
+
+@click.command("graph", cls=SluiceCommand)
+@click.option(
+    "--format",
+    "picture_format",
+    type=click.Choice(["svg", "mermaid", "dot", "html"]),
+    default="svg",
+    show_default=True,
+    help="What to draw: a picture, text for Markdown or Graphviz, or a page with a table of all datasets.",
+)
+@pipeline_options(parameters=True)
+def command(call: Call, picture_format: str) -> None:
+    """Draw the dataflow.
+
+    The picture goes to standard output: sluice graph > graph.svg
+    """
+    from framework.web.dot import dot
+    from framework.web.mermaid import mermaid
+    from framework.web.page import graph_page
+    from framework.web.picture import picture_of
+    from framework.web.svg import svg
+
+    with call.pipeline() as pipeline:
+        graph = pipeline.graph
+        if picture_format == "html":
+            text = graph_page(graph)
+        else:
+            draw = {"svg": svg, "mermaid": mermaid, "dot": dot}[picture_format]
+            text = draw(picture_of(graph))
+        call.output.text(text.rstrip("\n"))

@@ -1,0 +1,29 @@
+"""`sluice init`: a new pipeline project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from framework.cli.call import verbose_option
+from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.output import Output
+
+
+@click.command("init", cls=SluiceCommand)
+@click.argument("name")
+@verbose_option
+@click.pass_context
+def command(context: click.Context, name: str, verbose: bool) -> None:  # noqa: FBT001 - click passes by name
+    """Begin a new pipeline project, one that runs.
+
+    Writes the folder NAME with a spec, a module, its data, a test and a bundle; touches nothing that is there.
+    """
+    from framework.cli.new_project import create_project
+
+    context.meta[VERBOSE] = verbose
+    folder, paths = create_project(name, Path.cwd())
+    output = Output(stream=context.meta[RESULTS])
+    output.text("\n".join(f"{folder.name}/{path.as_posix()}" for path in paths))
+    output.text(f"\nNext:\n  cd {folder.name}\n  sluice run\n  sluice show revenue_by_city")

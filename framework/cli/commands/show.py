@@ -1,0 +1,23 @@
+"""`sluice show`: rows of a dataset."""
+
+from __future__ import annotations
+
+import click
+
+from framework.cli.call import Call, pipeline_options
+from framework.cli.command import SluiceCommand
+
+
+@click.command("show", cls=SluiceCommand)
+@click.argument("dataset")
+@click.option("-n", "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="How many rows, at most.")
+@pipeline_options(result=True, parameters=True)
+def command(call: Call, dataset: str, rows: int) -> None:
+    """Print rows of a dataset.
+
+    DATASET is a table of the pipeline; its rows come in no particular order.
+    """
+    from framework.cli.row_tables import print_rows
+
+    with call.pipeline() as pipeline:
+        print_rows(call.output, pipeline.preview(dataset, rows))

@@ -1,0 +1,100 @@
+"""The demo as the command line shows it: what is fed, live progress, a result, where things lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from framework.cli.output import Output
+from framework.cli.progress import open_progress
+from framework.cli.row_tables import json_value
+from framework.cli.summary import Places, print_summary, result_json
+from framework.cli.text_table import text_table
+from framework.cli.updating import print_errors, run_stoppable
+from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
+from framework.foundation.clock import Clock
+from framework.foundation.wording import counted
+from framework.pipeline import Pipeline
+from framework.run.results import UpdateState
+
+_PIPELINE = "flights"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """One call of the demo.
+
+    Args:
+        folder: where it lives; None for its usual place.
+        months: of 2013; None for the whole year.
+    """
+
+    output: Output
+    clock: Clock
+    folder: Path | None
+    months: int | None
+    master: str | None
+    verbose: bool
+
+    def run(self) -> None:
+        """Feed, run, and print what came out.
+
+        Raises:
+            click.exceptions.Exit: 1, when the update did not complete.
+        """
+        opened: list[Pipeline] = []
+
+        def stop() -> None:
+            for pipeline in opened:
+                pipeline.stop()
+
+        try:
+            with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:
+                demo = run_stoppable(
+                    lambda: run_demo(
+                        folder=self.folder or DEFAULT_FOLDER,
+                        months=self.months,
+                        master=self.master,
+                        progress=progress,
+                        opened=opened.append,
+                        verbose=self.verbose,
+                    ),
+                    stop,
+                    progress,
+                )
+        finally:
+            for pipeline in opened:
+                pipeline.close()
+        self._show(demo)
+        print_errors(demo.update)
+        if demo.update.state is not UpdateState.COMPLETED:
+            raise click.exceptions.Exit(1)
+
+    def _show(self, demo: DemoResult) -> None:
+        places = Places(graph=_near(demo.graph_html), tables=_near(demo.tables), events=_near(demo.events))
+        if self.output.as_json:
+            rows = [dict(zip(demo.result_columns, map(json_value, row), strict=True)) for row in demo.result_rows]
+            result: dict[str, Any] = {**result_json(_PIPELINE, demo.update, places), demo.result_name: rows}
+            self.output.json(result)
+            return
+        feed = demo.feed
+        fed = f"{counted(feed.flights, 'flight')} of 2013, {counted(feed.months, 'month')}: {feed.planned:,} planned, "
+        self.output.text(f"{fed}{counted(feed.messages, 'message')} about {feed.events:,} changes\n")
+        print_summary(self.output, _PIPELINE, demo.update, places)
+        self.output.text(f"\n{click.style(demo.result_name, bold=True)}")
+        self.output.text(text_table(demo.result_columns, [list(row) for row in demo.result_rows]))
+        spec = _near(demo.spec)
+        self.output.text(
+            f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}\n"
+            "  sluice demo                 again: there is nothing to do"
+        )
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it here."""
+    return os.path.relpath(path)

@@ -1,0 +1,48 @@
+"""The entry of `sluice`: which commands there are, and the process around them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from framework import __version__
+from framework.cli.lazy_group import LazyCommand, LazyGroup
+
+_COMMANDS = {
+    "demo": "Run a pipeline on real flights, with nothing to prepare.",
+    "init": "Begin a new pipeline project, one that runs.",
+    "validate": "Check definitions, graph and schemas; write nothing.",
+    "plan": "Print the steps that `run` would do, and why.",
+    "run": "Bring the pipeline's datasets up to date.",
+    "graph": "Draw the dataflow.",
+    "events": "Read the event log.",
+    "show": "Print rows of a dataset.",
+    "sql": "Print the rows of a query.",
+    "checkpoints": "List, reset and roll back the checkpoints of flows.",
+}
+
+cli = LazyGroup(
+    name="sluice",
+    help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
+    commands_by_name={
+        name: LazyCommand(module=f"framework.cli.commands.{name}", summary=summary)
+        for name, summary in _COMMANDS.items()
+    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+)
+cli = click.version_option(__version__, prog_name="sluice", message="%(prog)s %(version)s")(cli)
+
+
+def main() -> None:
+    """Run the command that the process's arguments name, and end the process with its exit code.
+
+    Only results reach standard output: its file descriptor is given to standard error before
+    anything starts that could write to it, Spark's JVM above all, and Python keeps a copy.
+    """
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+    os.dup2(2, 1)
+    sys.stdout = results
+    cli(prog_name="sluice")

@@ -1,0 +1,58 @@
+"""A new pipeline project: files from templates, all or none of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from framework.foundation.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+_TEMPLATE = ".j2"
+# Files whose name depends on the project's, or that packaging tools would take as their own.
+_RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.pipeline.yml"}
+
+
+def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Write a project named `name` into a new folder of `parent`: the folder, and its files within.
+
+    Raises:
+        UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS when there is such a folder or file.
+    """
+    if not _NAME.fullmatch(name):
+        raise UserError("PROJECT_NAME_INVALID", name=name)
+    folder = parent / name
+    if folder.exists() or folder.is_symlink():
+        raise UserError("PROJECT_ALREADY_EXISTS", path=folder)
+    with as_file(files(__package__) / "templates") as templates:
+        contents = render(templates, name)
+    # Written beside and renamed at the end: whoever looks sees a whole project or none.
+    unfinished = parent / f".{name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    for path, text in contents.items():
+        (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
+        (unfinished / path).write_text(text, encoding="utf-8")
+    unfinished.rename(folder)
+    return folder, tuple(sorted(contents))
+
+
+def render(templates: Path, name: str) -> dict[Path, str]:
+    """The texts of a project's files by their path in it."""
+    environment = Environment(  # noqa: S701 - YAML, Python and Markdown, no HTML; the name is checked
+        loader=FileSystemLoader(templates), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    values = {"name": name, "schema": name.lower().replace("-", "_")}
+    rendered: dict[Path, str] = {}
+    for template in sorted(path for path in templates.rglob("*") if path.is_file()):
+        inside = template.relative_to(templates).as_posix()
+        target = inside.removesuffix(_TEMPLATE)
+        target = _RENAMED.get(target, target).format(name=name)
+        is_template = inside.endswith(_TEMPLATE)
+        rendered[Path(target)] = (
+            environment.get_template(inside).render(values) if is_template else template.read_text("utf-8")
+        )
+    return rendered

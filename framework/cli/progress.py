@@ -1,0 +1,97 @@
+"""Progress of an update on standard error: live on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from datetime import datetime
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+import click
+
+from framework.cli.flow_board import FlowBoard, FlowProgress, flow_words
+from framework.cli.output import colours_wanted
+from framework.foundation.clock import Clock
+from framework.foundation.wording import quality_text, rows_text, seconds_text
+from framework.record.events import Event, EventType
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress(AbstractContextManager["Progress"], Protocol):
+    """Shows events while its block runs; called from any thread, one event at a time."""
+
+    def __call__(self, event: Event) -> None:
+        """Show what an event says."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a sentence that no event says."""
+        ...
+
+
+def open_progress(stream: TextIO, *, title: str, clock: Clock) -> Progress:
+    """The progress that suits a stream: live on a terminal, plain lines elsewhere."""
+    if stream.isatty() and colours_wanted(stream):
+        # Rich is imported here only: in a log or a job no live table is drawn.
+        from framework.cli.live_progress import LiveProgress
+
+        return LiveProgress(stream, title=title, clock=clock)
+    return PlainProgress(stream, title=title, clock=clock)
+
+
+class PlainProgress:
+    """A line for each change of the update and its flows, and one now and then while a flow runs."""
+
+    def __init__(self, stream: TextIO, *, title: str, clock: Clock) -> None:
+        self._stream = stream
+        self._title = title
+        self._clock = clock
+        self._board = FlowBoard()
+        self._told: dict[str, tuple[str, float]] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Begin; nothing is shown yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End; what was shown stays."""
+
+    def __call__(self, event: Event) -> None:
+        """Print a line when the event changes a state, or when a running flow was silent for long."""
+        with self._lock:
+            progress = self._board.take(event)
+            if event.event_type is EventType.UPDATE_PROGRESS:
+                self.say(f"{self._title}: {self._board.state}")
+            elif progress is not None and self._is_news(progress):
+                self.say(_flow_line(progress, self._board, self._clock.now()))
+
+    def say(self, text: str) -> None:
+        """Print a line with the time of day."""
+        click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {text}", file=self._stream, color=False)
+
+    def _is_news(self, progress: FlowProgress) -> bool:
+        status, at = self._told.get(progress.flow, ("", 0.0))
+        now = self._clock.monotonic()
+        if progress.status in {"QUEUED", "STARTING", status} and now - at < _SECONDS_BETWEEN_LINES:
+            return False
+        if progress.status in {"QUEUED", "STARTING"}:
+            return False
+        self._told[progress.flow] = (progress.status, now)
+        return True
+
+
+def _flow_line(progress: FlowProgress, board: FlowBoard, now: datetime) -> str:
+    rows = rows_text(progress.written, progress.upserted, progress.deleted)
+    seconds = progress.seconds(now)
+    parts = (
+        f"{progress.status} ({progress.note})" if progress.note else progress.status,
+        rows if not rows or progress.upserted or progress.deleted else f"{rows} rows",
+        seconds_text(seconds) if seconds else "",
+        quality_text(progress.failed, progress.dropped),
+    )
+    return f"{flow_words(progress.flow, progress.dataset, board.short())}: {', '.join(filter(None, parts))}"

@@ -1,0 +1,58 @@
+"""The options that say what of a pipeline is brought up to date, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import click
+
+from framework.foundation.errors import UserError
+
+
+class Refresh(TypedDict):
+    """What `Pipeline.plan` and `Pipeline.run` take."""
+
+    refresh: tuple[str, ...]
+    full_refresh: tuple[str, ...]
+    full_refresh_all: bool
+    reset_checkpoints: tuple[str, ...]
+
+
+def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the refresh options to a command, which takes them as `refresh_of` reads them."""
+    options = (
+        click.option("--refresh", multiple=True, metavar="A,B", help="Update these datasets only."),
+        click.option("--full-refresh", multiple=True, metavar="A,B", help="Clear these datasets and build them anew."),
+        click.option("--full-refresh-all", is_flag=True, help="Build all datasets anew that allow it."),
+        click.option(
+            "--reset-checkpoint",
+            multiple=True,
+            metavar="FLOW",
+            help="Begin this flow again; its target keeps its rows. Repeatable.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def refresh_of(options: dict[str, Any]) -> Refresh:
+    """The refresh that the options ask for; a list may have commas, or the option may be repeated.
+
+    Raises:
+        UserError: REFRESH_NAMES_MISSING when a list has a name that is empty, which could mean all.
+    """
+    return Refresh(
+        refresh=_names("--refresh", options["refresh"]),
+        full_refresh=_names("--full-refresh", options["full_refresh"]),
+        full_refresh_all=options["full_refresh_all"],
+        reset_checkpoints=_names("--reset-checkpoint", options["reset_checkpoint"]),
+    )
+
+
+def _names(option: str, lists: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name.strip() for text in lists for name in text.split(","))
+    if not all(names):
+        raise UserError("REFRESH_NAMES_MISSING", option=option)
+    return names

@@ -1,0 +1,55 @@
+"""Numbers in words, the same in progress, summaries and tables."""
+
+from __future__ import annotations
+
+
+def rows_text(written: int | None, upserted: int, deleted: int) -> str:
+    """How many rows a flow wrote: one number, or what AUTO CDC did; empty when nobody counted.
+
+    Examples:
+        >>> rows_text(1204, 0, 0), rows_text(None, 27004, 3), rows_text(None, 0, 0)
+        ('1,204', '27,004 upserted, 3 deleted', '')
+    """
+    if upserted or deleted:
+        parts = [f"{upserted:,} upserted"] if upserted else []
+        return ", ".join([*parts, *([f"{deleted:,} deleted"] if deleted else [])])
+    return "" if written is None else f"{written:,}"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A span as people say it; empty for None.
+
+    Examples:
+        >>> seconds_text(4.13), seconds_text(83.0), seconds_text(7265.0)
+        ('4.1 s', '1 min 23 s', '2 h 1 min')
+    """
+    if seconds is None:
+        return ""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def quality_text(failed: int, dropped: int) -> str:
+    """What expectations found; empty when every row met them.
+
+    Examples:
+        >>> quality_text(31, 20), quality_text(31, 0), quality_text(0, 0)
+        ('31 failed, 20 dropped', '31 failed', '')
+    """
+    if not failed and not dropped:
+        return ""
+    return f"{failed:,} failed" + (f", {dropped:,} dropped" if dropped else "")
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun.
+
+    Examples:
+        >>> counted(1, "flow"), counted(3, "flow")
+        ('1 flow', '3 flows')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,180 @@
+"""A pipeline without Spark, for tests of what is built on the facade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.cli.facade import Observer
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec, ViolationAction
+from framework.foundation.errors import SluiceError
+from framework.foundation.local_storage import LocalStorage
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.plan.steps import Plan, RunFlow, SkipStep
+from framework.record import drafts
+from framework.record.events import Origin
+from framework.record.log import EventLog
+from framework.run.quality import ExpectationCount
+from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
+from framework.testing.manual_clock import ManualClock
+
+
+def name(table: str) -> QualifiedName:
+    """A name of `main.shop`."""
+    return QualifiedName(catalog="main", schema="shop", table=table)
+
+
+def graph() -> DataflowGraph:
+    """Orders from a table outside, and a view over them."""
+    schema = json.dumps(
+        {"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]}
+    )
+
+    def dataset(table: str, kind: DatasetKind) -> GraphDataset:
+        return GraphDataset(spec=DatasetSpec(name=name(table), kind=kind), kind=kind, schema=schema)
+
+    orders = FlowSpec(name=name("load"), target=name("orders"), once=True)
+    by_day = FlowSpec(name=name("by_day"), target=name("by_day"))
+    return DataflowGraph(
+        pipeline="shop",
+        datasets=(dataset("orders", DatasetKind.STREAMING_TABLE), dataset("by_day", DatasetKind.MATERIALIZED_VIEW)),
+        flows=(
+            GraphFlow(spec=orders, reads=(Read(text="raw.orders", streaming=True),), streaming=True),
+            GraphFlow(spec=by_day, reads=(Read(text="orders", streaming=False, dataset=name("orders")),)),
+        ),
+    )
+
+
+PLAN = Plan(
+    pipeline="shop",
+    steps=(
+        RunFlow(flow=name("load"), dataset=name("orders"), generation=1, after=(), reason="first run"),
+        SkipStep(dataset=name("by_day"), flow=name("by_day"), reason="neither its inputs nor its code changed"),
+    ),
+)
+LOADED = FlowResult(
+    flow=name("load"),
+    dataset=name("orders"),
+    state=FlowState.COMPLETED,
+    reason="",
+    rows_written=1200,
+    rows_dropped=3,
+    seconds=2.5,
+    expectations=(
+        ExpectationCount(name="has an id", dataset=name("orders"), action=ViolationAction.DROP, passed=1197, failed=3),
+    ),
+)
+IDLE = FlowResult(
+    flow=name("by_day"), dataset=name("by_day"), state=FlowState.IDLE, reason="neither its inputs nor its code changed"
+)
+
+
+COMPLETED = UpdateResult(update_id="u-1", state=UpdateState.COMPLETED, flows=(LOADED, IDLE), duration_seconds=3.25)
+
+
+def failed(error: SluiceError) -> FlowResult:
+    """The view's flow, failed."""
+    return FlowResult(
+        flow=name("by_day"), dataset=name("by_day"), state=FlowState.FAILED, reason="it failed", error=error
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeRows:
+    """Rows without Spark."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+    def limit(self, num: int) -> FakeRows:
+        """At most that many rows."""
+        return FakeRows(columns=self.columns, rows=self.rows[:num])
+
+    def collect(self) -> Sequence[Any]:
+        """The rows."""
+        return self.rows
+
+
+@dataclass(slots=True, kw_only=True)
+class FakePipeline:
+    """A pipeline that tells what it was asked, records real events and never starts Spark.
+
+    Args:
+        result: what an update ends with.
+        fault: raised by whatever is asked.
+        during_run: called in the middle of an update.
+    """
+
+    storage: LocalStorage
+    name: str = "shop"
+    result: UpdateResult = COMPLETED
+    fault: Exception | None = None
+    during_run: Callable[[], None] = lambda: None
+    rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    stops: int = 0
+    closed: bool = False
+
+    def _ask(self, what: str, value: Any = None) -> None:
+        self.asked.append((what, value))
+        if self.fault is not None:
+            raise self.fault
+
+    @property
+    def graph(self) -> DataflowGraph:
+        """The graph."""
+        self._ask("graph")
+        return graph()
+
+    def validate(self) -> DataflowGraph:
+        """The graph."""
+        self._ask("validate")
+        return graph()
+
+    def plan(self, **request: Any) -> Plan:
+        """Always the same plan."""
+        self._ask("plan", request)
+        return PLAN
+
+    def run(self, *, observers: Sequence[Observer] = (), **request: Any) -> UpdateResult:
+        """Records what an update would, in times of a manual clock."""
+        self._ask("run", request)
+        clock = ManualClock()
+        origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=self.result.update_id)
+        with EventLog(self.storage, origin, clock) as log:
+            for observer in observers:
+                log.subscribe(observer)
+            log.record(drafts.update_progress(state="RUNNING"))
+            for flow in self.result.flows:
+                flow_name, dataset = str(flow.flow), str(flow.dataset)
+                if flow.state is not FlowState.IDLE:
+                    log.record(drafts.flow_progress(flow=flow_name, dataset=dataset, status="RUNNING"))
+                clock.sleep(flow.seconds)
+                metrics = None if flow.rows_written is None else {"num_output_rows": flow.rows_written}
+                log.record(
+                    drafts.flow_progress(flow=flow_name, dataset=dataset, status=flow.state.value, metrics=metrics)
+                )
+            self.during_run()
+            log.record(drafts.update_progress(state=self.result.state.value))
+        return self.result
+
+    def stop(self) -> None:
+        """Count how often it was asked to stop."""
+        self.stops += 1
+
+    def preview(self, name: str, limit: int = 10) -> FakeRows:
+        """Some rows."""
+        self._ask("preview", (name, limit))
+        return self.rows.limit(limit)
+
+    def sql(self, query: str) -> FakeRows:
+        """The rows, whatever the query."""
+        self._ask("sql", query)
+        return self.rows
+
+    def close(self) -> None:
+        """Note that it was let go of."""
+        self.closed = True

@@ -1,0 +1,124 @@
+"""`sluice checkpoints` on a real store of generations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.record.reader import read_events
+from framework.run.lock import update_lock
+from tests.support.fake_pipeline import FakePipeline, name
+
+Sluice = Callable[..., Result]
+
+
+@pytest.fixture
+def store(pipeline: FakePipeline) -> GenerationStore:
+    """A store in which the flow `load` is in its second generation and `changes` in its first."""
+    store = GenerationStore(pipeline.storage)
+    store.begin(name("orders"), name("load"), reason="first run")
+    store.begin(name("orders"), name("load"), reason="full refresh asked for")
+    store.begin(name("orders"), name("changes"), reason="first run")
+    return store
+
+
+def states(store: GenerationStore, flow: str) -> dict[int, GenerationState]:
+    """The states of a flow's generations by number."""
+    return {each.number: each.state for each in store.read(name("orders"), name(flow))}
+
+
+def test_list_shows_every_generation(sluice: Sluice, store: GenerationStore) -> None:
+    """A row per generation, by flow and number, with its state and why it began."""
+    assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.CURRENT}
+    rows = [line.split() for line in sluice("checkpoints", "list").stdout.splitlines()[2:]]
+    assert [row[:5] for row in rows] == [
+        ["orders", "changes", "1", "current", "0"],
+        ["orders", "load", "1", "kept", "0"],
+        ["orders", "load", "2", "current", "0"],
+    ]
+    assert rows[2][7:] == ["full", "refresh", "asked", "for"]
+
+
+def test_list_as_json_has_full_names_and_paths(sluice: Sluice, store: GenerationStore) -> None:
+    """Scripts find each checkpoint's folder."""
+    found = json.loads(sluice("checkpoints", "list", "-o", "json").stdout)
+    assert [(each["flow"], each["number"], each["state"]) for each in found] == [
+        ("main.shop.changes", 1, "current"),
+        ("main.shop.load", 1, "kept"),
+        ("main.shop.load", 2, "current"),
+    ]
+    assert found[2]["path"] == store.path(name("orders"), name("load"), 2)
+
+
+@pytest.mark.parametrize("flow", ["load", "shop.load", "main.shop.load", "LOAD"])
+def test_reset_begins_a_generation_and_keeps_the_old(sluice: Sluice, store: GenerationStore, flow: str) -> None:
+    """The flow may be named by the end of its name; other flows stay as they are."""
+    result = sluice("checkpoints", "reset", flow)
+    assert (result.exit_code, result.stdout) == (0, "main.shop.load begins generation 3 at the next update.\n")
+    assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.KEPT, 3: GenerationState.CURRENT}
+    assert states(store, "changes") == {1: GenerationState.CURRENT}
+
+
+def test_rollback_goes_back_to_what_was_current_last(sluice: Sluice, store: GenerationStore) -> None:
+    """After a reset, a roll-back undoes it; `--to` names any kept generation."""
+    sluice("checkpoints", "reset", "load")
+    assert sluice("checkpoints", "rollback", "load").exit_code == 0
+    assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.CURRENT, 3: GenerationState.KEPT}
+    assert "generation 1 at" in sluice("checkpoints", "rollback", "load", "--to", "1").stdout
+    assert states(store, "load")[1] is GenerationState.CURRENT
+
+
+def test_what_was_done_is_in_the_event_log(sluice: Sluice, pipeline: FakePipeline, store: GenerationStore) -> None:
+    """Reset and roll-back are user actions with the generation they led to."""
+    assert states(store, "load")[2] is GenerationState.CURRENT
+    sluice("checkpoints", "reset", "load")
+    sluice("checkpoints", "rollback", "load")
+    events = read_events(pipeline.storage, type="user_action")
+    assert [event.details["user_action"]["action"] for event in events] == ["RESET_CHECKPOINT", "ROLLBACK"]
+    assert "generation 3 begins" in events[0].message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "condition", "says"),
+    [
+        (("reset", "laod"), "CHECKPOINT_FLOW_NOT_FOUND", "Did you mean main.shop.load?"),
+        (("rollback", "changes"), "GENERATION_NOT_KEPT", "kept: none"),
+        (("rollback", "load", "--to", "7"), "GENERATION_NOT_KEPT", "kept: 1"),
+    ],
+)
+def test_what_can_not_be_done_says_what_can(
+    sluice: Sluice, store: GenerationStore, arguments: tuple[str, ...], condition: str, says: str
+) -> None:
+    """A wrong flow or generation is the user's error, and changes nothing."""
+    before = store.list_all()
+    result = sluice("checkpoints", *arguments)
+    assert result.exit_code == 2
+    assert f"[{condition}]" in result.stderr
+    assert says in result.stderr
+    assert store.list_all() == before
+
+
+def test_a_name_of_two_flows_must_be_given_in_full(sluice: Sluice, store: GenerationStore) -> None:
+    """Flows of one name in two schemas are told apart before anything is done."""
+    other = name("load").__class__(catalog="main", schema="lab", table="load")
+    store.begin(other, other, reason="first run")
+    result = sluice("checkpoints", "reset", "load")
+    assert result.exit_code == 2
+    assert "[CHECKPOINT_FLOW_AMBIGUOUS]" in result.stderr
+    assert sluice("checkpoints", "reset", "lab.load").exit_code == 0
+
+
+def test_nothing_is_changed_while_an_update_runs(
+    sluice: Sluice, pipeline: FakePipeline, store: GenerationStore
+) -> None:
+    """The lock of a running update keeps a reset out."""
+    before = store.list_all()
+    with update_lock(pipeline.storage, "running"):
+        result = sluice("checkpoints", "reset", "load")
+    assert result.exit_code == 1
+    assert "[UPDATE_ALREADY_RUNNING]" in result.stderr
+    assert store.list_all() == before

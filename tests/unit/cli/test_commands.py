@@ -1,0 +1,262 @@
+"""What each command asks of the pipeline, and what it prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from framework.foundation.errors import OperationError, UserError
+from framework.plan.explainer import plan_json, plan_text
+from framework.run.results import UpdateState
+from framework.web.picture import picture_of
+from framework.web.svg import svg
+from tests.support.fake_pipeline import LOADED, PLAN, FakePipeline, FakeRows, failed, graph
+
+Sluice = Callable[..., Result]
+
+
+def test_validate_lists_the_datasets_and_writes_nothing(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """`validate` prints each dataset with its kind and reads, in order of update."""
+    result = sluice("validate")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "dataset  kind               flows        reads       columns",
+        "───────  ─────────────────  ───────────  ──────────  ───────",
+        "orders   streaming table    load · once  raw.orders        1",
+        "by_day   materialized view               orders            1",
+        "",
+        "shop is valid: 2 datasets · 2 flows · 1 table read from outside · names in main.shop",
+    ]
+    assert not pipeline.storage.exists(pipeline.storage.root)
+    assert pipeline.closed
+
+
+def test_validate_as_json_has_names_schemas_and_reads(sluice: Sluice) -> None:
+    """`validate -o json` is one JSON object."""
+    found = json.loads(sluice("validate", "-o", "json").stdout)
+    assert [dataset["name"] for dataset in found["datasets"]] == ["main.shop.orders", "main.shop.by_day"]
+    assert found["datasets"][0]["schema"]["fields"][0]["name"] == "id"
+    assert found["flows"][1]["reads"] == [{"name": "main.shop.orders", "streaming": False}]
+    assert found["external"] == ["raw.orders"]
+
+
+def test_plan_prints_the_explainers_text_or_its_json(sluice: Sluice) -> None:
+    """`plan` has no words of its own."""
+    assert sluice("plan").stdout.rstrip("\n") == plan_text(PLAN)
+    assert json.loads(sluice("plan", "-o", "json").stdout) == plan_json(PLAN)
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: FakePipeline, command: str) -> None:
+    """Lists with commas and repeated options come together; `plan` asks for what `run` would do."""
+    arguments = ["--refresh", "a,b", "--refresh", "c", "--full-refresh", "d", "--full-refresh-all"]
+    arguments += ["--reset-checkpoint", "f", "--reset-checkpoint", "g", "--param", "start=2013=x", "--param", "empty="]
+    result = sluice(command, *arguments, "--master", "local[1]")
+    assert result.exit_code == 0
+    opened = pipeline.asked[0][1][1]
+    assert opened == {
+        "master": "local[1]",
+        "parameters": {"start": "2013=x", "empty": ""},
+        "short": command == "plan",
+        "verbose": False,
+    }
+    assert pipeline.asked[1] == (
+        command,
+        {"refresh": ("a", "b", "c"), "full_refresh": ("d",), "full_refresh_all": True, "reset_checkpoints": ("f", "g")},
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
+def test_an_empty_name_is_not_taken_for_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
+    """`--refresh "$NOTHING"` is an error and not an update of everything."""
+    result = sluice("run", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("[REFRESH_NAMES_MISSING]")
+    assert pipeline.asked == []
+
+
+def test_a_parameter_without_a_value_is_an_error(sluice: Sluice) -> None:
+    """`--param start` names the shape that is wanted."""
+    result = sluice("run", "--param", "start")
+    assert result.exit_code == 2
+    assert "[PARAMETER_INVALID] 'start' is no parameter." in result.stderr
+
+
+def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The summary is the result; states, rows and seconds of flows come as lines on standard error."""
+    result = sluice("run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "shop  COMPLETED in 3.2 s  update u-1",
+        "",
+        "flow              state       rows   time",
+        "────────────────  ─────────  ─────  ─────",
+        "load into orders  COMPLETED  1,200  2.5 s",
+        "",
+        "1 flow had nothing to do",
+        "",
+        "Data quality",
+        "dataset  expectation  action  passed  failed",
+        "───────  ───────────  ──────  ──────  ──────",
+        "orders   has an id    drop     1,197       3",
+        "",
+        f"graph  {pipeline.storage.path('graph.html')}",
+        f"tables {pipeline.storage.path('tables')}",
+        f"events {pipeline.storage.path('events')}",
+    ]
+    assert [line[10:] for line in result.stderr.splitlines()] == [
+        "shop: RUNNING",
+        "load into orders: RUNNING",
+        "load into orders: COMPLETED, 1,200 rows, 2.5 s",
+        "by_day: IDLE",
+        "shop: COMPLETED",
+    ]
+
+
+def test_run_keeps_the_picture_of_the_graph(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The page named in the summary is there, and shows the graph."""
+    sluice("run")
+    page = pipeline.storage.read_text("graph.html")
+    assert page is not None
+    assert svg(picture_of(graph())) in page
+
+
+def test_run_as_json_is_one_object_with_all_names_in_full(sluice: Sluice) -> None:
+    """`run -o json` prints the result and nothing else."""
+    found = json.loads(sluice("run", "-o", "json").stdout)
+    assert (found["pipeline"], found["state"], found["duration_seconds"]) == ("shop", "COMPLETED", 3.25)
+    assert found["flows"][0] == {
+        "flow": "main.shop.load",
+        "dataset": "main.shop.orders",
+        "state": "COMPLETED",
+        "reason": "",
+        "rows_written": 1200,
+        "rows_upserted": 0,
+        "rows_deleted": 0,
+        "rows_dropped": 3,
+        "seconds": 2.5,
+        "error": None,
+        "expectations": [
+            {"name": "has an id", "dataset": "main.shop.orders", "action": "drop", "passed": 1197, "failed": 3}
+        ],
+    }
+
+
+def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The error of each failed flow is a paragraph on standard error; the summary still comes."""
+    error = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="no space left on device")
+    pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.FAILED, flows=(LOADED, failed(error)))
+    result = sluice("run")
+    assert result.exit_code == 1
+    assert "Flow by_day failed:\n[STORAGE_NOT_WRITABLE] /data can't be written" in result.stderr
+    assert "by_day            FAILED" in result.stdout
+    as_json = json.loads(sluice("run", "-o", "json").stdout)
+    assert as_json["flows"][1]["error"]["condition"] == "STORAGE_NOT_WRITABLE"
+
+
+def test_a_canceled_update_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """What was stopped did not do what was asked."""
+    pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.CANCELED)
+    assert sluice("run").exit_code == 1
+
+
+def test_what_modules_print_does_not_reach_the_result(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A module's own `print` goes to standard error, so that the JSON stays JSON."""
+    pipeline.during_run = lambda: print("hello from a module")  # noqa: T201 - what the test is about
+    result = sluice("run", "-o", "json")
+    assert json.loads(result.stdout)["state"] == "COMPLETED"
+    assert "hello from a module" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("picture_format", "begins"),
+    [("svg", "<svg "), ("mermaid", "flowchart LR\n"), ("dot", 'digraph "shop" {\n'), ("html", "<!DOCTYPE html>\n")],
+)
+def test_graph_prints_the_picture_asked_for(sluice: Sluice, picture_format: str, begins: str) -> None:
+    """The picture is the whole of standard output."""
+    result = sluice("graph", "--format", picture_format)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(begins)
+    assert result.stdout.endswith(("</svg>\n", "#8a95a3\n", "}\n", "</html>\n"))
+
+
+def test_graph_is_drawn_as_svg_unless_told_otherwise(sluice: Sluice) -> None:
+    """`sluice graph > graph.svg` is a picture."""
+    assert sluice("graph").stdout.startswith("<svg ")
+
+
+def test_show_prints_as_many_rows_as_asked_for(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """`show -n 1` asks for one row and prints it."""
+    assert sluice("show", "orders", "-n", "1").stdout.splitlines() == ["id  city", "──  ────", " 1  Łódź"]
+    assert pipeline.asked[1] == ("preview", ("orders", 1))
+
+
+def test_sql_prints_rows_as_table_or_json(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Null is `null` in both, and letters stay letters."""
+    query = "SELECT * FROM orders"
+    assert sluice("sql", query).stdout.splitlines() == ["id  city", "──  ────", " 1  Łódź", " 2  null"]
+    assert json.loads(sluice("sql", query, "-o", "json").stdout) == [{"id": 1, "city": "Łódź"}, {"id": 2, "city": None}]
+    assert ("sql", query) in pipeline.asked
+
+
+def test_no_rows_are_an_empty_table_or_list(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A query without rows is no error."""
+    pipeline.rows = FakeRows(columns=["id"], rows=[])
+    assert sluice("sql", "SELECT 1").stdout == "id\n──\n"
+    assert sluice("sql", "SELECT 1", "-o", "json").stdout == "[]\n"
+
+
+def test_a_wrong_definition_exits_with_2(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A user's error is one paragraph on standard error, without a traceback."""
+    pipeline.fault = UserError("INVALID_NAME", name="a.b.c.d")
+    result = sluice("validate")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == pipeline.fault.render() + "\n"
+    assert pipeline.closed
+
+
+def test_an_operation_that_fails_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """An update that could not begin is no wrong usage."""
+    pipeline.fault = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="read-only file system")
+    assert sluice("run").exit_code == 1
+
+
+def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A bug of ours is one paragraph too; its traceback comes with -v."""
+    pipeline.fault = ZeroDivisionError("division by zero")
+    quiet = sluice("show", "orders")
+    assert quiet.exit_code == 1
+    assert quiet.stderr.startswith(
+        "[INTERNAL_ERROR] Something went wrong that Sluice did not foresee: ZeroDivisionError"
+    )
+    assert "Traceback" not in quiet.stderr
+    verbose = sluice("show", "orders", "-v")
+    assert "Traceback (most recent call last)" in verbose.stderr
+    assert "ZeroDivisionError: division by zero" in verbose.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plna",),
+        ("show",),
+        ("show", "orders", "-n", "0"),
+        ("run", "--continuous"),
+        ("graph", "--format", "png"),
+        ("-x",),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_prints_no_result(sluice: Sluice, arguments: tuple[str, ...]) -> None:
+    """What click finds wrong is told on standard error."""
+    result = sluice(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
+    """The nearest command is suggested."""
+    assert "There is no command plna. Did you mean plan?" in sluice("plna").stderr

@@ -1,0 +1,123 @@
+"""`sluice events` on a real event log."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from framework.record import drafts
+from framework.record.events import Origin
+from framework.record.log import EventLog
+from framework.testing.manual_clock import ManualClock
+from tests.support.fake_pipeline import FakePipeline
+
+Sluice = Callable[..., Result]
+
+
+def log_of(pipeline: FakePipeline) -> EventLog:
+    """The log of one update, on a clock that stands still."""
+    origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id="u-1")
+    return EventLog(pipeline.storage, origin, ManualClock())
+
+
+@pytest.fixture(autouse=True)
+def events(pipeline: FakePipeline) -> None:
+    """A log of four events."""
+    with log_of(pipeline) as log:
+        log.record(drafts.update_progress(state="RUNNING"))
+        log.record(drafts.flow_progress(flow="main.shop.load", dataset="main.shop.orders", status="RUNNING"))
+        log.record(drafts.flow_progress(flow="main.shop.load", dataset="main.shop.orders", status="FAILED"))
+        log.record(drafts.update_progress(state="FAILED"))
+
+
+def messages(result: Result) -> list[str]:
+    """What the events of a JSON list say."""
+    return [event["message"] for event in json.loads(result.stdout)]
+
+
+def test_events_are_a_table_oldest_first(sluice: Sluice) -> None:
+    """Time, level, type and message stand in a row for each event."""
+    lines = sluice("events").stdout.splitlines()
+    assert lines[0].split() == ["time", "level", "type", "message"]
+    assert [line[21:] for line in lines[2:]] == [
+        "INFO   update_progress  The update is RUNNING.",
+        "INFO   flow_progress    Flow main.shop.load is RUNNING.",
+        "ERROR  flow_progress    Flow main.shop.load is FAILED.",
+        "ERROR  update_progress  The update is FAILED.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--type", "update_progress"), ["The update is RUNNING.", "The update is FAILED."]),
+        (("--level", "error", "--type", "flow_progress"), ["Flow main.shop.load is FAILED."]),
+        (("--dataset", "Orders", "--last", "1"), ["Flow main.shop.load is FAILED."]),
+        (("--last", "2"), ["Flow main.shop.load is FAILED.", "The update is FAILED."]),
+        (("--type", "hook_progress"), []),
+    ],
+)
+def test_filters_narrow_the_events(sluice: Sluice, arguments: tuple[str, ...], expected: list[str]) -> None:
+    """Type, level and dataset filter; --last takes the newest of what is left."""
+    assert expected == messages(sluice("events", "-o", "json", *arguments))
+
+
+def test_an_unknown_dataset_is_answered_by_the_nearest(sluice: Sluice) -> None:
+    """A name that no event has is the user's slip and not an empty log."""
+    result = sluice("events", "--dataset", "ordres")
+    assert result.exit_code == 2
+    assert (
+        "[EVENT_DATASET_NOT_FOUND] No event is about a dataset ordres. Did you mean main.shop.orders?" in result.stderr
+    )
+
+
+def test_a_dataset_without_matching_events_is_no_error(sluice: Sluice) -> None:
+    """A known dataset may have no event of a type."""
+    result = sluice("events", "--dataset", "orders", "--type", "hook_progress", "-o", "json")
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+
+
+FOLLOW = """
+import sys
+from framework.cli.call import Surroundings
+from framework.cli.main import cli
+from framework.foundation.local_storage import LocalStorage
+from tests.support.fake_pipeline import FakePipeline
+pipeline = FakePipeline(storage=LocalStorage(sys.argv[1]))
+cli(["events", "--follow", "--last", "1", "-o", "json", "--spec", "any.yml"],
+    obj=Surroundings(open_pipeline=lambda *_, **__: pipeline))
+"""
+
+
+def test_follow_prints_what_comes_until_ctrl_c(pipeline: FakePipeline) -> None:
+    """New events appear while it waits, one JSON object a line; Ctrl-C ends it as done."""
+    command = [sys.executable, "-c", FOLLOW, pipeline.storage.root]
+    root = Path(__file__).parents[3]
+    seen = threading.Event()
+
+    def go_on() -> None:
+        origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id="u-2")
+        with EventLog(pipeline.storage, origin) as log:
+            while not seen.wait(0.2):
+                log.record(drafts.update_progress(state="QUEUED"))
+
+    writer = threading.Thread(target=go_on)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        writer.start()
+        second = json.loads(process.stdout.readline())
+        seen.set()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    writer.join()
+    assert (first["message"], second["message"]) == ("The update is FAILED.", "The update is QUEUED.")
+    assert (process.returncode, errors) == (0, "")
