@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Self
 
 from framework.declare.loader import load_modules
 from framework.declare.pipeline_spec import PipelineSpec, load_spec
@@ -32,6 +30,9 @@ from framework.run.streams import session_for
 from framework.run.table_store import TableStore
 from framework.run.update import Update
 from framework.web.notebook import graph_html
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 PARALLEL_FLOWS = "pipelines.maxParallelFlows"
 _DEFAULT_PARALLEL_FLOWS = 4

@@ -71,5 +71,8 @@ def _plain(path: str) -> str:
 def _overlap(folders: Sequence[str]) -> bool:
     plain = [f"{_plain(folder)}/" for folder in folders]
     return any(
-        first.startswith(second) for index, first in enumerate(plain) for other, second in enumerate(plain) if index != other
+        first.startswith(second)
+        for index, first in enumerate(plain)
+        for other, second in enumerate(plain)
+        if index != other
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from framework.declare.mutations import guarded_loading
+from framework.declare.mutations import guarded_module
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.shims import shimmed
@@ -46,15 +46,18 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
             are missing or of a kind that is not known.
     """
     root = Path(spec.root) if spec.root is not None else Path.cwd()
-    files = [*_library_files(spec, root), *(_existing(Path(each), root) for each in modules if _is_path(each))]
+    files = [
+        *_library_files(spec, root),
+        *(_existing(Path(each), root) for each in modules if isinstance(each, str | Path)),
+    ]
     if spec.root is not None and not files:
         raise UserError("PIPELINE_WITHOUT_SOURCES", name=spec.name, root=root)
     loading = _Loading(registry=registry, spark=spark)
-    with registering(registry), shimmed(), guarded_loading(), _importable(root, files) as imported:
+    with registering(registry), shimmed(), guarded_module(), _importable(root, files) as imported:
         for file in files:
             loading.file(file)
         for module in modules:
-            if not _is_path(module):
+            if not isinstance(module, str | Path):
                 loading.given(module)
     _check_waiting(registry, loading.errors)
     if loading.errors:
@@ -111,12 +114,12 @@ def _run_python(path: Path, spark: SparkSession) -> None:
 
     name = f"sluice_module_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     specification = importlib.util.spec_from_file_location(name, path)
-    assert specification is not None  # noqa: S101 - a .py file always has one
-    assert specification.loader is not None  # noqa: S101
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     module.__dict__["spark"] = spark
     sys.modules[name] = module
-    cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     specification.loader.exec_module(module)
 
 
@@ -159,7 +162,7 @@ def _importable(root: Path, files: Sequence[Path]) -> Iterator[list[ModuleType]]
                 continue
             imported.append(module)
             if not name.startswith("sluice_module_"):
-                cloudpickle.register_pickle_by_value(module)
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
                 del sys.modules[name]
 
 
@@ -186,10 +189,6 @@ def _matches(spec: PipelineSpec, library: Library, root: Path) -> Iterator[Path]
             yield path
 
 
-def _is_path(module: Module) -> bool:
-    return isinstance(module, str | Path)
-
-
 def _existing(path: Path, root: Path) -> Path:
     full = path if path.is_absolute() else root / path
     if not full.is_file():
@@ -199,5 +198,7 @@ def _existing(path: Path, root: Path) -> Path:
 
 def _check_waiting(registry: Registry, errors: list[SluiceError]) -> None:
     """Expectations without a dataset would be forgotten; each is a fault."""
-    for waiting in registry.waiting_expectations:
-        errors.append(UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name))
+    errors.extend(
+        UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
+        for waiting in registry.waiting_expectations
+    )

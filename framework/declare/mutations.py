@@ -1,7 +1,7 @@
-"""What the code of a pipeline must not do: change the session, or run rows while they are only described.
+"""What pipeline code must not do to the session: guards around modules and around query functions.
 
-The calls are methods of PySpark's classes, so they are replaced at class level, and refuse only
-where a guard is active in the calling context; everybody else's calls go through.
+PySpark's classes are patched while at least one guard is open, and a patched method refuses only in
+the context that opened a guard; other threads, the engine's among them, keep PySpark's own behaviour.
 """
 
 from __future__ import annotations
@@ -11,83 +11,54 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
+from enum import IntEnum
 from typing import Any, NamedTuple
-
-from pyspark.sql import DataFrame
-from pyspark.sql.catalog import Catalog
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.conf import RuntimeConfig
-from pyspark.sql.udf import UDFRegistration
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 
-class _Guard(Enum):
-    """How much is refused: nothing, session mutations (while loading), or actions too (in query functions)."""
+class _Guard(IntEnum):
+    """How much is refused."""
 
-    NONE = 0
-    LOADING = 1
-    QUERY = 2
+    NOTHING = 0
+    MUTATIONS = 1
+    MUTATIONS_AND_ACTIONS = 2
 
 
-class _Blocked(NamedTuple):
-    """A method, the guard from which on it is refused, and the condition."""
+class _Refusal(NamedTuple):
+    """A method and the condition that a call of it ends with, from which guard on."""
 
     owner: type
     method: str
-    guard: _Guard
     condition: str
+    guard: _Guard
 
 
-_MUTATION = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
-_MUTATIONS: tuple[tuple[type, str, str], ...] = (
-    (RuntimeConfig, "set", "SET_RUNTIME_CONF"),
-    (RuntimeConfig, "unset", "SET_RUNTIME_CONF"),
-    (Catalog, "setCurrentCatalog", "SET_CURRENT_CATALOG"),
-    (Catalog, "setCurrentDatabase", "SET_CURRENT_DATABASE"),
-    (Catalog, "dropTempView", "DROP_TEMP_VIEW"),
-    (Catalog, "dropGlobalTempView", "DROP_GLOBAL_TEMP_VIEW"),
-    (ClassicDataFrame, "createTempView", "CREATE_TEMP_VIEW"),
-    (ClassicDataFrame, "createOrReplaceTempView", "CREATE_OR_REPLACE_TEMP_VIEW"),
-    (ClassicDataFrame, "createGlobalTempView", "CREATE_GLOBAL_TEMP_VIEW"),
-    (ClassicDataFrame, "createOrReplaceGlobalTempView", "CREATE_OR_REPLACE_GLOBAL_TEMP_VIEW"),
-    (ClassicDataFrame, "registerTempTable", "CREATE_TEMP_VIEW"),
-    (UDFRegistration, "register", "REGISTER_UDF"),
-    (UDFRegistration, "registerJavaFunction", "REGISTER_JAVA_UDF"),
-    (UDFRegistration, "registerJavaUDAF", "REGISTER_JAVA_UDAF"),
-)
-_ACTIONS = (
-    "collect", "count", "show", "take", "head", "first", "tail", "toPandas", "toArrow", "toLocalIterator", "foreach",
-    "foreachPartition", "isEmpty", "checkpoint", "localCheckpoint", "rdd", "write", "writeTo", "writeStream",
-    "mergeInto",
-)  # fmt: skip
-
-_guard: ContextVar[_Guard] = ContextVar("sluice_guard", default=_Guard.NONE)
-_lock = threading.Lock()
-_depth = 0
-_originals: dict[tuple[type, str], Any] = {}
+_guard: ContextVar[_Guard] = ContextVar("sluice_guard", default=_Guard.NOTHING)
+_lock = threading.RLock()
+_open_guards = 0
+_originals: list[tuple[type, str, Any]] = []
 
 
 @contextmanager
-def guarded_loading() -> Iterator[None]:
-    """Refuse session mutations for the length of the block, as at module level."""
-    with _guarded(_Guard.LOADING):
+def guarded_module() -> Iterator[None]:
+    """Refuse session mutations in the block: it is a module that is being loaded."""
+    with _guarding(_Guard.MUTATIONS):
         yield
 
 
 @contextmanager
 def guarded_query() -> Iterator[None]:
-    """Refuse session mutations and actions for the length of the block, as in a query function."""
-    with _guarded(_Guard.QUERY):
+    """Refuse session mutations and actions in the block: it is the call of a query function."""
+    with _guarding(_Guard.MUTATIONS_AND_ACTIONS):
         yield
 
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Let the framework itself do what the user's code may not, such as the views of a formatted SQL text."""
-    token = _guard.set(_Guard.NONE)
+    """Lift the guards inside one: for the engine's own work on behalf of a query function."""
+    token = _guard.set(_Guard.NOTHING)
     try:
         yield
     finally:
@@ -95,61 +66,109 @@ def unguarded() -> Iterator[None]:
 
 
 @contextmanager
-def _guarded(guard: _Guard) -> Iterator[None]:
-    global _depth  # noqa: PLW0603 - the patched classes are global themselves
+def _guarding(guard: _Guard) -> Iterator[None]:
+    global _open_guards  # noqa: PLW0603 - the patched classes are global themselves
     with _lock:
-        if _depth == 0:
+        if _open_guards == 0:
             _install()
-        _depth += 1
+        _open_guards += 1
     token = _guard.set(guard)
     try:
         yield
     finally:
         _guard.reset(token)
         with _lock:
-            _depth -= 1
-            if _depth == 0:
+            _open_guards -= 1
+            if _open_guards == 0:
                 _uninstall()
 
 
-def _blocked() -> Iterator[_Blocked]:
-    for owner, method, detail in _MUTATIONS:
-        yield _Blocked(owner, method, _Guard.LOADING, f"{_MUTATION}.{detail}")
-    for method in _ACTIONS:
-        yield _Blocked(ClassicDataFrame, method, _Guard.QUERY, "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION")
-
-
 def _install() -> None:
-    for blocked in _blocked():
-        original = blocked.owner.__dict__.get(blocked.method)
-        if original is None:
-            continue
-        _originals[blocked.owner, blocked.method] = original
-        setattr(blocked.owner, blocked.method, _refusing(blocked, original))
+    for refusal in refusals():
+        original = refusal.owner.__dict__[refusal.method]
+        _originals.append((refusal.owner, refusal.method, original))
+        setattr(refusal.owner, refusal.method, _guarded(refusal, original))
 
 
 def _uninstall() -> None:
-    for (owner, method), original in _originals.items():
+    while _originals:
+        owner, method, original = _originals.pop()
         setattr(owner, method, original)
-    _originals.clear()
 
 
-def _refusing(blocked: _Blocked, original: Any) -> Any:
-    """The method, or property, that looks at the guard before it goes on to the original."""
+def _guarded(refusal: _Refusal, original: Any) -> Any:
+    """The method or property that refuses under a guard, and does as `original` does elsewhere."""
     if isinstance(original, property):
-        getter = original.fget
-        assert getter is not None  # noqa: S101 - PySpark's properties can be read
-        return property(_checked(blocked, getter))
-    return _checked(blocked, original)
+        return property(_guarded_call(refusal, original.__get__))
+    return _guarded_call(refusal, original)
 
 
-def _checked(blocked: _Blocked, original: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if _guard.get().value >= blocked.guard.value:
-            owner = DataFrame if blocked.owner is ClassicDataFrame else blocked.owner
-            raise UserError(blocked.condition, location=caller_location(), method=f"{owner.__name__}.{blocked.method}")
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _guard.get() >= refusal.guard and not (refusal.method == "pivot" and _names_values(args, kwargs)):
+            name = f"{refusal.owner.__name__}.{refusal.method}"
+            raise UserError(refusal.condition, location=caller_location(), method=name)
         return original(*args, **kwargs)
 
-    return method
+    return call
 
+
+def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a `pivot` says which values become columns; else Spark runs a query to find them."""
+    return len(args) > 2 or kwargs.get("values") is not None
+
+
+@functools.cache
+def refusals() -> tuple[_Refusal, ...]:
+    """Every method that is refused, with its condition; those that this PySpark does not have are left out."""
+    found = [
+        _Refusal(owner, method, f"SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.{kind}", _Guard.MUTATIONS)
+        for owner, method, kind in _mutations()
+    ]
+    found += [
+        _Refusal(owner, method, "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION", _Guard.MUTATIONS_AND_ACTIONS)
+        for owner, methods in _actions()
+        for method in methods.split()
+    ]
+    return tuple(refusal for refusal in found if refusal.method in refusal.owner.__dict__)
+
+
+def _mutations() -> list[tuple[type, str, str]]:
+    from pyspark.sql.catalog import Catalog
+    from pyspark.sql.classic.dataframe import DataFrame
+    from pyspark.sql.conf import RuntimeConfig
+    from pyspark.sql.session import SparkSession
+    from pyspark.sql.udf import UDFRegistration
+    from pyspark.sql.udtf import UDTFRegistration
+
+    return [
+        (RuntimeConfig, "set", "SET_RUNTIME_CONF"),
+        (RuntimeConfig, "unset", "SET_RUNTIME_CONF"),
+        (Catalog, "setCurrentCatalog", "SET_CURRENT_CATALOG"),
+        (Catalog, "setCurrentDatabase", "SET_CURRENT_DATABASE"),
+        (Catalog, "dropTempView", "DROP_TEMP_VIEW"),
+        (Catalog, "dropGlobalTempView", "DROP_GLOBAL_TEMP_VIEW"),
+        (DataFrame, "createTempView", "CREATE_TEMP_VIEW"),
+        (DataFrame, "createOrReplaceTempView", "CREATE_OR_REPLACE_TEMP_VIEW"),
+        (DataFrame, "registerTempTable", "CREATE_OR_REPLACE_TEMP_VIEW"),
+        (DataFrame, "createGlobalTempView", "CREATE_GLOBAL_TEMP_VIEW"),
+        (DataFrame, "createOrReplaceGlobalTempView", "CREATE_OR_REPLACE_GLOBAL_TEMP_VIEW"),
+        (UDFRegistration, "register", "REGISTER_UDF"),
+        (UDFRegistration, "registerJavaFunction", "REGISTER_JAVA_UDF"),
+        (UDFRegistration, "registerJavaUDAF", "REGISTER_JAVA_UDAF"),
+        (UDTFRegistration, "register", "REGISTER_UDF"),
+        (SparkSession, "stop", "STOP_SESSION"),
+    ]
+
+
+def _actions() -> list[tuple[type, str]]:
+    from pyspark.sql.classic.dataframe import DataFrame
+    from pyspark.sql.group import GroupedData
+
+    frame = (
+        "approxQuantile checkpoint collect corr count cov crosstab first foreach foreachPartition freqItems head "
+        "isEmpty localCheckpoint mergeInto rdd show tail take toArrow toJSON toLocalIterator toPandas write "
+        "writeStream writeTo"
+    )
+    return [(DataFrame, frame), (GroupedData, "pivot")]

@@ -138,9 +138,12 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
             name = ".".join(str(key) for key in keys)
             errors.append(
                 UserError(
-                    "PIPELINE_SPEC_FIELD_TYPE", location=where, field=name, expected=expected,
+                    "PIPELINE_SPEC_FIELD_TYPE",
+                    location=where,
+                    field=name,
+                    expected=expected,
                     actual=type(value).__name__,
-                )  # fmt: skip
+                )
             )
 
     for key, value in document.values.items():

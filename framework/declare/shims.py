@@ -1,31 +1,32 @@
-"""`import dlt` and `from pyspark import pipelines` as our face, for exactly as long as a module is loaded or a query called.
+"""`import dlt` and `from pyspark import pipelines`, given our face while pipeline code runs.
 
-An installed package of either name is never shadowed otherwise: `sys.modules` and PySpark's own
-attribute are afterwards what they were before, also when the module raised.
+The shims stand in `sys.modules` only inside `shimmed()`; afterwards it, and the attribute of the
+`pyspark` package, are as they were, whatever the code imported or raised. An installed `dlt` or
+`grpcio` makes no difference, neither inside nor outside.
 """
 
 from __future__ import annotations
 
 import importlib
+import pathlib
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-import pyspark
+from framework.declare.face import FACE
 
-_NAMES = ("dlt", "dlt.api", "pyspark.pipelines", "pyspark.pipelines.api")
-_ATTRIBUTE = "pipelines"
+_ROOTS = ("dlt", "pyspark.pipelines")
 _lock = threading.RLock()
 _depth = 0
-_hidden: dict[str, ModuleType] = {}
-_attribute: list[ModuleType] = []
+_displaced: dict[str, ModuleType] = {}
+_attribute: list[object] = []
 
 
 @contextmanager
 def shimmed() -> Iterator[None]:
-    """Give our face under every spelling for the length of the block; blocks may nest and overlap."""
+    """Give our face to `dlt` and `pyspark.pipelines` inside the block; blocks may nest and overlap in threads."""
     global _depth  # noqa: PLW0603 - sys.modules is global itself
     with _lock:
         if _depth == 0:
@@ -37,32 +38,51 @@ def shimmed() -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0:
-                _uninstall()
+                _restore()
 
 
 def _install() -> None:
-    face = importlib.import_module("framework.pipelines")
-    for name in _loaded():
-        _hidden[name] = sys.modules.pop(name)
-    found = pyspark.__dict__.get(_ATTRIBUTE)
-    _attribute[:] = [found] if found is not None else []
-    for name in _NAMES:
-        sys.modules[name] = face
-    setattr(pyspark, _ATTRIBUTE, face)
-
-
-def _uninstall() -> None:
-    for name in _loaded():
+    pyspark = importlib.import_module("pyspark")
+    _displaced.update(_under_shims())
+    for name in _displaced:
         del sys.modules[name]
-    sys.modules.update(_hidden)
-    _hidden.clear()
+    if "pipelines" in pyspark.__dict__:
+        _attribute.append(pyspark.__dict__["pipelines"])
+    # Deep names that are not ours, such as pyspark.pipelines.flow, still come from the installed package.
+    package = [str(pathlib.Path(path) / "pipelines") for path in pyspark.__path__]
+    for name, path in (("dlt", []), ("pyspark.pipelines", package)):
+        face = _module(name, path)
+        api = _module(f"{name}.api", None)
+        face.__dict__["api"] = api
+        sys.modules |= {name: face, f"{name}.api": api}
+    pyspark.__dict__["pipelines"] = sys.modules["pyspark.pipelines"]
+
+
+def _restore() -> None:
+    for name in _under_shims():
+        del sys.modules[name]
+    sys.modules |= _displaced
+    _displaced.clear()
+    pyspark = importlib.import_module("pyspark")
+    pyspark.__dict__.pop("pipelines", None)
     if _attribute:
-        setattr(pyspark, _ATTRIBUTE, _attribute.pop())
-    else:
-        delattr(pyspark, _ATTRIBUTE)
+        pyspark.__dict__["pipelines"] = _attribute.pop()
 
 
-def _loaded() -> list[str]:
-    """The names in `sys.modules` that belong to one of the packages."""
-    packages = ("dlt", "pyspark.pipelines")
-    return [name for name in sys.modules if name in packages or name.startswith(tuple(f"{each}." for each in packages))]
+def _under_shims() -> dict[str, ModuleType]:
+    """The loaded modules whose names the shims stand for."""
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if any(name == root or name.startswith(f"{root}.") for root in _ROOTS)
+    }
+
+
+def _module(name: str, path: list[str] | None) -> ModuleType:
+    """A module that offers the face; with a path it is a package."""
+    module = ModuleType(name, "Sluice's pipeline declarations under the name that the module imports.")
+    module.__dict__.update(FACE)
+    module.__dict__["__all__"] = list(FACE)
+    if path is not None:
+        module.__path__ = path
+    return module

@@ -32,7 +32,7 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
             frame = query()
     except (SluiceError, UpstreamInvalidError):
         raise
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; recorded with its place
+    except Exception as error:
         raise query_failed(error, flow, location) from error
     if not isinstance(frame, DataFrame):
         raise UserError("FLOW_QUERY_NOT_A_DATAFRAME", location=location, flow=flow, found=type(frame).__name__)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Any
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from framework.graph.relations import analysed_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
 _IDENTIFIER = re.compile(r"#\d+")
@@ -40,7 +41,8 @@ def plan_fingerprint(
     values, or reads data whose identity is not known.
     """
     plan = analysed_plan(frame)
-    patterns: Any = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # noqa: SLF001
+    jvm: Any = frame.sparkSession._jvm
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
         return None
     text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call

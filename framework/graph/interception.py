@@ -36,7 +36,7 @@ class TableReads(Protocol):
 _active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
 _lock = threading.Lock()
 _installed = 0
-_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+_originals: dict[tuple[type, str], Callable[..., DataFrame]] = {}
 _view_numbers = count()
 
 
@@ -76,9 +76,10 @@ def _uninstall() -> None:
     _originals.clear()
 
 
-def _original(owner: type, method: str) -> Callable[..., Any]:
+def _original(owner: type, method: str) -> Callable[..., DataFrame]:
     """PySpark's own method; the attribute itself when the patch was lifted in between."""
-    return _originals.get((owner, method)) or getattr(owner, method)
+    found: Callable[..., DataFrame] = _originals.get((owner, method)) or getattr(owner, method)
+    return found
 
 
 def _options(reader: Any) -> dict[str, str]:
@@ -130,7 +131,7 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
 
 def _substituted(spark: SparkSession, text: str) -> str:
     """The text with `${key}` filled in from the configuration, as Spark does before it parses."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm: Any = spark._jvm
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
@@ -138,7 +139,9 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     plan = parse(spark, text)
     if is_command(spark, plan):
         raise UserError(
-            "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", location=caller_location(), command=text.split()[0].upper()
+            "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND",
+            location=caller_location(),
+            command=text.split(maxsplit=1)[0].upper(),
         )
     original = _original(SparkSession, "sql")
     views: dict[SqlRelation, str] = {}
@@ -148,15 +151,15 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
                 continue
             views[relation] = f"__sluice_{next(_view_numbers)}"
             found = reads.read(spark, relation.text, {}, streaming=relation.streaming)
-            found._jdf.createOrReplaceTempView(views[relation])  # noqa: SLF001 - the Python call is a blocked mutation
+            found._jdf.createOrReplaceTempView(views[relation])
         frame: DataFrame = original(spark, replace_relations(text, views), args)
     finally:
         for view in views.values():
-            spark._jsparkSession.catalog().dropTempView(view)  # noqa: SLF001
+            spark._jsparkSession.catalog().dropTempView(view)
     return frame
 
 
 def _is_no_table(relation: SqlRelation) -> bool:
     """Whether it is a view of PySpark's formatter (a DataFrame passed as `{frame}`) or a path such as parquet.`/x`."""
     formatted = len(relation.parts) == 1 and relation.parts[0].startswith("_pyspark_")
-    return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])  # noqa: PLR2004 - format and path
+    return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])

@@ -30,12 +30,15 @@ def query_type_error(dataset: GraphDataset, flow: GraphFlow) -> UserError | None
         return None
     elif spec.once and flow.streaming and spec.cdc is None:
         condition = "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW"
-    elif not spec.once and not flow.streaming and not spec.from_snapshots:
-        if dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE:
-            condition = "INVALID_FLOW_QUERY_TYPE.BATCH_RELATION_FOR_STREAMING_TABLE"
+    elif not (spec.once or flow.streaming or spec.from_snapshots) and _takes_streams(dataset):
+        condition = "INVALID_FLOW_QUERY_TYPE.BATCH_RELATION_FOR_STREAMING_TABLE"
     if condition is None:
         return None
     return UserError(condition, location=spec.location, flow=spec.name, dataset=dataset.name)
+
+
+def _takes_streams(dataset: GraphDataset) -> bool:
+    return dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE
 
 
 def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool) -> None:

@@ -6,17 +6,19 @@ session; the JVM's own constructors do both without a job.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 def _scala_object(spark: SparkSession, name: str) -> Any:
     """The singleton of a Scala object."""
-    found: Any = spark._jvm  # noqa: SLF001 - the gateway has no public name
+    found: Any = spark._jvm
     for part in f"{name}$".split("."):
         found = getattr(found, part)
     return getattr(found, "MODULE$")
@@ -25,17 +27,17 @@ def _scala_object(spark: SparkSession, name: str) -> Any:
 def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """A DataFrame of `spark` from a Catalyst plan; analysed at once, never run."""
     dataset = _scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def analysed_plan(frame: DataFrame) -> Any:
     """The analysed Catalyst plan of a DataFrame."""
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    return frame._jdf.queryExecution().analyzed()
 
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
     """A DataFrame with that schema and no rows, streaming or batch."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm: Any = spark._jvm
     struct = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
     attributes = _scala_object(spark, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
     nil = _scala_object(spark, "scala.collection.immutable.Nil")
@@ -47,7 +49,7 @@ def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> Dat
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as a catalog's table has them."""
     spark = frame.sparkSession
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm: Any = spark._jvm
     qualifier = jvm.java.util.ArrayList()
     qualifier.add(name.catalog)
     qualifier.add(name.schema)
@@ -64,4 +66,4 @@ def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
 
 def cloned(spark: SparkSession) -> SparkSession:
     """A session with the same settings and functions, whose own changes stay its own."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

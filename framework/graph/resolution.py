@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from framework.declare.registry import Registry
@@ -33,6 +33,9 @@ from framework.graph.schemas import with_change_feed
 from framework.graph.streaming_sources import DirectSources, direct_sources
 from framework.graph.tables import KnownTables
 from framework.graph.targets import check_expectations, table_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _DEEP_CHAIN = 20_000
 
@@ -88,9 +91,12 @@ class Resolution:
         self._raise_errors()
         return DataflowGraph(
             pipeline=self.pipeline,
-            datasets=tuple(found for spec in self.registry.datasets if (found := self._datasets[spec.name])),
-            flows=tuple(found.flow for spec in self.registry.flows if (found := self._flows[spec.name])),
+            datasets=tuple(found for found in self._datasets_in_order() if found is not None),
+            flows=tuple(found.flow for spec in self.registry.flows if (found := self._flows[spec.name]) is not None),
         )
+
+    def _datasets_in_order(self) -> list[GraphDataset | None]:
+        return [self._datasets[spec.name] for spec in self.registry.datasets]
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """What a query function gets for a name: rows-less stand-ins; the read is recorded as an edge."""
@@ -112,9 +118,7 @@ class Resolution:
             raise UpstreamInvalidError(str(name))
         if resolved.is_sink:
             raise UserError("PIPELINE_SINK_READ", location=caller_location(), sink=name)
-        self._record(
-            Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items())))
-        )
+        self._record(Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items()))))
         if resolved.kind is DatasetKind.TEMPORARY_VIEW:
             return self._read_view(name, streaming=streaming)
         return self._stand_in(resolved, change_feed=_reads_changes(options), streaming=streaming)
@@ -164,20 +168,26 @@ class Resolution:
         resolved = [flow for flow in flows if flow is not None]
         if len(resolved) < len(specs):
             return None
-        with self._gathering(spec):
-            kind = dataset_kind(spec, [flow.flow for flow in resolved])
-            stored = None if self.ignore_stored(spec.name) else self.tables.stored_schema(spec.name)
-            dataset = GraphDataset(spec=spec, kind=kind)
-            errors = [error for flow in resolved if (error := query_type_error(dataset, flow.flow))]
-            if errors:
-                self._errors.extend(errors)
-                return None
-            for flow in resolved:
-                check_expectations(spec, flow.frame)
-            if dataset.is_sink:
-                return dataset
-            return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored)
-        return None
+        try:
+            return self._typed(spec, resolved)
+        except (SluiceError, PySparkException) as error:
+            self._gather(error, spec)
+            return None
+
+    def _typed(self, spec: DatasetSpec, resolved: list[_ResolvedFlow]) -> GraphDataset | None:
+        """The dataset with its kind and schema; None when its flows' queries are of the wrong kind."""
+        kind = dataset_kind(spec, [flow.flow for flow in resolved])
+        stored = None if self.ignore_stored(spec.name) else self.tables.stored_schema(spec.name)
+        dataset = GraphDataset(spec=spec, kind=kind)
+        errors = [error for flow in resolved if (error := query_type_error(dataset, flow.flow))]
+        if errors:
+            self._errors.extend(errors)
+            return None
+        for flow in resolved:
+            check_expectations(spec, flow.frame)
+        if dataset.is_sink:
+            return dataset
+        return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored)
 
     def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow | None:
         """The analysed flow; None when it has a fault, which is gathered."""
@@ -186,9 +196,12 @@ class Resolution:
         self._flows[spec.name] = None
         self._reads.append([])
         try:
-            with self._gathering(spec):
-                frame = call_query(self._query(spec), spec.name, spec.location)
-                self._flows[spec.name] = self._analysed(dataset, spec, frame)
+            frame = call_query(self._query(spec), spec.name, spec.location)
+            self._flows[spec.name] = self._analysed(dataset, spec, frame)
+        except UpstreamInvalidError:
+            pass
+        except (SluiceError, PySparkException) as error:
+            self._gather(error, spec)
         finally:
             self._reads.pop()
         return self._flows[spec.name]
@@ -229,16 +242,11 @@ class Resolution:
             batch = spec.once and view is not None and not view.flow.streaming
         return self.read(self.spark, source, {}, streaming=not batch)
 
-    @contextmanager
-    def _gathering(self, spec: FlowSpec | DatasetSpec) -> Iterator[None]:
-        """Keep a fault with the place of its declaration, and go on with the others."""
-        try:
-            yield
-        except UpstreamInvalidError:
-            return
-        except SluiceError as error:
+    def _gather(self, error: SluiceError | PySparkException, spec: FlowSpec | DatasetSpec) -> None:
+        """Keep a fault with its place, or that of its declaration, and go on with the others."""
+        if isinstance(error, SluiceError):
             self._errors.append(error if error.location else located(error, spec))
-        except PySparkException as error:
+        else:
             self._errors.append(query_failed(error, spec.name, spec.location))
 
     def _raise_errors(self) -> None:

@@ -19,20 +19,23 @@ RESERVED_PREFIX = "__sluice"
 _VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
 _TABLE_KINDS = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
-_Spec = TypeVar("_Spec", DatasetSpec, FlowSpec, DatasetSpec | FlowSpec)
+_Spec = TypeVar("_Spec", DatasetSpec, FlowSpec)
 Rule = Callable[[Registry], Iterator[UserError]]
 
 
 def duplicate_datasets(registry: Registry) -> Iterator[UserError]:
     """Two datasets must not have one name."""
-    yield from _duplicates(registry.datasets, "PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT")
+    for same in _by_name(registry.datasets).values():
+        for later in same[1:]:
+            yield _duplicate("PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", same[0], later)
 
 
 def duplicate_flows(registry: Registry) -> Iterator[UserError]:
     """Two flows must not have one name, unless their datasets' names already clash."""
     clashing = {name for name, specs in _by_name(registry.datasets).items() if len(specs) > 1}
-    flows = [flow for flow in registry.flows if flow.name not in clashing]
-    yield from _duplicates(flows, "PIPELINE_DUPLICATE_IDENTIFIERS.FLOW")
+    for same in _by_name([flow for flow in registry.flows if flow.name not in clashing]).values():
+        for later in same[1:]:
+            yield _duplicate("PIPELINE_DUPLICATE_IDENTIFIERS.FLOW", same[0], later)
 
 
 def flow_targets(registry: Registry) -> Iterator[UserError]:
@@ -49,9 +52,7 @@ def flow_targets(registry: Registry) -> Iterator[UserError]:
                 hint=did_you_mean(flow.target, kinds),
             )
         elif kind in _VIEW_KINDS and flow.name != flow.target:
-            yield UserError(
-                "PIPELINE_FLOW_INTO_VIEW", location=flow.location, flow=flow.name, target=flow.target
-            )
+            yield UserError("PIPELINE_FLOW_INTO_VIEW", location=flow.location, flow=flow.name, target=flow.target)
 
 
 def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
@@ -69,7 +70,10 @@ def single_query_views(registry: Registry) -> Iterator[UserError]:
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW and len(flows) > 1:
             names = ", ".join(str(flow.name) for flow in flows)
             yield UserError(
-                "MATERIALIZED_VIEW_WITH_MULTIPLE_QUERIES", location=flows[-1].location, dataset=dataset.name, flows=names
+                "MATERIALIZED_VIEW_WITH_MULTIPLE_QUERIES",
+                location=flows[-1].location,
+                dataset=dataset.name,
+                flows=names,
             )
 
 
@@ -95,9 +99,11 @@ def unmixed_targets(registry: Registry) -> Iterator[UserError]:
 
 def reserved_names(registry: Registry) -> Iterator[UserError]:
     """Names that begin with our own prefix are taken."""
-    for spec in (*registry.datasets, *registry.flows):
-        if spec.name.table.startswith(RESERVED_PREFIX):
-            yield UserError("RESERVED_NAME", location=spec.location, name=spec.name, prefix=RESERVED_PREFIX)
+    places = {dataset.name: dataset.location for dataset in registry.datasets}
+    places |= {flow.name: flow.location for flow in registry.flows}
+    for name, location in places.items():
+        if name.table.startswith(RESERVED_PREFIX):
+            yield UserError("RESERVED_NAME", location=location, name=name, prefix=RESERVED_PREFIX)
 
 
 def table_layout(registry: Registry) -> Iterator[UserError]:
@@ -141,10 +147,8 @@ def _by_name(specs: Sequence[_Spec]) -> dict[QualifiedName, list[_Spec]]:
     return grouped
 
 
-def _duplicates(specs: Sequence[DatasetSpec | FlowSpec], condition: str) -> Iterator[UserError]:
-    for name, same in _by_name(specs).items():
-        for later in same[1:]:
-            yield UserError(condition, location=later.location, name=name, first=same[0].location)
+def _duplicate(condition: str, first: DatasetSpec | FlowSpec, later: DatasetSpec | FlowSpec) -> UserError:
+    return UserError(condition, location=later.location, name=later.name, first=first.location)
 
 
 def _flows_by_dataset(registry: Registry) -> Iterator[tuple[DatasetSpec, list[FlowSpec]]]:

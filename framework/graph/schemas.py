@@ -26,7 +26,9 @@ def merge_schemas(first: StructType, second: StructType, *, dataset: object, pat
         known = merged.get(field.name.lower())
         column = f"{path}{field.name}"
         merged[field.name.lower()] = (
-            _nullable(field) if known is None else _nullable(known, _merge_types(known.dataType, field.dataType, dataset, column))
+            _nullable(field)
+            if known is None
+            else _nullable(known, _merge_types(known.dataType, field.dataType, dataset, column))
         )
     return StructType(list(merged.values()))
 

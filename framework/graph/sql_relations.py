@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _STREAM = re.compile(r"\s*STREAM\s*\(?\s*", re.IGNORECASE)
 
@@ -39,12 +40,12 @@ class SqlRelation:
 
 def parse(spark: SparkSession, query: str) -> Any:
     """The unresolved plan of a query; raises what Spark's parser raises."""
-    return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
 
 
 def is_command(spark: SparkSession, plan: Any) -> bool:
     """Whether a parsed statement does something instead of giving rows."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm: Any = spark._jvm
     base = "org.apache.spark.sql.catalyst.plans.logical."
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return any(

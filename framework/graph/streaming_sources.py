@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from framework.graph.relations import analysed_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "orc", "avro", "xml", "binaryfile"})
 _GLOB = frozenset("*?[{")

@@ -62,9 +62,7 @@ def _cdc_table(
         stored=stored,
     )
     check_layout(dataset.spec, target.visible_schema)
-    return replace(
-        dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target
-    )
+    return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
 def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
@@ -77,7 +75,7 @@ def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
         return None
     if spec.schema.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(spec.schema))
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
+    jvm: Any = frame.sparkSession._jvm
     try:
         text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
     except PySparkException as error:

@@ -11,7 +11,16 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState
-from framework.plan.steps import BeginGeneration, CreateTable, Plan, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RunFlow,
+    SkipStep,
+    Step,
+)
 
 
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework.declare.specs import DatasetKind
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
@@ -74,11 +75,11 @@ def _not_resettable(graph: DataflowGraph, request: UpdateRequest) -> list[Sluice
             errors.append(UserError("TABLE_NOT_RESETTABLE", location=dataset.spec.location, dataset=name))
     for name in request.reset_checkpoints:
         flow = graph.flow(name)
-        dataset = flow and graph.dataset(flow.spec.target)
-        if dataset is not None and not (dataset.is_sink or dataset.table_schema and _keeps_checkpoints(dataset)):
-            errors.append(UserError("FLOW_NOT_RESETTABLE", location=dataset.spec.location, flow=name))
+        target = graph.dataset(flow.spec.target) if flow is not None else None
+        if target is not None and not _keeps_checkpoints(target):
+            errors.append(UserError("FLOW_NOT_RESETTABLE", location=target.spec.location, flow=name))
     return errors
 
 
 def _keeps_checkpoints(dataset: GraphDataset) -> bool:
-    return dataset.kind.value == "streaming_table"
+    return dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE

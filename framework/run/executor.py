@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -11,7 +10,15 @@ from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.plan.steps import BeginGeneration, CreateTable, Plan, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RunFlow,
+    Step,
+)
 from framework.run.faults import flow_fault
 from framework.run.journal import Journal
 from framework.run.progress_board import Board
@@ -49,9 +56,10 @@ class Executor:
             for step, error in zip(tables, pool.map(self._create, tables), strict=True):
                 if error is not None:
                     failed[step.dataset] = error
-        for step in plan.steps:
-            if isinstance(step, BeginGeneration) and step.dataset not in failed:
-                self._begin(step)
+        begins = [step for step in plan.steps if isinstance(step, BeginGeneration)]
+        for begin in begins:
+            if begin.dataset not in failed:
+                self._begin(begin)
         return failed
 
     def run(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> tuple[FlowResult, ...]:
@@ -78,14 +86,14 @@ class Executor:
     def _do(self, step: Step) -> FlowResult | None:
         if isinstance(step, PublishRebuild):
             return self._publish(step)
-        assert isinstance(step, RunFlow | RefreshView)  # noqa: S101 - the board hands out these three
+        assert isinstance(step, RunFlow | RefreshView)
         return self.work.run(step)
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """None when the rebuild is published; else a result that says why not."""
         try:
             self.rebuilds.publish(step)
-        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
             fault = flow_fault(error, step.dataset, None)
             return FlowResult(
                 flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
@@ -112,7 +120,5 @@ class Executor:
 
     def _dataset(self, name: QualifiedName) -> GraphDataset:
         dataset = self.graph.dataset(name)
-        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        assert dataset is not None
         return dataset
-
-

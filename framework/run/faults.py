@@ -17,7 +17,9 @@ from framework.run.quality import VIOLATION_MARK
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
-_WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TASK_WRITE_FAILED", "USER_RAISED_EXCEPTION"})
+_WRAPPERS = frozenset(
+    {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TASK_WRITE_FAILED", "USER_RAISED_EXCEPTION"}
+)
 
 _MOST_CAUSES = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.run.quality import QualityCounts
+from framework.run.quality import NOTHING_COUNTED, QualityCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class FlowOutcome:
     upserted: int = 0
     deleted: int = 0
     late: int = 0
-    quality: QualityCounts = QualityCounts()
+    quality: QualityCounts = NOTHING_COUNTED
 
     def plus(self, other: FlowOutcome) -> FlowOutcome:
         """Both together."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.writer import AutoCdcWriter
@@ -27,6 +25,9 @@ from framework.run.reads import FlowQuery, TableQueries
 from framework.run.stop_signal import StopSignal
 from framework.run.streams import Progress, StreamTarget, run_stream, session_for
 from framework.run.table_store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
 
@@ -76,12 +77,12 @@ class FlowRunner:
 
     def _flow(self, step: RunFlow) -> GraphFlow:
         flow = self.graph.flow(step.flow)
-        assert flow is not None  # noqa: S101 - the plan was made from this graph
+        assert flow is not None
         return flow
 
     def _dataset(self, step: RunFlow) -> GraphDataset:
         dataset = self.graph.dataset(step.dataset)
-        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        assert dataset is not None
         return dataset
 
 
@@ -183,8 +184,8 @@ class _Run:
         return StreamTarget(path=self.path, options=(("mergeSchema", "true"),))
 
     def _cdc_writer(self) -> AutoCdcWriter:
-        assert self.dataset.cdc is not None  # noqa: S101 - asked by the caller
-        assert self.flow.spec.cdc is not None  # noqa: S101 - a rule of the graph: AUTO CDC targets have such flows only
+        assert self.dataset.cdc is not None
+        assert self.flow.spec.cdc is not None
         return AutoCdcWriter(
             target=self.dataset.cdc,
             flow=self.flow.spec.name,

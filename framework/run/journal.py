@@ -7,12 +7,12 @@ from typing import Any
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
-from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan, PublishRebuild, RefreshView, RunFlow, SkipStep
 from framework.record import drafts
-from framework.record.events import summarize_error
+from framework.record.events import EventDraft, summarize_error
 from framework.record.log import EventLog
 from framework.record.progress import flow_metrics, stream_details
 from framework.run.flow_outcome import FlowOutcome
@@ -160,10 +160,12 @@ def _flow_type(graph: DataflowGraph, flow: GraphFlow) -> str:
     return "VIEW" if dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW else "APPEND"
 
 
-def _definition(dataset: GraphDataset, flows: int, store: TableStore) -> drafts.EventDraft:
+def _definition(dataset: GraphDataset, flows: int, store: TableStore) -> EventDraft:
     spec = dataset.spec
     if dataset.is_sink:
-        return drafts.sink_definition(sink=str(spec.name), format=spec.format or "foreach_batch", options=dict(spec.options))
+        return drafts.sink_definition(
+            sink=str(spec.name), format=spec.format or "foreach_batch", options=dict(spec.options)
+        )
     expectations: Sequence[dict[str, str]] = [
         {"name": each.name, "condition": each.condition, "action": each.action.value} for each in spec.expectations
     ]

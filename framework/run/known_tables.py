@@ -81,4 +81,4 @@ def _visible(frame: DataFrame) -> DataFrame:
 def _in_catalog(spark: SparkSession, name: str) -> bool:
     if "/" in name:
         return True
-    return bool(spark._jsparkSession.catalog().tableExists(name))  # noqa: SLF001 - not a session mutation
+    return bool(spark._jsparkSession.catalog().tableExists(name))

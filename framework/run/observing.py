@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _BUS_TIMEOUT_MILLISECONDS = 10_000
 
@@ -24,15 +26,15 @@ def observing(session: SparkSession) -> Iterator[Observed]:
     Yields:
         name of the observation -> metric -> value; a query that ran several times counts once.
     """
-    ensure_callback_server_started(session.sparkContext._gateway)  # noqa: SLF001 - as foreachBatch does
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]
     found: Observed = {}
     listener = _Listener(found)
-    manager: Any = session._jsparkSession.listenerManager()  # noqa: SLF001 - PySpark has no batch listeners
+    manager: Any = session._jsparkSession.listenerManager()
     manager.register(listener)
     try:
         yield found
     finally:
-        session._jsc.sc().listenerBus().waitUntilEmpty(_BUS_TIMEOUT_MILLISECONDS)  # noqa: SLF001
+        session._jsc.sc().listenerBus().waitUntilEmpty(_BUS_TIMEOUT_MILLISECONDS)
         manager.unregister(listener)
 
 

@@ -47,6 +47,9 @@ class QualityCounts:
         )
 
 
+NOTHING_COUNTED = QualityCounts()
+
+
 def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec]) -> DataFrame:
     """The rows that pass, with counts observed under the dataset's name.
 
@@ -56,7 +59,9 @@ def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[Exp
     if not expectations:
         return frame
     met = [sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003
-    drops = _all(condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP))
+    drops = _all(
+        condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP)
+    )
     counts = [sql.count_if(~condition).alias(f"failed_{index}") for index, condition in enumerate(met)]
     frame = frame.observe(
         f"{OBSERVATION_PREFIX}{dataset}",

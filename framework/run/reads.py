@@ -6,9 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.declare.registry import Registry
@@ -22,6 +20,9 @@ from framework.graph.relations import named
 from framework.graph.tables import KnownTables
 from framework.run.quality import guarded
 from framework.run.table_store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,12 +132,15 @@ class _Reads:
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Spark settings that hold for a block and are what they were after it."""
-    conf: Any = spark._jsparkSession.conf()  # noqa: SLF001 - the Python call is blocked in query functions
-    before = {key: found.get() if (found := conf.getOption(key)).isDefined() else None for key in settings}
+    conf: Any = spark._jsparkSession.conf()
+    options = {key: conf.getOption(key) for key in settings}
+    before: dict[str, str | None] = {
+        key: option.get() if option.isDefined() else None for key, option in options.items()
+    }
     try:
         for key, value in settings.items():
             conf.set(key, value)
         yield
     finally:
-        for key, value in before.items():
-            conf.unset(key) if value is None else conf.set(key, value)
+        for key, former in before.items():
+            conf.unset(key) if former is None else conf.set(key, former)

@@ -53,7 +53,7 @@ class Rebuilds:
     def publish(self, step: PublishRebuild) -> None:
         """Replace the table's rows by the copy's and make its generations the current ones."""
         dataset = self.graph.dataset(step.dataset)
-        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        assert dataset is not None
         if dataset.cdc is not None:
             self._replace(
                 dataset,
@@ -63,7 +63,9 @@ class Rebuilds:
             )
             failpoint("rebuilds.after_companion")
             # Stopping here is safe: no flow runs between, and the next update publishes again before any does.
-        self._replace(dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild)
+        self._replace(
+            dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild
+        )
         failpoint("rebuilds.after_publish")
         self.store.write_record(dataset)
         self._marks.write(dataset.name, Rebuild(number=step.rebuild, published=True))
@@ -99,8 +101,9 @@ class Rebuilds:
         session = session_for(self.store.spark, {})
         rows = session.read.format("delta").load(str(source.path))
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer = writer.option("txnAppId", f"sluice:{self.pipeline}:rebuild:{dataset.name}").option("txnVersion", number)
+        writer = writer.option("txnAppId", f"sluice:{self.pipeline}:rebuild:{dataset.name}").option(
+            "txnVersion", number
+        )
         if dataset.spec.partition_columns:
             writer = writer.partitionBy(*dataset.spec.partition_columns)
         writer.save(str(target.path))
-

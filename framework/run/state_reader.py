@@ -52,6 +52,7 @@ class StateReader:
         )
 
     def table_state(self, dataset: GraphDataset) -> TableState:
+        """A dataset's table: whether it is there, what it was brought to, and what is half done."""
         name = dataset.name
         record = self.store.record(name)
         rebuild = RebuildStore(self._storage).read(name)
@@ -83,7 +84,8 @@ class StateReader:
             generation=current.number,
             completed=current.completed,
             building=building,
-            drained=not flow.spec.once and self.is_drained(flow, generations.path(dataset.name, flow.spec.name, current.number)),
+            drained=not flow.spec.once
+            and self.is_drained(flow, generations.path(dataset.name, flow.spec.name, current.number)),
             latest=latest,
         )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from framework.graph.relations import cloned, moved
 from framework.run.stop_signal import StopSignal
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.1
 
@@ -37,7 +39,7 @@ def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
     """A session of a flow's own, with its settings over the pipeline's."""
     session = cloned(spark)
     for key, value in settings.items():
-        session._jsparkSession.conf().set(key, value)  # noqa: SLF001 - the Python call may be blocked
+        session._jsparkSession.conf().set(key, value)
     return session
 
 
@@ -81,7 +83,7 @@ class _Seen:
         for progress in query.recentProgress:
             if progress["batchId"] > self._last_batch:
                 self._last_batch = progress["batchId"]
-                self._on_progress(progress)  # type: ignore[arg-type]  # a progress reads like a mapping
+                self._on_progress(progress)
 
 
 def _writer(frame: DataFrame, target: StreamTarget) -> DataStreamWriter:

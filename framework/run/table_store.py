@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from framework.cdc.reserved import HIDDEN_COLUMN
@@ -21,6 +20,9 @@ from framework.foundation.storage import Storage
 from framework.graph.graph import GraphDataset
 from framework.run.layout import StorageLayout
 from framework.run.table_record import TableRecord, definition_of, read_record, write_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 OWNER_PROPERTY = "sluice.pipeline"
 
@@ -173,7 +175,7 @@ class TableStore:
         DeltaTable.forPath(self.spark, str(address.path)).delete()
 
     def _sql(self, statement: str) -> None:
-        session: Any = self.spark._jsparkSession  # noqa: SLF001 - not through `spark.sql`, which query functions share
+        session: Any = self.spark._jsparkSession
         session.sql(statement)
 
     def frame(self, spec: DatasetSpec) -> DataFrame:

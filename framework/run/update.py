@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-
-from pyspark.sql import SparkSession
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
@@ -37,6 +36,9 @@ from framework.run.stop_signal import StopSignal
 from framework.run.table_store import TableStore
 from framework.run.view_refresh import ViewRefresher
 from framework.run.work import FlowWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Observer = Callable[[Event], None]
 
@@ -121,9 +123,7 @@ class Update:
     def queries(self) -> TableQueries:
         """The pipeline's queries over its real tables."""
         tables = StoredTables(store=self.store, registry=self.registry)
-        return TableQueries(
-            graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables
-        )
+        return TableQueries(graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables)
 
     def _executor(self, journal: Journal, update_id: str) -> Executor:
         queries = self.queries

@@ -83,7 +83,7 @@ class ViewRefresher:
 
     def _dataset(self, step: RefreshView) -> GraphDataset:
         dataset = self.graph.dataset(step.dataset)
-        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        assert dataset is not None
         return dataset
 
 

@@ -124,10 +124,10 @@ class FlowWork:
 
     def _flow(self, step: RunFlow | RefreshView) -> GraphFlow:
         flow = self.graph.flow(step.flow)
-        assert flow is not None  # noqa: S101 - the plan was made from this graph
+        assert flow is not None
         return flow
 
     def _dataset(self, step: RunFlow | RefreshView) -> GraphDataset:
         dataset = self.graph.dataset(step.dataset)
-        assert dataset is not None  # noqa: S101 - the plan was made from this graph
+        assert dataset is not None
         return dataset

@@ -23,7 +23,7 @@ RAW, CLEAN, TOTALS, SEED = name("raw"), name("clean"), name("totals"), name("see
 
 
 def a_graph(*, reset_allowed: bool = True) -> DataflowGraph:
-    """raw (a stream from outside) -> clean (with a once flow `seed` besides) -> totals (a view)."""
+    """Raw (a stream from outside) -> clean (with a once flow `seed` besides) -> totals (a view)."""
     properties = () if reset_allowed else (("pipelines.reset.allowed", "false"),)
 
     def table(dataset: QualifiedName, kind: DatasetKind) -> GraphDataset:
