@@ -14,7 +14,6 @@ import click
 from framework.cli.command import RESULTS, VERBOSE
 from framework.cli.facade import PipelineFace, PipelineOpener, open_pipeline
 from framework.cli.output import Output
-from framework.cli.spec_file import find_spec
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import UserError
 
@@ -52,7 +51,10 @@ class Call:
     @contextmanager
     def pipeline(self, *, short: bool = True) -> Iterator[PipelineFace]:
         """The pipeline that the call is about, let go of at the end of the block."""
-        spec = find_spec(self.spec, Path.cwd())
+        # PyYAML comes with this: asking for help needs none.
+        from framework.declare.pipeline_spec import find_spec
+
+        spec = find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
         opened = self.surroundings.open_pipeline(
             spec, master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
         )

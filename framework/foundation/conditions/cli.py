@@ -9,10 +9,6 @@ CONDITIONS: dict[str, Condition] = {
         "Something went wrong that Sluice did not foresee: {kind}: {message}",
         "This is a fault of Sluice, not yours: please report it with what the same command prints with -v.",
     ),
-    "PIPELINE_SPEC_NOT_FOUND": Condition(
-        "There is no pipeline.yml and no spark-pipeline.yml in {folder} or in a folder above it.",
-        "Go to a pipeline's folder, name its spec with --spec FILE, or begin one with `sluice init NAME`.",
-    ),
     "REFRESH_NAMES_MISSING": Condition(
         "{option} has an empty name.", "Name datasets or flows, separated by commas without spaces."
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import Result
@@ -260,3 +261,24 @@ def test_wrong_usage_exits_with_2_and_prints_no_result(sluice: Sluice, arguments
 def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
     """The nearest command is suggested."""
     assert "There is no command plna. Did you mean plan?" in sluice("plna").stderr
+
+
+def test_the_spec_is_looked_for_here_and_above(
+    sluice: Sluice, pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands work from within a project, and outside of one say what to do."""
+    deep = Path.cwd() / "transformations"
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    assert sluice("validate").exit_code == 0
+    assert pipeline.asked[0][1][0].resolve() == (deep.parent / "pipeline.yml").resolve()
+    monkeypatch.chdir(tmp_path)
+    result = sluice("validate")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("[PIPELINE_SPEC_FILE_NOT_FOUND]")
+
+
+def test_a_given_spec_is_taken_as_it_is(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """--spec goes to whoever reads it, relative to the folder one is in."""
+    sluice("validate", "--spec", "other/spec.yml")
+    assert pipeline.asked[0][1][0] == Path("other/spec.yml")
