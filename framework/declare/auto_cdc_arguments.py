@@ -144,5 +144,3 @@ def _nulls_ignored(call: Call, everywhere: object, included: object, excluded: o
 def _single_column(call: Call, argument: str, value: str | Column | None) -> str | None:
     """The name of one column, or None."""
     return None if value is None else column_names(call, argument, [value])[0]
-
-

@@ -112,7 +112,9 @@ class Call:
             return ()
         if not isinstance(value, Mapping):
             self.wrong_type(argument, value, "a dict of str to str")
-        return tuple(sorted((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value))
+        return tuple(
+            sorted((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value)
+        )
 
     def _setting(self, argument: str, key: object, value: object) -> str:
         """The text Spark takes a setting's value as: `true`, not `True`."""
@@ -180,14 +182,14 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _misfit(
-    function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError
-) -> UserError:
+def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError) -> UserError:
     """Why the arguments don't fit the signature, with the nearest name where one is unknown."""
     call = Call(function=function, location=caller_location())
     unknown = next((name for name in kwargs if name not in signature.parameters), None)
     if unknown is None:
-        return call.fault("INVALID_ARGUMENT.CALL", reason=str(error))
+        return call.fault(
+            "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Its arguments: {', '.join(signature.parameters)}."
+        )
     near = difflib.get_close_matches(unknown, signature.parameters, n=1)
     advice = f"Did you mean `{near[0]}`?" if near else "It takes " + ", ".join(signature.parameters) + "."
     return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

@@ -6,7 +6,7 @@ column's nodes instead and refuses, with a reason, what SQL text can't say.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONSTANTS = frozenset(
-    "null true false not case when interval exists cast struct current_date current_timestamp current_time "
-    "current_user user session_user localtimestamp".split()
+    {"null", "true", "false", "not", "case", "when", "interval", "exists", "cast", "struct"}
+    | {"current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user"}
 )
-_INFIX = frozenset("= <=> < <= > >= + - * / % & | ^ and or".split())
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_INFIX = frozenset({"=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or"})
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class NotSqlError(Exception):
@@ -47,7 +47,9 @@ def render_column(column: Any) -> str:
         NotSqlError: the column holds a Python function, a window, a column of a certain DataFrame, ….
     """
     node = column._jc.node()
-    return _Renderer().render(node.child() if _kind(node) == "Alias" else node)
+    while _kind(node) == "Alias":
+        node = node.child()
+    return str(node.expression()).strip() if _kind(node) == "SqlExpression" else _Renderer().render(node)
 
 
 def identifier_parts(column: Any) -> list[str] | None:
@@ -82,13 +84,14 @@ class _Renderer:
         kind = expression.dataType().sql()
         if kind == "TIMESTAMP" and expression.value() is not None:
             # A zone in the text: else the session's zone would decide, twice a year for two instants at once.
-            moment = _EPOCH + datetime.timedelta(microseconds=expression.value())
+            moment = _EPOCH + dt.timedelta(microseconds=expression.value())
             return f"TIMESTAMP_LTZ '{moment.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
         return str(expression.sql())
 
     def attribute(self, node: Any) -> str:
         if node.planId().isDefined() or node.isMetadataColumn():
-            raise NotSqlError("a column of a certain DataFrame; use col(\"name\")")
+            msg = 'it holds a column of a certain DataFrame; use col("name")'
+            raise NotSqlError(msg)
         return ".".join(quote_column(part) for part in _items(node.nameParts()))
 
     def alias(self, node: Any) -> str:
@@ -117,12 +120,14 @@ class _Renderer:
 
     def function_of_lambda(self, node: Any) -> str:
         names = [self.variable(variable) for variable in _items(node.arguments())]
-        return f"({', '.join(names)}) -> {self.render(node.function())}"
+        listed = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        return f"{listed} -> {self.render(node.function())}"
 
     def function(self, node: Any) -> str:
         name = str(node.functionName())
         if node.isInternal():
-            raise NotSqlError(f"`{name}` is a function that only PySpark can call")
+            msg = f"`{name}` is a function that only PySpark can call"
+            raise NotSqlError(msg)
         arguments = list(_items(node.arguments()))
         if name == "struct":
             return f"struct({', '.join(self._field(argument) for argument in arguments)})"

@@ -96,7 +96,7 @@ def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decor
 
 
 def _extend(dataset: DatasetSpec, specs: tuple[ExpectationSpec, ...]) -> DatasetSpec | None:
-    """Put the dataset with the further expectations in the place of the one without; None when it is another pipeline's."""
+    """Put the dataset with more expectations in the place of the one without; None when it is not of this pipeline."""
     datasets = active_registry().datasets
     position = next((index for index, known in enumerate(datasets) if known is dataset), None)
     if position is None:

@@ -136,5 +136,3 @@ def _group_of(jvm: Any, function: str) -> str | None:
     catalyst = jvm.org.apache.spark.sql.catalyst
     info = catalyst.analysis.FunctionRegistry.builtin().lookupFunction(catalyst.FunctionIdentifier(function))
     return _GROUPS.get(info.get().getGroup()) if info.isDefined() else None
-
-

@@ -1,4 +1,4 @@
-"""Tables, materialized views and temporary views: `@table`, `@materialized_view`, `@temporary_view`, `create_streaming_table`."""
+"""Tables and views: `@table`, `@materialized_view`, `@temporary_view` and `create_streaming_table`."""
 
 from __future__ import annotations
 

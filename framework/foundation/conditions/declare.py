@@ -46,7 +46,8 @@ CONDITIONS: dict[str, Condition] = {
         "Give them defaults, as in `def {name}(day=day)`: query functions are called without arguments.",
     ),
     "DUPLICATE_EXPECTATION": Condition(
-        "The dataset has two expectations named {name}; the other is at {other}.", "Rename one: they are counted by name."
+        "The dataset has two expectations named {name}; the other is at {other}.",
+        "Rename one: they are counted by name.",
     ),
     "EXPECTATION_WITHOUT_DATASET": Condition(
         "Expectation {name} decorates a function that is no dataset.",

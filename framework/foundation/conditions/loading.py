@@ -10,9 +10,13 @@ CONDITIONS: dict[str, Condition] = {
         "Change to the pipeline's folder, name the file with `--spec`, or begin one with `sluice init`.",
     ),
     "PIPELINE_SPEC_FILE_DOES_NOT_EXIST": Condition("{path} can't be read: {cause}.", "Correct the path."),
-    "PIPELINE_SPEC_INVALID_YAML": Condition("{path} is no YAML that a pipeline can be read from: {cause}.", "Correct it."),
+    "PIPELINE_SPEC_INVALID_YAML": Condition(
+        "{path} is no YAML that a pipeline can be read from: {cause}.", "Correct it."
+    ),
     "PIPELINE_SPEC_MISSING_REQUIRED_FIELD": Condition("{path} has no `{field}`.", "Add `{field}:`."),
-    "PIPELINE_SPEC_UNEXPECTED_FIELD": Condition("`{field}` is no key of a pipeline spec.{hint}", "Correct or remove it."),
+    "PIPELINE_SPEC_UNEXPECTED_FIELD": Condition(
+        "`{field}` is no key of a pipeline spec.{hint}", "Correct or remove it."
+    ),
     "PIPELINE_SPEC_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "PIPELINE_SPEC_LIBRARY": Condition(
         "{entry} is no library.", "Write `- glob: {{include: folder/**}}` or `- file: {{path: file.py}}`."
