@@ -7,16 +7,16 @@ from framework.foundation.conditions.entry import Condition
 CONDITIONS: dict[str, Condition] = {
     "JAVA_NOT_FOUND": Condition(
         "Spark needs Java, and {place}.",
-        "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to where it is.",
+        "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME.",
     ),
     "JAVA_TOO_OLD": Condition(
         "Spark needs Java {oldest} or newer; {program} is version {version}.",
-        "Install a newer one (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to where it is.",
+        "Install a newer one (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it.",
     ),
     "DELTA_JARS_NOT_RESOLVED": Condition(
         "Delta Lake's jars ({coordinate}) could not be fetched from Maven Central: {problem}",
-        "Run the command once with a network; the jars are then kept. Behind a proxy or a mirror, set "
-        "`spark.jars.ivySettings` or `spark.jars.repositories` under `spark_conf`, or name jars you have in `spark.jars`.",
+        "Run the command once with a network; the jars are then kept. Behind a mirror, set "
+        "`spark.jars.ivySettings` or `spark.jars.repositories` under `spark_conf`, or name the jars in `spark.jars`.",
     ),
     "CACHE_NOT_WRITABLE": Condition(
         "The cache folder {path} can't be written: {problem}.",
@@ -32,7 +32,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SESSION_WITHOUT_DELTA": Condition(
         "The Spark session that is already running here has no Delta Lake.",
-        "Start it with `spark.sql.extensions` = io.delta.sql.DeltaSparkSessionExtension, `spark.sql.catalog.spark_catalog` "
-        "= org.apache.spark.sql.delta.catalog.DeltaCatalog and `spark.jars.packages` = {coordinate}, or stop it first.",
+        "Start it with `spark.sql.extensions` = io.delta.sql.DeltaSparkSessionExtension, "
+        "`spark.sql.catalog.spark_catalog` = org.apache.spark.sql.delta.catalog.DeltaCatalog and "
+        "`spark.jars.packages` = {coordinate}, or stop it first.",
     ),
 }

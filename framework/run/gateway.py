@@ -1,0 +1,162 @@
+"""The JVM beside this process, and PySpark's gateway to it.
+
+PySpark finds the gateway ready in `SparkContext` and never starts one itself. The JVM's standard
+error goes to a file without a name, so that Spark's chatter stays out of sight and its last
+words can be told when it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+
+from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+_POLL_SECONDS = 0.01
+_START_SECONDS = 180.0
+_END_SECONDS = 20.0
+_LAST_WORDS_BYTES = 4000
+_LAST_WORDS_LINES = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jvm:
+    """A JVM of ours: its process, PySpark's gateway to it, and where it writes what it has to say."""
+
+    process: subprocess.Popen[bytes]
+    gateway: JavaGateway
+    said: IO[bytes] | None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def end(self, seconds: float = _END_SECONDS) -> None:
+        """Let the JVM leave by itself, which it does when its standard input closes; kill it if it does not."""
+        with suppress(Py4JError, OSError):
+            self.gateway.shutdown()
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.said is not None:
+            self.said.close()
+
+
+def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, verbose: bool) -> Jvm:
+    """Start a JVM by a command of `jvm_options` and connect PySpark to it.
+
+    Raises:
+        OperationError: SPARK_NOT_STARTED, with the JVM's last words.
+    """
+    said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        connection = Path(folder, "connection")
+        process = subprocess.Popen(  # noqa: S603 - the Java that was found
+            command,
+            stdin=subprocess.PIPE,
+            stdout=said or sys.stderr,
+            stderr=said,
+            # Ctrl-C on the terminal is for this process, which then stops its queries in order.
+            process_group=0,
+            env={
+                **os.environ,
+                "SPARK_HOME": spark_home,
+                "SPARK_CONNECT_MODE": "0",
+                "PYTHONHASHSEED": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+            },
+        )
+        deadline = clock.monotonic() + _START_SECONDS
+        while not connection.is_file():
+            if process.poll() is not None or clock.monotonic() > deadline:
+                raise _not_started(process, said)
+            clock.sleep(_POLL_SECONDS)
+        port, secret = _read_connection(connection)
+    return Jvm(process=process, gateway=_adopt(_connect(port, secret), process), said=said)
+
+
+def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
+    """Start the JVM by spark-submit, which heeds spark-env.sh, cluster managers and packages.
+
+    Raises:
+        OperationError: SPARK_NOT_STARTED, with the JVM's last words.
+    """
+    said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    try:
+        gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
+    except PySparkException as problem:
+        raise OperationError("SPARK_NOT_STARTED", ending="ended", last_words=last_words(said)) from problem
+    return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
+
+
+def last_words(said: IO[bytes] | None) -> str:
+    """The last lines a JVM wrote; they were shown already when it was verbose."""
+    if said is None:
+        return "see above."
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - _LAST_WORDS_BYTES))
+    lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
+    return " / ".join(lines[-_LAST_WORDS_LINES:]) or "nothing."
+
+
+def forget_gateway() -> None:
+    """Make PySpark forget the JVM, so that a later session starts another."""
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+def _not_started(process: subprocess.Popen[bytes], said: IO[bytes] | None) -> OperationError:
+    code = process.poll()
+    process.kill()
+    process.wait()
+    ending = f"did nothing for {_START_SECONDS:.0f} seconds" if code is None else f"ended with code {code}"
+    return OperationError("SPARK_NOT_STARTED", ending=ending, last_words=last_words(said))
+
+
+def _read_connection(file: Path) -> tuple[int, str]:
+    """The port and the secret as PythonGatewayServer writes them: an int, then a length and UTF-8."""
+    content = file.read_bytes()
+    port, length = struct.unpack("!ii", content[:8])
+    return port, content[8 : 8 + length].decode()
+
+
+def _connect(port: int, secret: str) -> JavaGateway:
+    """PySpark's own way to connect to a JVM that runs already is by two variables."""
+    ours = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(ours)
+    try:
+        return launch_gateway()
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+def _adopt(gateway: Any, process: subprocess.Popen[bytes]) -> JavaGateway:
+    gateway.proc = process
+    SparkContext._gateway = gateway
+    SparkContext._jvm = gateway.jvm
+    return gateway

@@ -1,0 +1,80 @@
+"""Which Java runs Spark, or an error that says what to install."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from framework.foundation.errors import UserError
+
+OLDEST_MAJOR = 17
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java that is new enough: the program, links resolved, and its full version."""
+
+    program: str
+    version: str
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The Java that Spark would take: JAVA_HOME's, else the first one on the PATH.
+
+    Its version is read from the `release` file beside it; only an installation without one is asked.
+
+    Raises:
+        UserError: JAVA_NOT_FOUND, or JAVA_TOO_OLD.
+    """
+    variables = os.environ if environment is None else environment
+    home = variables.get("JAVA_HOME", "")
+    wanted = str(Path(home) / "bin" / "java") if home else "java"
+    found = shutil.which(wanted, path=variables.get("PATH", os.defpath))
+    if found is None:
+        place = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
+        raise UserError("JAVA_NOT_FOUND", place=place, oldest=OLDEST_MAJOR)
+    program = Path(found).resolve()
+    version = _version_of_release(program) or _version_as_told(program)
+    if major_version(version) < OLDEST_MAJOR:
+        raise UserError("JAVA_TOO_OLD", program=str(program), version=version or "unknown", oldest=OLDEST_MAJOR)
+    return Java(program=str(program), version=version)
+
+
+def major_version(version: str) -> int:
+    """The major version of a full one; 0 for what is none.
+
+    Examples:
+        >>> major_version("17.0.15"), major_version("1.8.0_402"), major_version("21-ea"), major_version("")
+        (17, 8, 21, 0)
+    """
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    if not numbers:
+        return 0
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def _version_of_release(program: Path) -> str:
+    release = program.parent.parent / "release"
+    try:
+        text = release.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def _version_as_told(program: Path) -> str:
+    try:
+        told = subprocess.run(  # noqa: S603 - the user's own Java
+            [str(program), "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = re.search(r'version "([^"]+)"', told.stderr)
+    return match.group(1) if match else ""
