@@ -19,7 +19,7 @@ from framework.foundation.clock import Clock
 from framework.run.cache_folder import cache_folder
 from framework.run.java import Java
 
-# `off`: use none and build none.
+# `off`: use none and build none; `use`: build none.
 VARIABLE = "SLUICE_CLASS_ARCHIVE"
 _KEPT = 2
 _NEEDED_BYTES = 1 << 30
@@ -58,7 +58,7 @@ def build_in_background(archive: Path, clock: Clock) -> None:
 
     The process belongs to nobody: the command that started it may end at once.
     """
-    if os.environ.get(VARIABLE) == "off" or archive.exists():
+    if os.environ.get(VARIABLE) in ("off", "use") or archive.exists():
         return
     with suppress(OSError):
         archive.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,30 @@
+"""What all tests share: one Spark session a pytest worker, and storage that goes with the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.foundation.storage import Storage, open_storage
+from framework.run.session import start_session, stop_session
+
+# A test run uses the class archive that `make` built, and starts no build of its own in the background.
+os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The worker's session: two cores, Delta, nothing on disk outside temporary folders."""
+    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={}, short=True)
+    yield session
+    stop_session(session)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A local storage in a folder of the test's own, not made yet."""
+    return open_storage(str(tmp_path / "storage"))
