@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from framework.declare.mutations import unguarded
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
+from framework.graph.relations import moved
 from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
 
 
@@ -150,8 +151,9 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             if _is_no_table(relation):
                 continue
             views[relation] = f"__sluice_{next(_view_numbers)}"
-            found = reads.read(spark, relation.text, {}, streaming=relation.streaming)
-            found._jdf.createOrReplaceTempView(views[relation])
+            # The view must be in the session that the text is for, which need not be that of the rows.
+            found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
+            found._jdf.createOrReplaceTempView(views[relation])  # the Python call is a blocked mutation
         frame: DataFrame = original(spark, replace_relations(text, views), args)
     finally:
         for view in views.values():

@@ -1,0 +1,306 @@
+"""What an update promises: everything once, nothing twice, and nothing at all when nothing moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import pipelines as dp
+from framework.run.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
+    """A pipeline's storage and one source with three rows."""
+    made = EngineWorld(spark, tmp_path)
+    made.feed([(1, "a"), (2, "b"), (3, "c")], "id long, name string")
+    return made
+
+
+def chain(world: EngineWorld, threshold: int = 1) -> Callable[[], None]:
+    """Declares raw (all rows of the source) -> big (ids above a threshold, and a once flow) -> names (a view)."""
+
+    def declare() -> None:
+        spark = world.spark
+
+        @dp.table
+        def raw() -> DataFrame:
+            return spark.readStream.format("delta").load(world.source())
+
+        @dp.table
+        def big() -> DataFrame:
+            return spark.readStream.table("raw").where(f"id > {threshold}")
+
+        @dp.append_flow(target="big", once=True)
+        def seed() -> DataFrame:
+            return spark.createDataFrame([(100, "seed")], "id long, name string")
+
+        @dp.materialized_view
+        def names() -> DataFrame:
+            return spark.read.table("big").groupBy("name").count()
+
+    return declare
+
+
+def test_a_first_update_fills_every_table_in_the_order_of_the_graph(world: EngineWorld) -> None:
+    """Streams, a once flow and a view all have their rows after one update."""
+    result = world.run(chain(world))
+    assert result.state is UpdateState.COMPLETED
+    assert set(states(result).values()) == {FlowState.COMPLETED}
+    assert world.rows("raw") == [(1, "a"), (2, "b"), (3, "c")]
+    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
+    assert world.rows("names") == [("b", 1), ("c", 1), ("seed", 1)]
+    assert {flow.flow.table: flow.rows_written for flow in result.flows} == {"raw": 3, "big": 2, "seed": 1, "names": 3}
+
+
+def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(world: EngineWorld) -> None:
+    """Idle costs nothing: every flow is IDLE, no job ran, no table has one more version."""
+    world.run(chain(world))
+    before = {table: world.versions(table) for table in ("raw", "big", "names")}
+    tracker = world.spark.sparkContext.statusTracker()
+    jobs = set(tracker.getJobIdsForGroup(None))
+    result = world.run(chain(world))
+    assert result.is_idle
+    assert set(states(result).values()) == {FlowState.IDLE}
+    assert set(tracker.getJobIdsForGroup(None)) == jobs
+    assert {table: world.versions(table) for table in before} == before
+
+
+def test_new_rows_pass_through_once_and_what_they_do_not_touch_stands_still(world: EngineWorld) -> None:
+    """Two more rows, one of which reaches `big`; the once flow does not run again."""
+    world.run(chain(world))
+    world.feed([(0, "z"), (4, "d")], "id long, name string")
+    result = world.run(chain(world))
+    assert states(result) == {
+        "raw": FlowState.COMPLETED, "big": FlowState.COMPLETED, "seed": FlowState.IDLE, "names": FlowState.COMPLETED
+    }  # fmt: skip
+    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c"), (4, "d")]
+    assert world.rows("names") == [("b", 1), ("c", 1), ("d", 1), ("seed", 1)]
+
+
+def test_rows_that_end_before_a_view_leave_it_as_it_is(world: EngineWorld) -> None:
+    """`names` looks again when its turn comes, finds `big` unmoved, and is not computed."""
+    world.run(chain(world))
+    before = world.versions("names")
+    world.feed([(-1, "z")], "id long, name string")
+    result = world.run(chain(world, threshold=1))
+    assert states(result)["raw"] is FlowState.COMPLETED
+    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
+    if states(result)["names"] is FlowState.IDLE:
+        assert world.versions("names") == before
+
+
+def test_a_view_is_replaced_in_one_commit(world: EngineWorld) -> None:
+    """Its old rows are there until the commit that holds all of the new ones."""
+    world.run(chain(world))
+    assert world.versions("names") == 1
+    world.feed([(9, "i")], "id long, name string")
+    world.run(chain(world))
+    assert world.versions("names") == 2
+
+
+def test_a_view_is_computed_again_when_its_code_changes_and_only_then(world: EngineWorld) -> None:
+    """The same query under another name of its function's variables is the same; another one is not."""
+
+    def with_view(query: str) -> Callable[[], None]:
+        def declare() -> None:
+            @dp.table
+            def raw() -> DataFrame:
+                return world.spark.readStream.format("delta").load(world.source())
+
+            @dp.materialized_view
+            def view() -> DataFrame:
+                return world.spark.sql(query)
+
+        return declare
+
+    world.run(with_view("SELECT max(id) AS top FROM raw"))
+    assert states(world.run(with_view("SELECT  max(id)  AS top FROM raw")))["view"] is FlowState.IDLE
+    assert states(world.run(with_view("SELECT min(id) AS top FROM raw")))["view"] is FlowState.COMPLETED
+    assert world.rows("view") == [(1,)]
+
+
+def test_a_streaming_table_grows_a_column_that_its_query_grew(world: EngineWorld) -> None:
+    """Evolution by addition: old rows have null where the new column is."""
+
+    def wider() -> None:
+        @dp.table
+        def raw() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).selectExpr("*", "upper(name) AS loud")
+
+        chain_rest(world)
+
+    def chain_rest(world: EngineWorld) -> None:
+        @dp.materialized_view
+        def loud() -> DataFrame:
+            return world.spark.read.table("raw").select("id", "loud")
+
+    def narrow() -> None:
+        @dp.table
+        def raw() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    world.run(narrow)
+    world.feed([(4, "d")], "id long, name string")
+    world.run(wider)
+    assert world.rows("raw") == [(1, "a", None), (2, "b", None), (3, "c", None), (4, "d", "D")]
+    assert world.rows("loud") == [(1, None), (2, None), (3, None), (4, "D")]
+
+
+def test_a_reset_reads_everything_again_and_keeps_the_rows(world: EngineWorld) -> None:
+    """An append target then has the rows twice, which is what keeping them means."""
+    world.run(chain(world))
+    result = world.run(chain(world), reset_checkpoints=["raw"])
+    assert states(result)["raw"] is FlowState.COMPLETED
+    assert len(world.rows("raw")) == 6
+    assert sorted(set(world.rows("raw"))) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_full_refresh_gives_what_a_first_update_would_give_now(world: EngineWorld) -> None:
+    """Rows that the present code would not write are gone, and the once flow ran again."""
+    world.run(chain(world, threshold=1))
+    world.run(chain(world, threshold=2), full_refresh=["big"])
+    assert world.rows("big") == [(100, "seed"), (3, "c")]
+    world.run(chain(world, threshold=2))
+    assert world.rows("names") == [("c", 1), ("seed", 1)]
+
+
+def test_a_full_refresh_that_fails_leaves_the_old_rows_and_goes_on_later(world: EngineWorld) -> None:
+    """Old data serves until the new is committed; what the rebuild has done is not done again."""
+
+    def failing(*, broken: bool) -> Callable[[], None]:
+        def declare() -> None:
+            dp.create_streaming_table("t")
+
+            @dp.append_flow(target="t")
+            def good() -> DataFrame:
+                return world.spark.readStream.format("delta").load(world.source())
+
+            @dp.append_flow(target="t", once=True)
+            def bad() -> DataFrame:
+                column = "raise_error('no')" if broken else "'late'"
+                return world.spark.range(1).selectExpr("id + 50 AS id", f"string({column}) AS name")
+
+        return declare
+
+    world.run(failing(broken=False))
+    before = world.rows("t")
+    world.feed([(7, "g")], "id long, name string")
+    result = world.run(failing(broken=True), full_refresh=["t"])
+    assert result.state is UpdateState.FAILED
+    assert world.rows("t") == before
+    result = world.run(failing(broken=False))
+    assert result.state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, "a"), (2, "b"), (3, "c"), (50, "late"), (7, "g")]
+    assert world.run(failing(broken=False)).is_idle
+
+
+def test_full_refresh_all_rebuilds_streams_and_what_streams_from_them(world: EngineWorld) -> None:
+    """Downstream streams begin anew too, so the replaced rows upstream don't stop them."""
+    world.run(chain(world))
+    result = world.run(chain(world), full_refresh_all=True)
+    assert result.state is UpdateState.COMPLETED
+    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
+    assert world.run(chain(world)).is_idle
+
+
+def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWorld) -> None:
+    """FAILED, SKIPPED below it, COMPLETED beside it; the update is FAILED."""
+
+    def declare() -> None:
+        @dp.table
+        def broken() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).selectExpr("raise_error('no') AS x")
+
+        @dp.materialized_view
+        def below() -> DataFrame:
+            return world.spark.read.table("broken")
+
+        @dp.table
+        def beside() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    result = world.run(declare)
+    assert result.state is UpdateState.FAILED
+    assert states(result) == {
+        "broken": FlowState.FAILED, "below": FlowState.SKIPPED, "beside": FlowState.COMPLETED
+    }  # fmt: skip
+    failed = next(flow for flow in result.flows if flow.flow.table == "broken")
+    assert failed.error is not None
+    assert (failed.error.condition, failed.error.exit_code) == ("FLOW_FAILED", 1)
+    assert "USER_RAISED_EXCEPTION" in str(failed.error) or "no" in str(failed.error)
+    assert "\tat " not in str(failed.error)
+
+
+def test_only_the_selection_is_updated(world: EngineWorld) -> None:
+    """`refresh` names what to update; the rest is EXCLUDED."""
+    world.run(chain(world))
+    world.feed([(5, "e")], "id long, name string")
+    result = world.run(chain(world), refresh=["raw"])
+    assert world.rows("raw")[-1] == (5, "e")
+    assert (5, "e") not in world.rows("big")
+    assert "big" not in states(result)
+
+
+def test_a_sink_and_a_batch_function_get_each_row_once(world: EngineWorld) -> None:
+    """Append flows write out of the pipeline; the next update brings only what is new."""
+    seen: list[tuple[int, list[Any]]] = []
+
+    def declare() -> None:
+        dp.create_sink("out", "parquet", {"path": str(world.root / "out")})
+
+        @dp.append_flow(target="out")
+        def to_files() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.foreach_batch_sink
+        def collector(frame: DataFrame, number: int) -> None:
+            seen.append((number, sorted(row.id for row in frame.collect())))
+
+        @dp.append_flow(target="collector")
+        def to_function() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    world.run(declare)
+    world.feed([(4, "d")], "id long, name string")
+    world.run(declare)
+    written = world.spark.read.parquet(str(world.root / "out"))
+    assert sorted(row.id for row in written.collect()) == [1, 2, 3, 4]
+    assert seen == [(0, [1, 2, 3]), (1, [4])]
+
+
+def test_a_fault_that_can_heal_is_tried_again_and_one_that_can_t_is_not(world: EngineWorld) -> None:
+    """A refused connection gets its two retries; a wrong value fails at once."""
+    calls = {"heals": 0, "stays": 0}
+
+    def declare() -> None:
+        @dp.foreach_batch_sink
+        def heals(frame: DataFrame, number: int) -> None:
+            calls["heals"] += 1
+            if calls["heals"] < 3:
+                raise ConnectionError("Connection refused")
+
+        @dp.append_flow(target="heals")
+        def one() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.foreach_batch_sink
+        def stays(frame: DataFrame, number: int) -> None:
+            calls["stays"] += 1
+            raise ValueError("not a number")
+
+        @dp.append_flow(target="stays")
+        def two() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    result = world.pipeline(declare, development=False).run()
+    assert states(result) == {"one": FlowState.COMPLETED, "two": FlowState.FAILED}
+    assert calls == {"heals": 3, "stays": 1}

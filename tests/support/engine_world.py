@@ -1,0 +1,74 @@
+"""A small pipeline on a storage of its own, with a Delta source that tests append to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from framework import Pipeline
+from framework.record.events import Event
+from framework.record.reader import read_events
+from framework.run.results import FlowState, UpdateResult
+
+_names = itertools.count()
+
+
+class EngineWorld:
+    """Runs functions that declare a pipeline, over and over, on one storage.
+
+    Args:
+        spark: the tests' session.
+        root: an empty folder.
+    """
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.root = root
+        self.name = f"pipeline_{next(_names)}"
+
+    def source(self, called: str = "source") -> str:
+        """The folder of a source table."""
+        return str(self.root / "sources" / called)
+
+    def feed(self, rows: Sequence[Sequence[Any]], ddl: str, called: str = "source") -> None:
+        """Append rows to a source table in one commit."""
+        frame = self.spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1)
+        frame.write.format("delta").mode("append").option("mergeSchema", "true").save(self.source(called))
+
+    def pipeline(self, declare: Callable[[], object], **options: Any) -> Pipeline:
+        """The pipeline that `declare` declares, as a new process would see it."""
+        options = {"development": True, **options}
+        return Pipeline(
+            name=self.name, modules=[declare], storage=self.root / "storage", schema="s", spark=self.spark, **options
+        )
+
+    def run(self, declare: Callable[[], object], **request: Any) -> UpdateResult:
+        """One update; request as of `Pipeline.run`."""
+        return self.pipeline(declare).run(**request)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a table that the pipeline made, sorted; hidden columns left out."""
+        frame = self.spark.read.format("delta").load(self.path(table))
+        visible = [column for column in frame.columns if not column.startswith("__sluice")]
+        return sorted((tuple(row) for row in frame.select(*visible).collect()), key=repr)
+
+    def path(self, table: str) -> str:
+        """The folder of a table that the pipeline made."""
+        return str(self.root / "storage" / "tables" / "main" / "s" / table)
+
+    def versions(self, table: str) -> int:
+        """How many commits a table has."""
+        return len(list(Path(self.path(table), "_delta_log").glob("*[0-9].json")))
+
+    def events(self, **choice: Any) -> list[Event]:
+        """The event log."""
+        return read_events(self.pipeline(lambda: None).storage, **choice)
+
+
+def states(result: UpdateResult) -> dict[str, FlowState]:
+    """How each flow ended, by its short name."""
+    return {flow.flow.table: flow.state for flow in result.flows}
