@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Self
@@ -92,6 +93,7 @@ class Pipeline:
         *,
         master: str | None = None,
         parameters: Mapping[str, str] | None = None,
+        storage: str | Path | None = None,
         spark: SparkSession | None = None,
         short: bool = False,
         verbose: bool = False,
@@ -102,6 +104,7 @@ class Pipeline:
             path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
             master: Spark's master; default this machine.
             parameters: entries of the configuration, over those of the file.
+            storage: another storage than the file's, such as a test's own folder.
             spark: a session to use as it is.
             short: start Spark for a command that soon ends.
             verbose: let Spark say what it has to say.
@@ -111,6 +114,7 @@ class Pipeline:
         """
         pipeline = cls.__new__(cls)
         spec = load_spec(Path(path))
+        spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
         pipeline._begin((), master=master, spark=spark, short=short, verbose=verbose)  # noqa: SLF001 - our own
         return pipeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from framework.cli.output import Output
 from framework.cli.progress import open_progress
 from framework.cli.row_tables import json_value
-from framework.cli.summary import Places, print_summary, result_json
+from framework.cli.summary import Places, near_path, print_summary, result_json
 from framework.cli.text_table import text_table
 from framework.cli.updating import print_errors, run_stoppable
 from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
@@ -76,7 +75,7 @@ class Demonstration:
             raise click.exceptions.Exit(1)
 
     def _show(self, demo: DemoResult) -> None:
-        places = Places(graph=_near(demo.graph_html), tables=_near(demo.tables), events=_near(demo.events))
+        places = Places(graph=str(demo.graph_html), tables=str(demo.tables), events=str(demo.events))
         if self.output.as_json:
             rows = [dict(zip(demo.result_columns, map(json_value, row), strict=True)) for row in demo.result_rows]
             result: dict[str, Any] = {**result_json(_PIPELINE, demo.update, places), demo.result_name: rows}
@@ -88,13 +87,8 @@ class Demonstration:
         print_summary(self.output, _PIPELINE, demo.update, places)
         self.output.text(f"\n{click.style(demo.result_name, bold=True)}")
         self.output.text(text_table(demo.result_columns, [list(row) for row in demo.result_rows]))
-        spec = _near(demo.spec)
+        spec = near_path(str(demo.spec))
         self.output.text(
             f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}\n"
             "  sluice demo                 again: there is nothing to do"
         )
-
-
-def _near(path: Path) -> str:
-    """A path as one would type it here."""
-    return os.path.relpath(path)

@@ -17,6 +17,7 @@ from framework.foundation.wording import quality_text, rows_text, seconds_text
 from framework.record.events import Event, EventType
 
 _SECONDS_BETWEEN_LINES = 10.0
+_LEAST_SECONDS_TOLD = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -91,7 +92,7 @@ def _flow_line(progress: FlowProgress, board: FlowBoard, now: datetime) -> str:
     parts = (
         f"{progress.status} ({progress.note})" if progress.note else progress.status,
         rows if not rows or progress.upserted or progress.deleted else f"{rows} rows",
-        seconds_text(seconds) if seconds else "",
+        seconds_text(seconds) if seconds is not None and seconds >= _LEAST_SECONDS_TOLD else "",
         quality_text(progress.failed, progress.dropped),
     )
     return f"{flow_words(progress.flow, progress.dataset, board.short())}: {', '.join(filter(None, parts))}"

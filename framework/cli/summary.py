@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -45,12 +46,19 @@ def print_summary(output: Output, pipeline: str, result: UpdateResult, places: P
     acted = [flow for flow in result.flows if flow.state not in {FlowState.IDLE, FlowState.EXCLUDED}]
     if acted:
         output.text("\n" + _flows_table(acted, short))
-    output.text("\n".join(_idle_lines(result.flows)) if len(acted) < len(result.flows) else "")
+    output.text("\n".join(["", *_idle_lines(result.flows), ""]) if len(acted) < len(result.flows) else "")
     quality = [count for flow in acted for count in flow.expectations]
     if quality:
         output.text(f"{click.style('Data quality', bold=True)}\n{_quality_table(quality, short)}\n")
     for label, place in (("graph", places.graph), ("tables", places.tables), ("events", places.events)):
-        output.text(f"{click.style(f'{label:<7}', dim=True)}{place}")
+        output.text(f"{click.style(f'{label:<8}', dim=True)}{near_path(place)}")
+
+
+def near_path(place: str) -> str:
+    """A path as one would type it here, where it lies below this folder; else as it is."""
+    here = Path.cwd()
+    path = Path(place)
+    return str(path.relative_to(here)) if path.is_relative_to(here) else place
 
 
 def result_json(pipeline: str, result: UpdateResult, places: Places) -> dict[str, Any]:
@@ -128,9 +136,17 @@ def _quality_table(counts: Sequence[ExpectationCount], short: ShortNames) -> str
 
 def _idle_lines(flows: Sequence[FlowResult]) -> list[str]:
     """One line for all flows that had nothing to do, one for all that were not asked for."""
-    lines = [""]
-    for state, words in ((FlowState.IDLE, "had nothing to do"), (FlowState.EXCLUDED, "not in the selection")):
-        count = sum(flow.state is state for flow in flows)
-        if count:
-            lines.append(click.style(f"{counted(count, 'flow')} {words}", dim=True))
-    return [*lines, ""]
+    idle = sum(flow.state is FlowState.IDLE for flow in flows)
+    excluded = sum(flow.state is FlowState.EXCLUDED for flow in flows)
+    nothing_else = idle + excluded == len(flows)
+    lines = []
+    if idle:
+        words = (
+            f"Nothing to do: {counted(idle, 'flow')} up to date"
+            if nothing_else
+            else f"{counted(idle, 'flow')} had nothing to do"
+        )
+        lines.append(words if nothing_else else click.style(words, dim=True))
+    if excluded:
+        lines.append(click.style(f"{counted(excluded, 'flow')} not in the selection", dim=True))
+    return lines

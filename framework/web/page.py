@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from framework.foundation.short_names import ShortNames
+from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.web.picture import column_count, direct_reads, flow_label, picture_of
 from framework.web.svg import svg
@@ -39,12 +40,9 @@ def graph_page(graph: DataflowGraph) -> str:
 def graph_summary(graph: DataflowGraph) -> str:
     """How many datasets, flows and sources outside there are, and what all names begin with."""
     prefix = ShortNames.of(dataset.name for dataset in graph.datasets).prefix
-    counts = (
-        (len(graph.datasets), "dataset"),
-        (len(graph.flows), "flow"),
-        (len(graph.external), "table read from outside", "tables read from outside"),
-    )
-    words = [f"{count} {word[0] if count == 1 else word[-1] + 's' * (len(word) == 1)}" for count, *word in counts]
+    words = [counted(len(graph.datasets), "dataset"), counted(len(graph.flows), "flow")]
+    if graph.external:
+        words.append(counted(len(graph.external), "table read from outside", "tables read from outside"))
     return " · ".join([*words, *([f"names in {prefix}"] if prefix else [])])
 
 

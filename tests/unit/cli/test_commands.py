@@ -15,7 +15,7 @@ from framework.plan.explainer import plan_json, plan_text
 from framework.run.results import UpdateState
 from framework.web.picture import picture_of
 from framework.web.svg import svg
-from tests.support.fake_pipeline import LOADED, PLAN, FakePipeline, FakeRows, failed, graph
+from tests.support.fake_pipeline import IDLE, LOADED, PLAN, FakePipeline, FakeRows, failed, graph
 
 Sluice = Callable[..., Result]
 
@@ -105,9 +105,9 @@ def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipel
         "───────  ───────────  ──────  ──────  ──────",
         "orders   has an id    drop     1,197       3",
         "",
-        f"graph  {pipeline.storage.path('graph.html')}",
-        f"tables {pipeline.storage.path('tables')}",
-        f"events {pipeline.storage.path('events')}",
+        f"graph   {pipeline.storage.path('graph.html')}",
+        f"tables  {pipeline.storage.path('tables')}",
+        f"events  {pipeline.storage.path('events')}",
     ]
     assert [line[10:] for line in result.stderr.splitlines()] == [
         "shop: RUNNING",
@@ -115,6 +115,17 @@ def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipel
         "load into orders: COMPLETED, 1,200 rows, 2.5 s",
         "by_day: IDLE",
         "shop: COMPLETED",
+    ]
+
+
+def test_an_idle_update_says_that_there_is_nothing_to_do(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """When no flow had work, the summary is one sentence."""
+    pipeline.result = dataclasses.replace(pipeline.result, flows=(IDLE, dataclasses.replace(IDLE, flow=LOADED.flow)))
+    assert sluice("run").stdout.splitlines()[:4] == [
+        "shop  COMPLETED in 3.2 s  update u-1",
+        "",
+        "Nothing to do: 2 flows up to date",
+        "",
     ]
 
 

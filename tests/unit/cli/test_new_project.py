@@ -1,0 +1,97 @@
+"""`sluice init` writes a whole project, or nothing. That the project runs is shown in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from framework.declare.pipeline_spec import load_spec
+
+Sluice = Callable[..., Result]
+
+FILES = [
+    ".gitignore",
+    "README.md",
+    "bundles/Night-Shop.pipeline.yml",
+    "data/customers/changes.json",
+    "data/orders/2026-01-01.json",
+    "data/orders/2026-01-02.json",
+    "databricks.yml",
+    "pipeline.yml",
+    "tests/test_shop.py",
+    "transformations/shop.py",
+]
+
+
+@pytest.fixture
+def project(sluice: Sluice) -> Path:
+    """A new project."""
+    assert sluice("init", "Night-Shop").exit_code == 0
+    return Path("Night-Shop").resolve()
+
+
+def written(folder: Path) -> list[str]:
+    """All files of a folder."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_project_has_all_it_needs(sluice: Sluice) -> None:
+    """The command lists exactly the files that it wrote."""
+    result = sluice("init", "Night-Shop")
+    assert written(Path("Night-Shop")) == FILES
+    assert result.stdout.splitlines()[: len(FILES)] == [f"Night-Shop/{path}" for path in FILES]
+    assert not list(Path().glob(".*unfinished"))
+
+
+def test_spec_and_module_agree_on_names(project: Path) -> None:
+    """The spec loads, its schema is a valid name, and the module's configuration key is the bundle's."""
+    spec = load_spec(project / "pipeline.yml")
+    assert (spec.name, spec.schema) == ("Night-Shop", "night_shop")
+    assert 'spark.conf.get("night_shop.data"' in (project / "transformations" / "shop.py").read_text("utf-8")
+    bundle = yaml.safe_load((project / "bundles" / "Night-Shop.pipeline.yml").read_text("utf-8"))
+    resource = bundle["resources"]["pipelines"]["night_shop"]
+    assert resource["configuration"] == {"night_shop.data": "${var.data}"}
+    root = yaml.safe_load((project / "databricks.yml").read_text("utf-8"))
+    assert (root["bundle"]["name"], root["include"]) == ("Night-Shop", ["bundles/*.yml"])
+    assert root["variables"]["data"]["default"] == "/Volumes/main/night_shop/data"
+
+
+def test_nothing_of_the_templates_is_left(project: Path) -> None:
+    """No file has a placeholder in it; Python compiles and data is JSON."""
+    for path in map(project.joinpath, FILES):
+        text = path.read_text("utf-8")
+        assert "{{" not in text
+        assert "{%" not in text
+        if path.suffix == ".py":
+            compile(text, str(path), "exec")
+        if path.suffix == ".json":
+            assert all(json.loads(line) for line in text.splitlines())
+
+
+def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
+    """A second `init` of the name refuses and changes nothing."""
+    (project / "pipeline.yml").write_text("name: mine\n", encoding="utf-8")
+    result = sluice("init", "Night-Shop")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("[PROJECT_ALREADY_EXISTS]")
+    assert (project / "pipeline.yml").read_text("utf-8") == "name: mine\n"
+
+
+@pytest.mark.parametrize("name", ["", "../up", "/x", "two words", "9lives", ".hidden", "a/b", "{{name}}", "é"])
+def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
+    """Names that could leave the folder, or can't be a schema, are refused."""
+    before = written(Path())
+    result = sluice("init", "--", name)
+    assert result.exit_code == 2
+    assert "[PROJECT_NAME_INVALID]" in result.stderr
+    assert written(Path()) == before
+
+
+def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
+    """Click's own usage error is kept."""
+    assert sluice("init", "-x").exit_code == 2
