@@ -6,23 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from framework.declare.loader import load_modules
 from framework.declare.pipeline_spec import PipelineSpec, load_spec
-from framework.declare.registry import Registry
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.resolution import Resolution
 from framework.graph.rules import did_you_mean
 from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
-from framework.run.known_tables import StoredTables
+from framework.run.definitions import Definitions, RequestOptions, request_of
 from framework.run.results import UpdateResult
 from framework.run.retries import retry_policy, whole_number
 from framework.run.session import DEFAULT_MASTER, start_session, stop_session
@@ -131,7 +128,7 @@ class Pipeline:
         self._verbose = verbose
         self._stop = StopSignal()
         self._graph: DataflowGraph | None = None
-        self._loaded: tuple[Registry, str] | None = None
+        self._loaded: Definitions | None = None
         self._storage: Storage | None = None
 
     @property
@@ -179,7 +176,7 @@ class Pipeline:
             GraphErrors: all faults of the definitions.
         """
         if self._graph is None:
-            self._graph = self._resolve(UpdateRequest())
+            self._graph = self._definitions.resolve(self._store, UpdateRequest())
         return self._graph
 
     def validate(self) -> DataflowGraph:
@@ -190,42 +187,23 @@ class Pipeline:
         """
         return self.graph
 
-    def plan(
-        self,
-        *,
-        refresh: Sequence[str] = (),
-        full_refresh: Sequence[str] = (),
-        full_refresh_all: bool = False,
-        reset_checkpoints: Sequence[str] = (),
-    ) -> Plan:
+    def plan(self, **request: Unpack[RequestOptions]) -> Plan:
         """The steps that `run` would do with the same arguments; nothing is written."""
-        request = self._request(refresh, full_refresh, reset_checkpoints, full_refresh_all=full_refresh_all)
-        return self._update(request, ()).plan()
+        return self._update(request_of(self._spec, **request), ()).plan()
 
-    def run(
-        self,
-        *,
-        refresh: Sequence[str] = (),
-        full_refresh: Sequence[str] = (),
-        full_refresh_all: bool = False,
-        reset_checkpoints: Sequence[str] = (),
-        observers: Sequence[Observer] = (),
-    ) -> UpdateResult:
+    def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
         """Bring the pipeline's datasets up to date.
 
         Args:
-            refresh: datasets to update; none named in any argument: all.
-            full_refresh: datasets to clear and build anew.
-            full_refresh_all: build all datasets anew that allow it.
-            reset_checkpoints: flows to begin again; their targets keep their rows.
             observers: told of each event as it happens.
+            **request: `refresh`, `full_refresh`, `reset_checkpoints` (names) and `full_refresh_all`;
+                all datasets when none is named.
 
         Raises:
             GraphErrors: faults of the definitions, or unknown names; nothing was written.
             OperationError: another update runs, or the storage can't be written.
         """
-        request = self._request(refresh, full_refresh, reset_checkpoints, full_refresh_all=full_refresh_all)
-        return self._update(request, observers).run()
+        return self._update(request_of(self._spec, **request), observers).run()
 
     def stop(self) -> None:
         """Ask a running update to stop: queries end, checkpoints stay sound, the update is CANCELED."""
@@ -270,46 +248,20 @@ class Pipeline:
     def _store(self) -> TableStore:
         return TableStore(pipeline=self.name, spark=self.spark, storage=self.storage)
 
-    def _declared(self) -> tuple[Registry, str]:
-        """What the modules declare and the hash of their source; they are loaded once."""
+    @property
+    def _definitions(self) -> Definitions:
+        """What the modules declare; they are loaded at the first use."""
         if self._loaded is None:
-            registry = Registry(catalog=self._spec.catalog, schema=self._spec.schema)
-            version = load_modules(self._spec, self._modules, registry, self.spark)
-            self._loaded = (registry, version)
+            self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
-
-    def _request(
-        self, refresh: Sequence[str], full_refresh: Sequence[str], flows: Sequence[str], *, full_refresh_all: bool
-    ) -> UpdateRequest:
-        def named(texts: Sequence[str]) -> tuple[QualifiedName, ...]:
-            parse = (QualifiedName.parse(text, catalog=self._spec.catalog, schema=self._spec.schema) for text in texts)
-            return tuple(dict.fromkeys(parse))
-
-        return UpdateRequest(
-            refresh=named(refresh),
-            full_refresh=named(full_refresh),
-            full_refresh_all=full_refresh_all,
-            reset_checkpoints=named(flows),
-        )
-
-    def _resolve(self, request: UpdateRequest) -> DataflowGraph:
-        registry, version = self._declared()
-        return Resolution(
-            pipeline=self.name,
-            registry=registry,
-            spark=self.spark,
-            tables=StoredTables(store=self._store, registry=registry),
-            code_version=version,
-            ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
-        ).resolve()
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer]) -> Update:
         # Analysed anew each time: the tables that are there may have changed since.
-        self._graph = self._resolve(request)
+        self._graph = self._definitions.resolve(self._store, request)
         configuration = dict(self._spec.configuration)
         return Update(
             graph=self._graph,
-            registry=self._declared()[0],
+            registry=self._definitions.registry,
             spark=self.spark,
             store=self._store,
             request=request,

@@ -119,7 +119,7 @@ def _run_python(path: Path, spark: SparkSession) -> None:
     module = importlib.util.module_from_spec(specification)
     module.__dict__["spark"] = spark
     sys.modules[name] = module
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(module)
     specification.loader.exec_module(module)
 
 
@@ -162,7 +162,7 @@ def _importable(root: Path, files: Sequence[Path]) -> Iterator[list[ModuleType]]
                 continue
             imported.append(module)
             if not name.startswith("sluice_module_"):
-                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+                cloudpickle.register_pickle_by_value(module)
                 del sys.modules[name]
 
 

@@ -26,7 +26,7 @@ _MOST_CAUSES = 20
 # What another try may heal: the network, a busy or lost machine, two writers that met. All else says
 # the same again: a query that can't be analysed, a broken contract, a checkpoint that does not fit.
 _CAN_HEAL = re.compile(
-    r"Connection (?:refused|reset)|timed? ?out|TimeoutException|UnknownHostException|SocketException"
+    r"Connection (?:refused|reset)|Connection(?:Refused|Reset|Aborted)Error|timed? ?out|TimeoutException|UnknownHostException|SocketException"
     r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"

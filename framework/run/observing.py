@@ -26,7 +26,7 @@ def observing(session: SparkSession) -> Iterator[Observed]:
     Yields:
         name of the observation -> metric -> value; a query that ran several times counts once.
     """
-    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    ensure_callback_server_started(session.sparkContext._gateway)
     found: Observed = {}
     listener = _Listener(found)
     manager: Any = session._jsparkSession.listenerManager()

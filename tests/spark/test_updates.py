@@ -283,19 +283,19 @@ def test_a_fault_that_can_heal_is_tried_again_and_one_that_can_t_is_not(world: E
 
     def declare() -> None:
         @dp.foreach_batch_sink
-        def heals(frame: DataFrame, number: int) -> None:
+        def heals(_frame: DataFrame, _number: int) -> None:
             calls["heals"] += 1
             if calls["heals"] < 3:
-                raise ConnectionError("Connection refused")
+                raise ConnectionRefusedError
 
         @dp.append_flow(target="heals")
         def one() -> DataFrame:
             return world.spark.readStream.format("delta").load(world.source())
 
         @dp.foreach_batch_sink
-        def stays(frame: DataFrame, number: int) -> None:
+        def stays(_frame: DataFrame, _number: int) -> None:
             calls["stays"] += 1
-            raise ValueError("not a number")
+            raise ValueError
 
         @dp.append_flow(target="stays")
         def two() -> DataFrame:

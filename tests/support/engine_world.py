@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from framework import Pipeline
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.results import FlowState, UpdateResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _names = itertools.count()
 
