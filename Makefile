@@ -24,7 +24,7 @@ help: ## list what can be done
 demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
 	@$(BIN)/sluice demo $(ARGS)
 
-test: needs-java $(VENV)/.dev ## all tests (ARGS="-k name" for some)
+test: needs-java $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: lint types walls ## what CI runs: lint, types, walls, then the tests
@@ -44,7 +44,7 @@ types: $(VENV)/.dev ## mypy, strict
 walls: $(VENV)/.dev ## import-linter: each room imports only the rooms below it
 	@$(BIN)/lint-imports --no-logo
 
-bench: needs-java $(VENV)/.bench ## the benchmarks, side by side with Spark's own; results in bench/RESULTS.md
+bench: needs-java $(VENV)/.bench $(VENV)/.spark ## the benchmarks, side by side with Spark's own; results in bench/RESULTS.md
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove what make made; tables and checkpoints under .sluice stay
@@ -67,6 +67,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.bench: $(VENV)/.dev
 	@$(INSTALL) '.[dev,bench]'
+	@touch $@
+
+# The tests start many a JVM: fetch Delta's jars and build the class archive before them, once.
+$(VENV)/.spark: | $(VENV)/.dev
+	@echo "Preparing Spark: Delta's jars and a class archive (once, half a minute) ..." >&2
+	@$(BIN)/python -m framework.run.archive_training
 	@touch $@
 
 needs-java:
