@@ -8,7 +8,8 @@ from typing import Any
 from framework.foundation.names import QualifiedName
 from framework.foundation.short_names import ShortNames
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.web.picture import column_count, direct_reads, flow_label
+from framework.web.picture import column_count, flow_label
+from framework.web.sources import sources_of
 
 
 def dataset_rows(graph: DataflowGraph) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ def graph_json(graph: DataflowGraph) -> dict[str, Any]:
 def _row(graph: DataflowGraph, dataset: GraphDataset, short: ShortNames) -> dict[str, Any]:
     flows = graph.flows_into(dataset.name)
     labels = [label for flow in flows if (label := flow_label(flow, short).text)]
-    reads = [short(read.dataset) if read.dataset else read.text for flow in flows for read in direct_reads(graph, flow)]
+    reads = [source.title(short) for flow in flows for source in sources_of(graph, flow)]
     return {
         "dataset": short(dataset.name),
         "kind": dataset.kind.value.replace("_", " "),

@@ -112,12 +112,15 @@ def _flows_table(flows: Sequence[FlowResult], short: ShortNames) -> str:
             flow_title(flow, short),
             Coloured(text=flow.state.value, colour=_COLOURS.get(flow.state)),
             rows_text(flow.rows_written, flow.rows_upserted, flow.rows_deleted),
-            seconds_text(flow.seconds),
+            seconds_text(flow.seconds) if flow.seconds else "",
             "" if flow.state is FlowState.COMPLETED else flow.reason,
         )
         for flow in flows
     ]
-    return text_table(("flow", "state", "rows", "time", ""), rows, right=("rows", "time"))
+    # Why a flow did not complete is a column only where one did not.
+    told = all(flow.state is FlowState.COMPLETED for flow in flows)
+    columns = ("flow", "state", "rows", "time") if told else ("flow", "state", "rows", "time", "why")
+    return text_table(columns, [row[: len(columns)] for row in rows], right=("rows", "time"))
 
 
 def _quality_table(counts: Sequence[ExpectationCount], short: ShortNames) -> str:

@@ -7,7 +7,8 @@ from html import escape
 from framework.foundation.short_names import ShortNames
 from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.web.picture import column_count, direct_reads, flow_label, picture_of
+from framework.web.picture import column_count, flow_label, picture_of
+from framework.web.sources import sources_of
 from framework.web.svg import svg
 from framework.web.table import STYLE, Cell, html_table
 
@@ -57,7 +58,7 @@ def datasets_table(graph: DataflowGraph) -> str:
 def _row(graph: DataflowGraph, dataset: GraphDataset, short: ShortNames) -> tuple[Cell | str, ...]:
     flows = graph.flows_into(dataset.name)
     labels = [label for label in (flow_label(flow, short).text for flow in flows) if label]
-    reads = [short(read.dataset) if read.dataset else read.text for flow in flows for read in direct_reads(graph, flow)]
+    reads = [source.title(short) for flow in flows for source in sources_of(graph, flow)]
     expectations = [f"{entry.name} ({entry.action.value})" for entry in dataset.spec.expectations]
     count = column_count(dataset)
     return (

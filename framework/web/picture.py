@@ -7,14 +7,14 @@ for none, the flow becomes a small node of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.names import QualifiedName
 from framework.foundation.short_names import ShortNames
-from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.web.sources import Source, sources_of
 
 
 class NodeKind(StrEnum):
@@ -85,16 +85,19 @@ _KINDS = {
 
 
 def picture_of(graph: DataflowGraph) -> Picture:
-    """The picture of a graph: a box per dataset and per source outside, an edge per read of a flow."""
+    """The picture of a graph: a box per dataset and per source outside, an edge per source of a flow."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
-    nodes = [_external_node(text) for text in graph.external]
-    nodes += [_dataset_node(dataset, short) for dataset in graph.datasets]
+    outside: dict[str, Node] = {}
+    flows: list[Node] = []
     edges: list[Edge] = []
     for flow in graph.flows:
-        more_nodes, more_edges = _draw_flow(graph, flow, short)
-        nodes += more_nodes
-        edges += more_edges
-    return Picture(title=graph.pipeline, nodes=tuple(nodes), edges=tuple(edges))
+        sources = [source for source in sources_of(graph, flow) if source.dataset != flow.spec.target]
+        outside |= {source.key: _external_node(source, short) for source in sources if source.dataset is None}
+        nodes, more = _draw_flow(flow, sources, short)
+        flows += nodes
+        edges += more
+    datasets = [_dataset_node(dataset, short) for dataset in graph.datasets]
+    return Picture(title=graph.pipeline, nodes=(*outside.values(), *datasets, *flows), edges=tuple(edges))
 
 
 def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
@@ -115,30 +118,9 @@ def column_count(dataset: GraphDataset) -> int | None:
     return len(json.loads(dataset.schema).get("fields", ()))
 
 
-def direct_reads(graph: DataflowGraph, flow: GraphFlow) -> tuple[Read, ...]:
-    """The reads of a flow without those that it makes only through a view it reads."""
-    views = [read.dataset for read in flow.reads if read.dataset is not None and _is_view(graph, read.dataset)]
-    hidden = {_source_key(read) for view in views for read in _reads_below(graph, view)}
-    return tuple(read for read in flow.reads if _source_key(read) not in hidden)
-
-
-def _reads_below(graph: DataflowGraph, view: QualifiedName) -> Iterator[Read]:
-    """What the flows of a view read; the graph lists reads through views at each flow already."""
-    for flow in graph.flows_into(view):
-        yield from flow.reads
-
-
-def _is_view(graph: DataflowGraph, name: QualifiedName) -> bool:
-    dataset = graph.dataset(name)
-    return dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW
-
-
-def _source_key(read: Read) -> str:
-    return f"external {read.text}" if read.dataset is None else f"dataset {read.dataset}"
-
-
-def _external_node(text: str) -> Node:
-    return Node(key=f"external {text}", kind=NodeKind.EXTERNAL, title=text.replace("`", ""), full_name=text)
+def _external_node(source: Source, short: ShortNames) -> Node:
+    title = source.title(short)
+    return Node(key=source.key, kind=NodeKind.EXTERNAL, title=title, note=source.note, full_name=source.full_name)
 
 
 def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
@@ -155,24 +137,12 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
     )
 
 
-def _draw_flow(graph: DataflowGraph, flow: GraphFlow, short: ShortNames) -> tuple[list[Node], list[Edge]]:
-    """The edges of one flow, and the nodes that they need besides the datasets."""
+def _draw_flow(flow: GraphFlow, sources: Sequence[Source], short: ShortNames) -> tuple[list[Node], list[Edge]]:
+    """The edges of one flow, and the node it needs when its label stands for other than one source."""
     label = flow_label(flow, short)
     target = f"dataset {flow.spec.target}"
-    nodes: list[Node] = []
-    sources: dict[str, bool] = {}
-    for read in direct_reads(graph, flow):
-        key = _source_key(read)
-        sources[key] = sources.get(key, False) or read.streaming
-    sources.pop(target, None)
-    if flow.opaque_sources:
-        key = f"source of {flow.spec.name}"
-        nodes.append(Node(key=key, kind=NodeKind.EXTERNAL, title="stream", full_name=f"a source of {flow.spec.name}"))
-        sources[key] = True
     if not label.text or len(sources) == 1:
-        edges = [Edge(source=key, target=target, streaming=on, label=label) for key, on in sources.items()]
-        return nodes, edges
-    key = f"flow {flow.spec.name}"
-    nodes.append(Node(key=key, kind=NodeKind.FLOW, title=label.text, full_name=str(flow.spec.name)))
-    edges = [Edge(source=source, target=key, streaming=on) for source, on in sources.items()]
-    return nodes, [*edges, Edge(source=key, target=target, streaming=flow.streaming)]
+        return [], [Edge(source=each.key, target=target, streaming=each.streaming, label=label) for each in sources]
+    node = Node(key=f"flow {flow.spec.name}", kind=NodeKind.FLOW, title=label.text, full_name=str(flow.spec.name))
+    edges = [Edge(source=each.key, target=node.key, streaming=each.streaming) for each in sources]
+    return [node], [*edges, Edge(source=node.key, target=target, streaming=flow.streaming)]

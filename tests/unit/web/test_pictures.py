@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from framework.graph.graph import DataflowGraph
 from framework.web.picture import Edge, Label, NodeKind, picture_of
 
@@ -11,12 +13,12 @@ def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGr
     boxes = [(node.title, node.kind, node.note) for node in picture_of(flights_graph).nodes]
     expected = [
         ("ref.schedule", NodeKind.EXTERNAL, ""),
+        ("stream", NodeKind.EXTERNAL, "not a table"),
         ("schedule", NodeKind.TEMPORARY_VIEW, "view · 9 columns"),
         ("events", NodeKind.TEMPORARY_VIEW, "view · 11 columns"),
         ("flights", NodeKind.STREAMING_TABLE, "streaming table · 19 columns"),
         ("delays", NodeKind.MATERIALIZED_VIEW, "materialized view · 1 column"),
         ("alerts", NodeKind.SINK, "sink"),
-        ("stream", NodeKind.EXTERNAL, ""),
         ("alerting", NodeKind.FLOW, ""),
     ]
     assert expected == boxes
@@ -66,3 +68,18 @@ def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph)
         ("flow main.flights.alerting", "dataset main.flights.alerts", True),
     ]
     assert expected == ends
+
+
+def test_a_folder_is_one_source_however_it_is_read(flights_graph: DataflowGraph) -> None:
+    """Two flows of one folder share its box, titled by the end of its path; behind a view it is the view's."""
+    folder = "/lake/raw/events"
+    flows = tuple(replace(each, streamed_folders=(folder,), opaque_sources=False) for each in flights_graph.flows[1:5])
+    picture = picture_of(replace(flights_graph, flows=flows))
+    boxes = [(node.title, node.note, node.full_name) for node in picture.nodes if node.key == f"folder {folder}"]
+    assert boxes == [("raw/events", "files", folder)]
+    readers = [edge.target for edge in picture.edges if edge.source == f"folder {folder}"]
+    assert readers == [
+        "dataset main.flights.events",
+        "flow main.flights.snapshot",
+        "dataset main.flights.delays",
+    ]
