@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from collections.abc import Callable
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from framework.checkpoints import generations
 from framework.checkpoints.generations import GenerationState, GenerationStore
-from framework.foundation import failpoints, local_storage
+from framework.foundation import failpoints
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 
 NAME = QualifiedName.parse("orders", catalog="main", schema="sales")
 KEPT, CURRENT, BUILDING = GenerationState.KEPT, GenerationState.CURRENT, GenerationState.BUILDING
-CRASHING_MODULES: tuple[Any, ...] = (local_storage, generations)
 CRASHES = st.sampled_from([None, "storage.before_replace", "generations.before_delete"])
 
 
@@ -50,16 +48,15 @@ class GenerationsMachine(RuleBasedStateMachine):
         """The model's generations in that state."""
         return [number for number, each in self.model.items() if each is state]
 
-    def attempt(self, crash: str | None, action: Any, after: dict[int, GenerationState]) -> bool:
+    def attempt(self, crash: str | None, action: Callable[[], object], after: dict[int, GenerationState]) -> bool:
         """Do it, perhaps killed at a failpoint; take the outcome on disk as the new model."""
 
-        def reach(name: str) -> None:
-            if name == crash:
-                raise KilledError
+        def kill() -> None:
+            raise KilledError
 
-        for module in CRASHING_MODULES:
-            module.failpoint = reach
         before = dict(self.model)
+        if crash is not None:
+            failpoints.arm(crash, action=kill)
         try:
             action()
             happened = True
@@ -69,8 +66,7 @@ class GenerationsMachine(RuleBasedStateMachine):
             assert found in (before, after)
             happened = found == after
         finally:
-            for module in CRASHING_MODULES:
-                module.failpoint = failpoints.failpoint
+            failpoints.disarm()
         self.model = after if happened else before
         return happened
 
