@@ -7,6 +7,7 @@ background by `class_archive`, or in the foreground by `make`, which fills the c
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from framework.foundation.clock import Clock, SystemClock
 from framework.run.class_archive import publish, release_claim
 from framework.run.launching import launch_directly, usual_archive
 from framework.run.session import open_session, stop_session
@@ -21,6 +23,8 @@ from framework.run.session_settings import SessionRequest
 
 _LOWEST_PRIORITY = 19
 _SHORT_MEMORY = {"spark.driver.memory": "1g"}
+_SCRATCH = ".building-"
+_STALE_SECONDS = 3600
 
 
 def build_archive(archive: Path) -> None:
@@ -31,7 +35,7 @@ def build_archive(archive: Path) -> None:
     Raises:
         OperationError: as of `start_session`, or there is no room for it.
     """
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=archive.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=archive.parent) as folder:
         built = Path(folder, "classes.jsa")
         request = SessionRequest(
             app_name="sluice class archive", master="local[2]", spark_conf=_SHORT_MEMORY, short=True
@@ -45,10 +49,18 @@ def build_archive(archive: Path) -> None:
             publish(built, archive)
 
 
+def sweep(folder: Path, clock: Clock) -> None:
+    """Delete what builds that were killed left behind."""
+    for left in folder.glob(f"{_SCRATCH}*"):
+        if clock.now().timestamp() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def main(arguments: list[str]) -> None:
     """Build the archive that is named, or the one a session here would use, unless it is there."""
     archive = Path(arguments[0]) if arguments else usual_archive()
     archive.parent.mkdir(parents=True, exist_ok=True)
+    sweep(archive.parent, SystemClock())
     try:
         if not archive.exists():
             build_archive(archive)

@@ -17,16 +17,15 @@ from framework.run.quality import VIOLATION_MARK
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
-_WRAPPERS = frozenset(
-    {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "TASK_WRITE_FAILED", "USER_RAISED_EXCEPTION"}
-)
+_WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
 
 _MOST_CAUSES = 20
 
 # What another try may heal: the network, a busy or lost machine, two writers that met. All else says
 # the same again: a query that can't be analysed, a broken contract, a checkpoint that does not fit.
 _CAN_HEAL = re.compile(
-    r"Connection (?:refused|reset)|Connection(?:Refused|Reset|Aborted)Error|timed? ?out|TimeoutException|UnknownHostException|SocketException"
+    r"Connection (?:refused|reset)|Connection(?:Refused|Reset|Aborted)Error|timed? ?out|TimeoutException"
+    r"|UnknownHostException|SocketException"
     r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"

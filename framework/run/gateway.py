@@ -38,18 +38,26 @@ _LAST_WORDS_LINES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jvm:
-    """A JVM of ours: its process, PySpark's gateway to it, and where it writes what it has to say."""
+    """A JVM of ours.
+
+    Args:
+        process: the JVM.
+        gateway: PySpark's way to it.
+        said: where it writes what it has to say; None when that goes to the terminal.
+        patience_seconds: how long it may take to end by itself.
+    """
 
     process: subprocess.Popen[bytes]
     gateway: JavaGateway
     said: IO[bytes] | None
+    patience_seconds: float = _END_SECONDS
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self.process.poll() is None
 
-    def end(self, seconds: float = _END_SECONDS) -> None:
+    def end(self) -> None:
         """Let the JVM leave by itself, which it does when its standard input closes; kill it if it does not."""
         with suppress(Py4JError, OSError):
             self.gateway.shutdown()
@@ -57,7 +65,7 @@ class Jvm:
             with suppress(OSError):
                 self.process.stdin.close()
         try:
-            self.process.wait(timeout=seconds)
+            self.process.wait(timeout=self.patience_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyspark
@@ -17,6 +17,9 @@ from framework.run.jars import brings_delta, delta_jars
 from framework.run.java import Java, find_java
 from framework.run.jvm_options import class_path, gateway_command, join_paths, log_option
 from framework.run.session_settings import SessionRequest, cluster_settings, local_cores, local_settings
+
+# Writing an archive took 10 seconds on a quiet machine; on a busy one it may take minutes.
+_DUMP_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         verbose=request.verbose,
     )
     jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
+    if archive_to_build is not None:
+        jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
     return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=None if archive_to_build else archive)
 
 

@@ -50,6 +50,7 @@ class FlowResult:
         rows_deleted: rows an AUTO CDC flow deleted.
         rows_dropped: rows that expectations kept out.
         error: why it failed; None unless `state` is FAILED.
+        may_heal: it failed by something that another try may get past.
     """
 
     flow: QualifiedName
@@ -62,6 +63,7 @@ class FlowResult:
     rows_dropped: int = 0
     seconds: float = 0.0
     error: SluiceError | None = None
+    may_heal: bool = False
     expectations: tuple[ExpectationCount, ...] = ()
 
 

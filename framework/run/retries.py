@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from framework.foundation.errors import UserError
 
 FLOW_RETRIES = "pipelines.maxFlowRetryAttempts"
+UPDATE_RETRIES = "pipelines.numUpdateRetryAttempts"
 _DEFAULT_FLOW_RETRIES = 2
+_DEFAULT_UPDATE_RETRIES = 5
 _FIRST_DELAY_SECONDS = 2.0
 _LONGEST_DELAY_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Exponential backoff with jitter, in production mode only."""
+    """Exponential backoff with jitter, in production mode only.
 
-    most_retries: int
+    Args:
+        most_retries: of one flow, in one try of the update.
+        most_update_retries: of what failed or was skipped in an update, when another try may heal it.
+        first_delay_seconds: before the first retry; it doubles with each.
+    """
+
+    most_retries: int = 0
+    most_update_retries: int = 0
     first_delay_seconds: float = _FIRST_DELAY_SECONDS
 
     def delay_seconds(self, attempt: int) -> float:
@@ -34,7 +43,8 @@ def retry_policy(configuration: Mapping[str, str], *, development: bool) -> Retr
         UserError: INVALID_CONFIGURATION when the number of retries is no whole number from 0.
     """
     most = whole_number(configuration, FLOW_RETRIES, default=_DEFAULT_FLOW_RETRIES, least=0)
-    return RetryPolicy(most_retries=0 if development else most)
+    most_update = whole_number(configuration, UPDATE_RETRIES, default=_DEFAULT_UPDATE_RETRIES, least=0)
+    return RetryPolicy() if development else RetryPolicy(most_retries=most, most_update_retries=most_update)
 
 
 def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:

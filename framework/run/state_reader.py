@@ -95,13 +95,15 @@ class StateReader:
         progress = read_progress(self._storage, checkpoint)
         if paths is None or not progress.is_settled or not progress.sources:
             return False
-        tips = [tip for path in paths if (tip := read_tip(self._storage, path)) is not None]
         tables = [offset for offset in progress.sources if not is_file_offset(offset)]
-        if len(tables) < len(progress.sources) and not folders_are_drained(
-            self._storage, checkpoint, len(progress.sources), flow.streamed_folders
+        files = len(progress.sources) - len(tables)
+        if files < len(flow.streamed_folders) or (
+            files and not folders_are_drained(self._storage, checkpoint, len(progress.sources), flow.streamed_folders)
         ):
             return False
-        return all(_drained(offset, tips) for offset in tables)
+        tips = [read_tip(self._storage, path) for path in paths]
+        # Both ways: a source that the query gained since has no offset, one that it lost has no table.
+        return all(_drained(offset, tips) for offset in tables) and all(_is_read(tip, tables) for tip in tips)
 
     def computable_from(self, dataset: GraphDataset) -> str | None:
         """What a materialized view would be computed from now: its code, and the versions of what it reads."""
@@ -147,5 +149,9 @@ def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
     return generation.number
 
 
-def _drained(offset: str, tips: Iterable[LogTip]) -> bool:
+def _drained(offset: str, tips: Iterable[LogTip | None]) -> bool:
     return any(delta_source_is_drained(offset, tip) for tip in tips)
+
+
+def _is_read(tip: LogTip | None, offsets: Iterable[str]) -> bool:
+    return any(delta_source_is_drained(offset, tip) for offset in offsets)

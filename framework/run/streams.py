@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.foundation.errors import SluiceError
 from framework.graph.relations import cloned, moved
 from framework.run.stop_signal import StopSignal
 
@@ -59,13 +61,18 @@ def run_stream(
         StoppedError: `stop` was set; the batch that ran was given up and will come again.
         Exception: whatever made the query fail.
     """
-    query = _start(_writer(moved(frame, session), target), target, name=name, checkpoint=checkpoint)
+    faults: list[SluiceError] = []
+    query = _start(_writer(moved(frame, session), target, faults), target, name=name, checkpoint=checkpoint)
     seen = _Seen(on_progress)
     try:
         while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
             if stop.is_set:
                 raise StoppedError(name)
+    except StreamingQueryException as error:
+        if faults:  # what we raised in the batch function says more than what is left of it after the JVM
+            raise faults[-1] from error
+        raise
     finally:
         if query.isActive:
             query.stop()
@@ -86,10 +93,19 @@ class _Seen:
                 self._on_progress(progress)
 
 
-def _writer(frame: DataFrame, target: StreamTarget) -> DataStreamWriter:
+def _writer(frame: DataFrame, target: StreamTarget, faults: list[SluiceError]) -> DataStreamWriter:
     writer = frame.writeStream.trigger(availableNow=True)
-    if target.batch_function is not None:
-        return writer.foreachBatch(target.batch_function)
+    function = target.batch_function
+    if function is not None:
+
+        def apply(batch: DataFrame, number: int) -> None:
+            try:
+                function(batch, number)
+            except SluiceError as error:
+                faults.append(error)
+                raise
+
+        return writer.foreachBatch(apply)
     return writer.format(target.format).outputMode("append").options(**dict(target.options))
 
 

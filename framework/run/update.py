@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Observer = Callable[[Event], None]
 
+_UNDONE = frozenset({FlowState.FAILED, FlowState.SKIPPED})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Update:
@@ -65,7 +67,10 @@ class Update:
 
     def plan(self) -> Plan:
         """The steps this update would do now; nothing is written."""
-        return make_plan(self.graph, self.request, self._state.read())
+        return self._plan_for(self.request)
+
+    def _plan_for(self, request: UpdateRequest) -> Plan:
+        return make_plan(self.graph, request, self._state.read())
 
     def run(self) -> UpdateResult:
         """Do the update.
@@ -103,13 +108,23 @@ class Update:
 
     def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
         executor = self._executor(journal, update_id)
-        journal.update(UpdateState.SETTING_UP_TABLES)
-        failed = executor.set_up(plan)
-        journal.update(UpdateState.RUNNING)
-        flows = executor.run(plan, failed)
+        flows = self._attempt(plan, executor, journal)
+        for attempt in range(1, self.retries.most_update_retries + 1):
+            if not any(flow.may_heal for flow in flows) or self.stop.wait(self.retries.delay_seconds(attempt)):
+                break
+            # What failed, and what waited for it, is planned anew; a rebuild goes on where it was.
+            left = {flow.dataset for flow in flows if flow.state in _UNDONE}
+            again = self._attempt(self._plan_for(UpdateRequest(refresh=tuple(left))), executor, journal)
+            flows = (*(flow for flow in flows if flow.dataset not in left), *again)
         if self.stop.is_set:
             journal.update(UpdateState.STOPPING)
         return flows
+
+    def _attempt(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
+        journal.update(UpdateState.SETTING_UP_TABLES)
+        failed = executor.set_up(plan)
+        journal.update(UpdateState.RUNNING)
+        return executor.run(plan, failed)
 
     @property
     def _state(self) -> StateReader:
@@ -173,7 +188,7 @@ class Update:
 
 def _state(flows: Sequence[FlowResult]) -> UpdateState:
     states = {flow.state for flow in flows}
-    if states & {FlowState.FAILED, FlowState.SKIPPED}:
+    if states & _UNDONE:
         return UpdateState.FAILED
     return UpdateState.CANCELED if FlowState.STOPPED in states else UpdateState.COMPLETED
 

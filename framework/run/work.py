@@ -49,7 +49,9 @@ class FlowWork:
             return self._result(step, FlowState.STOPPED, started, reason="the update was asked to stop")
         except Exception as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
             fault = flow_fault(error, step.flow, self._flow(step).spec.location)
-            return self._result(step, FlowState.FAILED, started, reason=fault.condition, error=fault)
+            return self._result(
+                step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error)
+            )
         if outcome is None:
             return self._result(step, FlowState.IDLE, started, reason="nothing it reads has changed")
         return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
@@ -106,6 +108,7 @@ class FlowWork:
         reason: str = "",
         outcome: FlowOutcome | None = None,
         error: Any = None,
+        may_heal: bool = False,
     ) -> FlowResult:
         done = outcome or FlowOutcome()
         return FlowResult(
@@ -119,6 +122,7 @@ class FlowWork:
             rows_dropped=done.quality.dropped,
             seconds=self.clock.monotonic() - started,
             error=error,
+            may_heal=may_heal,
             expectations=done.quality.expectations,
         )
 
