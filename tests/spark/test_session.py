@@ -1,0 +1,112 @@
+"""The session that pipelines run on: what it has, what it leaves alone, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from framework.run.jvm_options import gateway_command
+from framework.run.session import start_session
+
+_LIFE = """
+import sys
+from framework.run.session import start_session, stop_session
+
+def life(master, conf):
+    spark = start_session(app_name="life", master=master, spark_conf=conf, short=True)
+    process = spark.sparkContext._gateway.proc
+    spark.range(3).write.format("delta").mode("overwrite").save(sys.argv[1])
+    spark.sparkContext.setJobDescription("noise")
+    spark.sql("SELECT 1").hint("no_such_hint").collect()
+    python = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").executable).first()
+    rows = spark.read.format("delta").load(sys.argv[1]).count()
+    stop_session(spark)
+    return rows, python == sys.executable, process.poll() is not None
+
+print(life("local[2]", {}))
+print(life("local[2]", {"spark.files": __file__}))
+"""
+
+
+def environment() -> dict[str, str]:
+    """This process's variables for one of its own kind that finds the framework here."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> None:
+    """A notebook's session serves as it is, whatever master is asked for, and `stop_session` leaves it."""
+    derived = spark.newSession()
+    found = start_session(app_name="another", master="local[7]", spark_conf={"spark.ui.enabled": "true"})
+    assert found.sparkContext is spark.sparkContext
+    assert found.sparkContext.master == "local[2]"
+    assert derived.range(3).count() == 3
+
+
+def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None:
+    """Two cores make two partitions; no page is served; nothing listens beyond this machine."""
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+
+
+def test_managed_tables_stay_out_of_the_working_folder(spark: SparkSession) -> None:
+    """No `spark-warehouse` appears where the user stands."""
+    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    assert not warehouse.is_relative_to(Path.cwd())
+
+
+def test_sparks_own_defaults_are_left_alone(spark: SparkSession) -> None:
+    """What decides results is Spark's own: ANSI arithmetic, time zone handling, store assignment."""
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    assert spark.conf.get("spark.sql.storeAssignmentPolicy") == "ANSI"
+
+
+def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> None:
+    """Our command line opens what Spark's own launcher opens; only the incubating vector module is left out."""
+    jvm: Any = spark._jvm
+    wanted = set(jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
+    given = set(gateway_command("java", "", {"spark.driver.memory": "1g"}, archive=(), short=False, verbose=False))
+    assert wanted - given == {"--add-modules=jdk.incubator.vector"}
+
+
+def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
+    """Results are all of stdout, nothing is on stderr, workers run this Python, and no JVM is left.
+
+    Both ways to start are taken one after the other in one process, so a second session follows a first.
+    """
+    script = tmp_path / "life.py"
+    script.write_text(_LIFE, "utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "table")],
+        capture_output=True, text=True, cwd=tmp_path, timeout=600, check=False,
+        env=environment(),
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("(3, True, True)\n(3, True, True)\n", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["life.py", "table"]
+
+
+def test_settings_that_spark_refuses_are_told_in_one_line() -> None:
+    """A JVM that can't start and a context that can't be made end with the condition and Spark's own words."""
+    script = (
+        "from framework.run.session import start_session\n"
+        "from framework.foundation.errors import SluiceError\n"
+        "for conf in ({'spark.driver.memory': '1x'}, {'spark.executor.heartbeatInterval': 'often'}):\n"
+        "    try:\n"
+        "        start_session(app_name='a', master='local[1]', spark_conf=conf, short=True)\n"
+        "    except SluiceError as error:\n"
+        "        print(error.condition, len(error.what.splitlines()), error.fields)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False,
+        env=environment(),
+    )  # fmt: skip
+    first, second = done.stdout.splitlines()
+    assert (first.split()[:2], "Invalid maximum heap size" in first) == (["SPARK_NOT_STARTED", "1"], True)
+    assert (second.split()[:2], "often" in second) == (["SPARK_SETTINGS_REFUSED", "1"], True)
+    assert done.stderr == ""

@@ -1,0 +1,92 @@
+"""The settings of a session: sized to one machine, or leaving a cluster alone."""
+
+from __future__ import annotations
+
+from framework.run.jvm_options import gateway_command
+from framework.run.session_settings import SessionRequest, cluster_settings, local_settings, needs_submit
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def request(master: str, **conf: str) -> SessionRequest:
+    """A session with the user's settings, dots written as double underscores."""
+    settings = {key.replace("__", "."): value for key, value in conf.items()}
+    return SessionRequest(app_name="app", master=master, spark_conf=settings)
+
+
+def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> None:
+    """Two cores: two partitions everywhere, loopback only, no page served, tables in a folder of their own."""
+    assert local_settings(request("local[2]"), 2, "/tmp/warehouse") == {  # noqa: S108 - a name, nothing is written
+        "spark.app.name": "app",
+        "spark.master": "local[2]",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": "/tmp/warehouse",  # noqa: S108 - a name, nothing is written
+        "spark.sql.catalog.spark_catalog": _CATALOG,
+        "spark.sql.extensions": _EXTENSION,
+    }
+
+
+def test_a_cluster_gets_deltas_jars_and_nothing_of_one_machine() -> None:
+    """Executors fetch the jars from the driver; partitions, memory and addresses are the cluster's."""
+    assert cluster_settings(request("spark://host:7077"), ("/jars/a.jar", "/jars/b.jar")) == {
+        "spark.app.name": "app",
+        "spark.master": "spark://host:7077",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalog.spark_catalog": _CATALOG,
+        "spark.sql.extensions": _EXTENSION,
+        "spark.jars": "/jars/a.jar,/jars/b.jar",
+    }
+
+
+def test_the_users_settings_win_and_their_extensions_and_jars_stay() -> None:
+    """What the spec says is what Spark gets; Delta is added to the user's extensions and jars."""
+    user = request("spark://host:7077", spark__sql__extensions="my.Extension", spark__jars="/my.jar")
+    settings = cluster_settings(user, ("/jars/a.jar",))
+    assert settings["spark.sql.extensions"] == f"my.Extension,{_EXTENSION}"
+    assert settings["spark.jars"] == "/my.jar,/jars/a.jar"
+    local = local_settings(request("local[2]", spark__driver__memory="6g", spark__ui__enabled="true"), 2, "w")
+    assert (local["spark.driver.memory"], local["spark.ui.enabled"]) == ("6g", "true")
+
+
+def test_a_hive_metastore_keeps_its_warehouse() -> None:
+    """The places of tables in a metastore outlive a session, so no temporary folder is put under them."""
+    settings = local_settings(request("local[2]", spark__sql__catalogImplementation="hive"), 2, "w")
+    assert "spark.sql.warehouse.dir" not in settings
+
+
+def test_packages_go_through_spark_submit() -> None:
+    """Settings that only spark-submit prepares are seen, and others are not."""
+    assert needs_submit({"spark.jars.packages": "a:b:1"}) is True
+    assert needs_submit({"spark.sql.ansi.enabled": "false"}) is False
+
+
+def test_the_jvm_gets_the_users_memory_and_options_last() -> None:
+    """User options come last, where the JVM heeds them; a log configuration of theirs replaces ours."""
+    settings = {"spark.driver.memory": "3g", "spark.driver.extraJavaOptions": "-Dlog4j2.level=info -Da='b c'"}
+    command = gateway_command("java", "x.jar", settings, archive=("-Xshare:auto",), short=False, verbose=False)
+    assert command[:4] == ["java", "-cp", "x.jar", "-Xmx3g"]
+    assert command[-3:] == ["-Dlog4j2.level=info", "-Da=b c", "org.apache.spark.api.python.PythonGatewayServer"]
+    assert [option for option in command if "log4j2.configurationFile" in option] == []
+
+
+def test_a_short_command_compiles_for_a_quick_start_only() -> None:
+    """`short` stops at the first compiler; a long update never does."""
+    settings = {"spark.driver.memory": "2g"}
+    short = gateway_command("java", "x.jar", settings, archive=(), short=True, verbose=False)
+    long = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
+    assert sorted(set(short) - set(long)) == ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+
+def test_verbose_leaves_sparks_log_as_it_is() -> None:
+    """Only a quiet session gets our log configuration."""
+    settings = {"spark.driver.memory": "2g"}
+    quiet = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
+    loud = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=True)
+    assert [option.partition("=")[0] for option in quiet if option not in loud] == ["-Dlog4j2.configurationFile"]
