@@ -1,0 +1,58 @@
+"""Errors come from one catalogue, and nothing is caught blindly or waved through without a reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from framework.foundation.conditions import CONDITIONS
+from tests.support.sources import Source, sources
+
+# The outermost loops: what they catch is recorded, and ends in a named state.
+_OUTERMOST = {
+    "framework/record/hooks.py",  # a hook is the user's code, and must not stop the update
+    "framework/run/work.py",  # a flow's failure is the flow's, and the others go on
+}
+
+
+def blind_excepts(source: Source) -> list[int]:
+    """The lines of handlers that catch everything."""
+    return [
+        node.lineno
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
+    ]
+
+
+def test_only_an_outermost_loop_catches_everything() -> None:
+    """`except Exception` stands in the named files only."""
+    found = {source.path for source in sources("framework") if blind_excepts(source)}
+    assert found <= _OUTERMOST
+
+
+def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
+    """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
+    code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
+    named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
+    assert sorted(set(CONDITIONS) - named) == []
+
+
+def test_no_test_checks_calls_in_place_of_behaviour() -> None:
+    """Tests use fakes that behave; a mock would pass whatever the code does."""
+    words = ("Magic" + "Mock", "unittest" + ".mock", "monkeypatch" + ".setattr(", "mocker" + ".")
+    found = [(source.path, word) for source in sources("tests") for word in words if word in source.text]
+    assert found == []
+
+
+def test_every_rule_waved_through_has_its_reason_beside_it() -> None:
+    """`noqa` and `type: ignore` name their rule; `noqa` says why as well."""
+    bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \w)|# type: ignore(?!\[)")
+    found = [
+        f"{source.path}:{number}"
+        for folder in ("framework", "tests")
+        for source in sources(folder)
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        if bare.search(line) and "re.compile" not in line
+    ]
+    assert found == []

@@ -1,0 +1,65 @@
+"""Time, chance, the environment and the terminal are reached through their ports only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.sources import Source, sources
+
+# What is used, what to use in its place, and the files that stand at the edge.
+PORTS = {
+    "time": ("framework.foundation.clock", {"framework/foundation/clock.py"}),
+    "random": ("a seed that the caller gives", {"framework/demo/chance.py"}),
+    "os.environ": (
+        "an argument that the edge fills in",
+        {
+            "framework/foundation/failpoints.py",  # a test kills another process at a place it names
+            "framework/run/cache_folder.py",  # XDG_CACHE_HOME
+            "framework/run/class_archive.py",  # SLUICE_CLASS_ARCHIVE
+            "framework/run/gateway.py",  # what the JVM inherits
+            "framework/run/jars.py",  # what the resolver inherits
+            "framework/run/java.py",  # JAVA_HOME
+            "framework/run/launching.py",  # SPARK_HOME
+            "framework/run/session.py",  # PYSPARK_* as spark-submit and Databricks set them
+        },
+    ),
+    "print": ("an observer of events; the command line prints", set()),
+}
+_EDGES = ("framework/cli/", "framework/testing/")
+
+
+def uses(source: Source) -> Iterator[tuple[str, int]]:
+    """Each use of a port's subject in the file, with its line."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names if alias.name in ("time", "random"))
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "random"):
+            yield node.module, node.lineno
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv", "os.putenv"):
+            yield "os.environ", node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield "print", node.lineno
+
+
+@pytest.mark.parametrize("subject", sorted(PORTS))
+def test_only_the_files_at_the_edge_reach_past_a_port(subject: str) -> None:
+    """Code that has no business with the world gets time, chance, variables and output from its caller."""
+    instead, allowed = PORTS[subject]
+    found = [
+        f"{source.path}:{line} uses {subject}; use {instead}"
+        for source in sources("framework")
+        if source.path not in allowed and not source.path.startswith(_EDGES)
+        for name, line in uses(source)
+        if name == subject
+    ]
+    assert found == []
+
+
+def test_the_list_of_edges_holds_no_file_that_needs_it_no_more() -> None:
+    """A file leaves the list when it stops reaching past the port."""
+    used = {(source.path, name) for source in sources("framework") for name, _ in uses(source)}
+    idle = [(path, subject) for subject, (_, files) in PORTS.items() for path in files if (path, subject) not in used]
+    assert idle == []

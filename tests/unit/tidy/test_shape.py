@@ -1,0 +1,135 @@
+"""Modules, functions and values keep the shape that the house rules give them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+
+import pytest
+
+from tests.support.sources import Source, sources
+
+_MODULE_LINES = 300
+_FUNCTION_LINES = 60
+_WORDS_FOR_NOTHING = ("util", "utils", "helper", "helpers", "common", "manager", "misc")
+
+# The registry is filled while modules load, so it is the one dataclass that is no value.
+_NOT_FROZEN = {"framework.declare.registry.Registry"}
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def definitions(source: Source) -> Iterator[Definition]:
+    """Every class, function and method of the file."""
+    return (
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    )
+
+
+def public_definitions(body: list[ast.stmt]) -> Iterator[Definition]:
+    """The public classes and functions of a body, and the public methods of its classes."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public_definitions(node.body)
+
+
+def body_lines(node: Definition) -> int:
+    """The lines of a definition without those of its docstring."""
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if ast.get_docstring(node) is not None:
+        lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+    return lines
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    """A module past 300 lines is two nouns."""
+    long = {source.path: len(source.text.splitlines()) for source in sources("framework")}
+    assert {path: lines for path, lines in long.items() if lines > _MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    """A function past 60 lines is two verbs."""
+    long = [
+        f"{source.path}:{node.lineno} {node.name}: {body_lines(node)} lines"
+        for source in sources("framework")
+        for node in definitions(source)
+        if not isinstance(node, ast.ClassDef) and body_lines(node) > _FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_every_public_name_says_what_it_promises() -> None:
+    """Modules, classes, functions and methods without an underscore have a docstring."""
+    silent = [source.path for source in sources("framework") if source.text and not ast.get_docstring(source.tree)]
+    silent += [
+        f"{source.path}:{node.lineno} {node.name}"
+        for source in sources("framework")
+        for node in public_definitions(source.tree.body)
+        if not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+def test_every_test_says_which_promise_it_holds_us_to() -> None:
+    """Test modules and test functions have a docstring."""
+    silent = [
+        f"{source.path}:{node.lineno} {node.name}"
+        for source in sources("tests")
+        for node in definitions(source)
+        if node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("folder", ["framework", "tests"])
+def test_no_module_is_named_after_nothing(folder: str) -> None:
+    """A module is one noun of the field; `utils` and its kin are none."""
+    parts = {source.path: source.module.replace("_", ".").split(".") for source in sources(folder)}
+    assert [path for path, words in parts.items() if set(words) & set(_WORDS_FOR_NOTHING)] == []
+
+
+@pytest.mark.parametrize("folder", ["framework", "tests"])
+def test_annotations_cost_nothing_at_run_time(folder: str) -> None:
+    """Every module with code starts with `from __future__ import annotations`."""
+    missing = [
+        source.path
+        for source in sources(folder)
+        if len(source.tree.body) > 1 and "from __future__ import annotations" not in source.text
+    ]
+    assert missing == []
+
+
+def test_dataclasses_are_values() -> None:
+    """Each dataclass is frozen, but for the ones named here."""
+    loose = {
+        f"{source.module}.{node.name}"
+        for source in sources("framework")
+        for node in definitions(source)
+        for mark in node.decorator_list
+        if "dataclass" in ast.unparse(mark) and "frozen=True" not in ast.unparse(mark)
+    }
+    assert loose == _NOT_FROZEN
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """Imports form no cycle, lazy and type-only ones counted; `prepare` raises CycleError with the circle."""
+    known = {source.module for source in sources("framework")}
+    graph = {source.module: imported(source, known) - {source.module} for source in sources("framework")}
+    TopologicalSorter(graph).prepare()
+
+
+def imported(source: Source, known: set[str]) -> set[str]:
+    """The modules of ours that a file imports anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (names & known) or {node.module}
+    return found & known
