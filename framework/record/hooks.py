@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventType, summarize_error
+from framework.record.listening import failure_of
 from framework.record.log import EventLog
 
 _MOST_WAITING = 10_000
@@ -81,14 +82,12 @@ class HookRunner:
                 self._deliver(position, event)
 
     def _deliver(self, position: int, event: Event) -> None:
-        try:
-            self._hooks[position].function(
-                event.to_row()
-            )  # a dictionary of its own, so that no hook sees another's changes
-        except Exception as error:  # noqa: BLE001 - the user's code: recorded, counted, and it goes on
-            self._note_failure(position, error)
-        else:
+        # A dictionary of its own, so that no hook sees another's changes.
+        failure = failure_of(self._hooks[position].function, event.to_row())
+        if failure is None:
             self._failures[position] = 0
+        else:
+            self._note_failure(position, failure)
 
     def _note_failure(self, position: int, error: Exception) -> None:
         hook = self._hooks[position]

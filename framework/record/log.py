@@ -14,6 +14,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventDraft, EventError, EventLevel, EventType, Origin, summarize_error
+from framework.record.listening import failure_of
 
 Observer = Callable[[Event], None]
 
@@ -154,10 +155,9 @@ class EventLog:
     def _tell(self, event: Event) -> None:
         with self._telling:
             for observer in self._observers:
-                try:
-                    observer(event)
-                except Exception as error:  # noqa: BLE001 - the user's code; an update does not fail for it
-                    self._drop(observer, error)
+                failure = failure_of(observer, event)
+                if failure is not None:
+                    self._drop(observer, failure)
 
     def _drop(self, observer: Observer, error: Exception) -> None:
         self._observers = tuple(each for each in self._observers if each is not observer)

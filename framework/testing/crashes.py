@@ -86,39 +86,32 @@ def run_killed(
     return CrashRun(point=point, killed=returncode == _KILLED, returncode=returncode, output=output)
 
 
-def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 900) -> list[bool]:
+def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 900) -> None:
     """Stop each job's update at its place, all in one process, and kill that process.
 
     Args:
         jobs: one update each, of pipelines that share no storage.
-        workspace: a folder for the list of jobs and what became of them.
+        workspace: a folder for the list of jobs.
         timeout_seconds: for all of them together.
 
-    Returns:
-        For each job whether it got to its place. One that did not has ended as usual.
-
     Raises:
-        AssertionError: the process ended otherwise, with what it said.
+        AssertionError: an update ended without getting to its place, with what the process said.
         subprocess.TimeoutExpired: it took too long.
     """
-    listed, reached = workspace / "crash-jobs.json", workspace / "crash-jobs.reached"
+    listed = workspace / "crash-jobs.json"
     listed.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
-    command = [sys.executable, "-m", "framework.testing.crash_child", str(listed), str(reached)]
+    command = [sys.executable, "-m", "framework.testing.crash_child", str(listed)]
     returncode, output = _run_in_session(command, {}, None, timeout_seconds)
     assert returncode == _KILLED, output
-    return [line == "True" for line in reached.read_text(encoding="utf-8").splitlines()]
 
 
 def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
     """Run `action` in a thread until it hangs at a failpoint, for the rest of this process's life.
 
     Returns:
-        True when it hangs there; False when it ended without getting there.
-
-    Raises:
-        BaseException: what `action` raised before it got there.
+        True when it hangs there; False when it ended, or raised, without getting there.
     """
-    ends: queue.Queue[BaseException | str] = queue.Queue()
+    ends: queue.Queue[str] = queue.Queue()
 
     def hang() -> None:
         ends.put("hangs")
@@ -127,17 +120,12 @@ def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
     def run() -> None:
         try:
             action()
-        except BaseException as error:  # noqa: BLE001 - handed over to the waiting thread, which raises it
-            ends.put(error)
-        else:
+        finally:
             ends.put("ended")
 
     arm(point.name, nth=point.nth, action=hang)
     threading.Thread(target=run, name=f"freeze {point}", daemon=True).start()
-    end = ends.get()
-    if isinstance(end, BaseException):
-        raise end
-    return end == "hangs"
+    return ends.get() == "hangs"
 
 
 def _run_in_session(
@@ -155,7 +143,7 @@ def _run_in_session(
     ) as process:
         try:
             output, _ = process.communicate(timeout=timeout_seconds)
-        except BaseException:
-            kill_session(process.pid)
-            raise
+        finally:
+            if process.poll() is None:
+                kill_session(process.pid)
     return process.returncode, output
