@@ -1,0 +1,245 @@
+# ruff: noqa: D103 - the small broken pipelines below are named after their fault
+"""Every fault of a graph: its condition, its line, all at once, and nothing written."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as sql
+
+from framework import pipelines as dp
+from framework.foundation.errors import GraphErrors, SluiceError
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+Declare = "Callable[[SparkSession], None]"
+
+
+def faults(spark: SparkSession, root: Path, declare: Callable[[SparkSession], None]) -> tuple[SluiceError, ...]:
+    """The faults of a pipeline, having made sure that it left nothing behind."""
+    world = EngineWorld(spark, root)
+    with pytest.raises(GraphErrors) as caught:
+        world.run(lambda: declare(spark))
+    assert not (root / "storage").exists()
+    assert caught.value.exit_code == 2
+    return caught.value.errors
+
+
+def line_of(declare: Callable[..., Any], text: str) -> int:
+    """The line of this file on which `declare` says `text`."""
+    lines, first = inspect.getsourcelines(declare)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+def two_of_a_name(spark: SparkSession) -> None:
+    dp.create_streaming_table("t")
+
+    @dp.materialized_view
+    def t() -> DataFrame:
+        return spark.range(1)
+
+
+def flow_without_target(spark: SparkSession) -> None:
+    @dp.table
+    def orders() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+    @dp.append_flow(target="order")
+    def more() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+
+def nothing_flows_in(_spark: SparkSession) -> None:
+    dp.create_streaming_table("empty")
+
+
+def a_circle(spark: SparkSession) -> None:
+    @dp.table
+    def a() -> DataFrame:
+        return spark.readStream.table("b")
+
+    @dp.table
+    def b() -> DataFrame:
+        return spark.readStream.table("a")
+
+
+def a_batch_for_a_streaming_table(spark: SparkSession) -> None:
+    dp.create_streaming_table("t")
+
+    @dp.append_flow(target="t")
+    def rows() -> DataFrame:
+        return spark.range(1)
+
+
+def a_stream_for_a_view(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def view() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+
+def a_streaming_once_flow(spark: SparkSession) -> None:
+    dp.create_streaming_table("t")
+
+    @dp.append_flow(target="t", once=True)
+    def rows() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+
+def a_missing_table(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def customers() -> DataFrame:
+        return spark.range(1)
+
+    @dp.materialized_view
+    def report() -> DataFrame:
+        return spark.read.table("custmers")
+
+
+def a_missing_column(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        return spark.range(1).select("nothing_of_this_name")
+
+
+def a_missing_column_in_sql(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        return spark.sql("SELECT nothing_of_this_name FROM range(1)")
+
+
+def an_action(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        rows = spark.range(1)
+        rows.count()
+        return rows
+
+
+def a_query_that_raises(_spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        raise ZeroDivisionError
+
+
+def no_data_frame(_spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> Any:
+        return 42
+
+
+def a_command(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        return spark.sql("DROP TABLE customers")
+
+
+def an_expectation_of_no_column(spark: SparkSession) -> None:
+    @dp.materialized_view
+    @dp.expect("known", "nothing_of_this_name > 0")
+    def report() -> DataFrame:
+        return spark.range(1)
+
+
+def an_expectation_that_is_no_condition(spark: SparkSession) -> None:
+    @dp.materialized_view
+    @dp.expect("number", sql.col("id") + 1)
+    def report() -> DataFrame:
+        return spark.range(1)
+
+
+def mixed_flows(spark: SparkSession) -> None:
+    dp.create_streaming_table("t")
+
+    @dp.temporary_view
+    def changes() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+    dp.create_auto_cdc_flow(target="t", source="changes", keys=["value"], sequence_by="timestamp", name="cdc")
+
+    @dp.append_flow(target="t")
+    def more() -> DataFrame:
+        return spark.readStream.format("rate").load()
+
+
+def a_batch_view_read_as_a_stream(spark: SparkSession) -> None:
+    @dp.temporary_view
+    def view() -> DataFrame:
+        return spark.range(1)
+
+    @dp.table
+    def t() -> DataFrame:
+        return spark.readStream.table("view")
+
+
+def another_schema_than_declared(spark: SparkSession) -> None:
+    @dp.materialized_view(schema="id STRING")
+    def report() -> DataFrame:
+        return spark.range(1)
+
+
+def laid_out_by_no_column(spark: SparkSession) -> None:
+    @dp.materialized_view(partition_cols=["day"])
+    def report() -> DataFrame:
+        return spark.range(1)
+
+
+CASES = [
+    (two_of_a_name, "PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", "@dp.materialized_view"),
+    (flow_without_target, "PIPELINE_FLOW_WITHOUT_TARGET", '@dp.append_flow(target="order")'),
+    (nothing_flows_in, "PIPELINE_DATASET_WITHOUT_FLOW", "create_streaming_table"),
+    (a_circle, "PIPELINE_GRAPH_NOT_TOPOLOGICALLY_SORTED", 'readStream.table("a")'),
+    (a_batch_for_a_streaming_table, "INVALID_FLOW_QUERY_TYPE.BATCH_RELATION_FOR_STREAMING_TABLE", "@dp.append_flow"),
+    (a_stream_for_a_view, "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_MATERIALIZED_VIEW", "@dp.materialized_view"),
+    (a_streaming_once_flow, "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW", "@dp.append_flow"),
+    (a_missing_table, "TABLE_OR_VIEW_NOT_FOUND", "custmers"),
+    (a_missing_column, "FLOW_QUERY_FAILED", "nothing_of_this_name"),
+    (a_missing_column_in_sql, "FLOW_QUERY_FAILED", "nothing_of_this_name"),
+    (an_action, "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION", "rows.count()"),
+    (a_query_that_raises, "FLOW_QUERY_FAILED", "raise ZeroDivisionError"),
+    (no_data_frame, "FLOW_QUERY_NOT_A_DATAFRAME", "@dp.materialized_view"),
+    (a_command, "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", "DROP TABLE"),
+    (an_expectation_of_no_column, "EXPECTATION_INVALID", "@dp.expect"),
+    (an_expectation_that_is_no_condition, "EXPECTATION_INVALID", "@dp.expect"),
+    (mixed_flows, "AUTOCDC_TARGET_WITH_OTHER_FLOWS", "@dp.append_flow"),
+    (a_batch_view_read_as_a_stream, "INCOMPATIBLE_BATCH_VIEW_READ", 'readStream.table("view")'),
+    (another_schema_than_declared, "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "@dp.materialized_view"),
+    (laid_out_by_no_column, "LAYOUT_COLUMN_NOT_FOUND", "@dp.materialized_view"),
+]
+
+
+@pytest.mark.parametrize(("declare", "condition", "text"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_a_fault_has_its_condition_and_its_line_and_leaves_nothing_behind(
+    spark: SparkSession, tmp_path: Path, declare: Callable[[SparkSession], None], condition: str, text: str
+) -> None:
+    """One fault, named, at the line where the user put it; no table, checkpoint or event."""
+    found = faults(spark, tmp_path, declare)
+    assert [error.condition for error in found] == [condition]
+    assert found[0].location is not None
+    assert (found[0].location.file, found[0].location.line) == (__file__, line_of(declare, text))
+    assert found[0].remedy
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines(spark: SparkSession, tmp_path: Path) -> None:
+    """Three broken queries are three faults; what reads a broken one is not a fourth."""
+
+    def declare(spark: SparkSession) -> None:
+        a_missing_table(spark)
+
+        @dp.materialized_view
+        def below() -> DataFrame:
+            return spark.read.table("report")
+
+        @dp.materialized_view
+        def second() -> DataFrame:
+            return spark.range(1).select("other")
+
+    found = faults(spark, tmp_path, declare)
+    assert [error.condition for error in found] == ["TABLE_OR_VIEW_NOT_FOUND", "FLOW_QUERY_FAILED"]
+    assert found[0].fields["hint"] == " Did you mean main.s.customers?"
