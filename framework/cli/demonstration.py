@@ -88,7 +88,7 @@ class Demonstration:
         self.output.text(f"\n{click.style(demo.result_name, bold=True)}")
         self.output.text(text_table(demo.result_columns, [list(row) for row in demo.result_rows]))
         spec = near_path(str(demo.spec))
+        again = "" if demo.update.is_idle else "\n  sluice demo                  again: there is nothing to do"
         self.output.text(
-            f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}\n"
-            "  sluice demo                 again: there is nothing to do"
+            f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}{again}"
         )
