@@ -10,7 +10,7 @@ from tests.support.sources import Source, sources
 
 # The outermost loops: what they catch is recorded, and ends in a named state.
 _OUTERMOST = {
-    "framework/record/hooks.py",  # a hook is the user's code, and must not stop the update
+    "framework/record/listening.py",  # hooks and observers are the user's code, and must not stop the update
     "framework/run/work.py",  # a flow's failure is the flow's, and the others go on
 }
 
