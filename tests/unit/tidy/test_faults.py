@@ -10,8 +10,14 @@ from tests.support.sources import Source, sources
 
 # The outermost loops: what they catch is recorded, and ends in a named state.
 _OUTERMOST = {
-    "framework/record/listening.py",  # hooks and observers are the user's code, and must not stop the update
-    "framework/run/work.py",  # a flow's failure is the flow's, and the others go on
+    "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
+    "framework/cli/updating.py",  # the update's thread: raised again in the one that asked
+    "framework/declare/loader.py",  # a module is the user's code, and may raise anything
+    "framework/graph/calls.py",  # so is a query function
+    "framework/record/listening.py",  # so are hooks and observers, which must not stop the update
+    "framework/run/executor.py",  # a step's failure is its flows', and the others go on
+    "framework/run/update.py",  # the update ends in a recorded state, whatever ended it
+    "framework/run/work.py",  # a flow's failure is the flow's, and it may be tried again
 }
 
 
@@ -28,14 +34,16 @@ def blind_excepts(source: Source) -> list[int]:
 def test_only_an_outermost_loop_catches_everything() -> None:
     """`except Exception` stands in the named files only."""
     found = {source.path for source in sources("framework") if blind_excepts(source)}
-    assert found <= _OUTERMOST
+    assert found == _OUTERMOST
 
 
 def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
     code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
     named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
-    assert sorted(set(CONDITIONS) - named) == []
+    # Subconditions may be named by what was called: `f"SESSION_MUTATION….{method}"`.
+    families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
+    assert sorted(name for name in set(CONDITIONS) - named if name.partition(".")[0] not in families) == []
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:
@@ -47,7 +55,7 @@ def test_no_test_checks_calls_in_place_of_behaviour() -> None:
 
 def test_every_rule_waved_through_has_its_reason_beside_it() -> None:
     """`noqa` and `type: ignore` name their rule; `noqa` says why as well."""
-    bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \w)|# type: ignore(?!\[)")
+    bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \S)|# type: ignore(?!\[)")
     found = [
         f"{source.path}:{number}"
         for folder in ("framework", "tests")

@@ -12,7 +12,7 @@ from tests.support.sources import Source, sources
 # What is used, what to use in its place, and the files that stand at the edge.
 PORTS = {
     "time": ("framework.foundation.clock", {"framework/foundation/clock.py"}),
-    "random": ("a seed that the caller gives", {"framework/demo/chance.py"}),
+    "random": ("a seed that the caller gives", {"framework/run/retries.py"}),
     "os.environ": (
         "an argument that the edge fills in",
         {
