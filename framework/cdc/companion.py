@@ -13,13 +13,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from framework.cdc.columns import align_column, column, struct_of
-from framework.cdc.events import DELETE, OPERATION, order_of
+from framework.cdc.events import DELETE, OPERATION, UPSERT, order_of
 from framework.cdc.idempotence import committing_once
 from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY
 from framework.cdc.target import CdcTarget
 from framework.foundation.addresses import TableAddress
 
-_TOMBSTONE = "__sluice_tombstone"
+TOMBSTONE = "__sluice_tombstone"
+LATE = "__sluice_late"
 
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
@@ -41,7 +42,8 @@ def append_tombstones(
 ) -> None:
     """Record the deletes among a batch's winners, once."""
     session = winners.sparkSession
-    create_companion(session, table, target)
+    if not table_exists(session, table):
+        create_companion(session, table, target)
     rows = winners.where(column(OPERATION) == F.lit(DELETE)).select(
         *(column(key) for key in target.keys), _record(target).alias(HIDDEN_COLUMN)
     )
@@ -60,28 +62,32 @@ def _record(target: CdcTarget) -> Column:
     return F.struct(*(made.get(name, hidden.getField(name)).alias(name) for name in names))
 
 
-def drop_deleted(
-    winners: DataFrame, table: TableAddress, target: CdcTarget, ranges: Mapping[str, tuple[object, object]]
-) -> DataFrame:
-    """The winners without upserts that a recorded delete of their key overrules.
+def read_tombstones(session: SparkSession, table: TableAddress, target: CdcTarget) -> DataFrame:
+    """The highest recorded delete of each key.
 
-    A delete overrules upserts of its own sequence too. Deletes stay, for after a crash between the
-    two commits a batch meets its own tombstones.
+    Returns:
+        The keys and `TOMBSTONE`, the order of the delete without its content.
     """
-    stored = winners.sparkSession.table(table.sql)
-    hidden = stored.schema[HIDDEN_COLUMN].dataType
-    ours = align_column(column(HIDDEN_COLUMN), hidden, target.companion_schema[HIDDEN_COLUMN].dataType)
-    deletes = stored.where(column(HIDDEN_COLUMN).getField("operation") == F.lit(DELETE)).where(key_range(ranges))
-    keys = [column(key) for key in target.keys]
-    tombstones = (
-        deletes.join(F.broadcast(winners.select(*keys)), list(target.keys), "left_semi")
-        .groupBy(*keys)
-        .agg(F.max(order_of(target, ours, content=False)).alias(_TOMBSTONE))
+    stored = session.table(table.sql)
+    hidden = struct_of(stored.schema, HIDDEN_COLUMN)
+    ours = align_column(column(HIDDEN_COLUMN), hidden, struct_of(target.companion_schema, HIDDEN_COLUMN))
+    return (
+        stored.where(column(HIDDEN_COLUMN).getField("operation") == F.lit(DELETE))
+        .groupBy(*(column(key) for key in target.keys))
+        .agg(F.max(order_of(target, ours, content=False)).alias(TOMBSTONE))
     )
+
+
+def drop_deleted(winners: DataFrame, tombstones: DataFrame, target: CdcTarget) -> DataFrame:
+    """The winners with `LATE`: whether a recorded delete of their key overrules them.
+
+    A delete overrules upserts of its own sequence too. Deletes are never late, for after a crash
+    between the two commits a batch meets its own tombstones.
+    """
     known = winners.join(tombstones, list(target.keys), "left")
     own = order_of(target, column(HIDDEN_COLUMN), content=False)
-    alive = (column(OPERATION) == F.lit(DELETE)) | column(_TOMBSTONE).isNull() | (own > column(_TOMBSTONE))
-    return known.where(alive).drop(_TOMBSTONE)
+    overruled = column(TOMBSTONE).isNotNull() & (own <= column(TOMBSTONE))
+    return known.withColumn(LATE, (column(OPERATION) == F.lit(UPSERT)) & overruled).drop(TOMBSTONE)
 
 
 def key_range(ranges: Mapping[str, tuple[object, object]], *, of: str | None = None) -> Column:

@@ -104,6 +104,13 @@ def plain_type(data_type: DataType) -> DataType:
     return data_type
 
 
+def plain_schema(schema: StructType) -> StructType:
+    """The schema as a Delta table keeps it."""
+    plain = plain_type(schema)
+    assert isinstance(plain, StructType)
+    return plain
+
+
 def _plain_field(field: StructField) -> StructField:
     return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=dict(field.metadata or {}))
 

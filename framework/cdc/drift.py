@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.types import DataType, StructType
 
-from framework.cdc.columns import find_field
-from framework.cdc.data_types import common_sequence, common_type, plain_type
-from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY, SEQUENCE
+from framework.cdc.agreement import agreed_sequence
+from framework.cdc.columns import bare_name, find_field, struct_of
+from framework.cdc.data_types import common_sequence, common_type, plain_type, stored_sequence
+from framework.cdc.inputs import CdcInput
+from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY, SEQUENCE, START_AT
 from framework.foundation.errors import UserError
-from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 
 
@@ -22,47 +23,41 @@ def stored_kind(stored: StructType) -> dict[str, Any]:
 
 
 def check_drift(
-    target: QualifiedName, wanted: StructType, stored: StructType, location: SourceLocation | None
+    target: QualifiedName, inputs: Sequence[CdcInput], columns: StructType, stored: StructType
 ) -> Iterator[UserError]:
     """The faults of going on with a stored table; columns that are only new are none."""
-    kind, now = stored_kind(stored), stored_kind(wanted)
+    kind, spec, location = stored_kind(stored), inputs[0].spec, inputs[0].location
     if not kind:
         yield UserError("AUTOCDC_TARGET_NOT_OURS", location=location, target=target, column=HIDDEN_COLUMN)
         return
-    if {key.lower() for key in kind["keys"]} != {key.lower() for key in now["keys"]}:
-        names = {"stored_keys": ", ".join(kind["keys"]), "keys": ", ".join(now["keys"])}
+    if {key.lower() for key in kind["keys"]} != {bare_name(key).lower() for key in spec.keys}:
+        names = {"stored_keys": ", ".join(kind["keys"]), "keys": ", ".join(spec.keys)}
         yield UserError("AUTOCDC_KEY_DRIFT", location=location, target=target, **names)
-    if kind["scd_type"] != now["scd_type"]:
-        types = {"stored_scd_type": kind["scd_type"], "scd_type": now["scd_type"]}
+    if kind["scd_type"] != spec.scd_type:
+        types = {"stored_scd_type": kind["scd_type"], "scd_type": spec.scd_type}
         yield UserError("AUTOCDC_SCD_TYPE_DRIFT", location=location, target=target, **types)
-    yield from _check_sequence(target, wanted, stored, location)
-    yield from _check_columns(target, wanted, stored, location)
-
-
-def _check_sequence(
-    target: QualifiedName, wanted: StructType, stored: StructType, location: SourceLocation | None
-) -> Iterator[UserError]:
-    before, now = _sequence_type(stored), _sequence_type(wanted)
-    if before is not None and now is not None and common_sequence(before, now) != before:
-        types = {"stored_type": before.simpleString(), "type": now.simpleString()}
-        yield UserError("AUTOCDC_SEQUENCE_DRIFT", location=location, target=target, **types)
-
-
-def _sequence_type(schema: StructType) -> DataType | None:
-    hidden = schema[HIDDEN_COLUMN].dataType
-    field = find_field(hidden, SEQUENCE) if isinstance(hidden, StructType) else None
-    return None if field is None else field.dataType
-
-
-def _check_columns(
-    target: QualifiedName, wanted: StructType, stored: StructType, location: SourceLocation | None
-) -> Iterator[UserError]:
-    for field in wanted.fields:
+    yield from _check_sequence(target, inputs, stored)
+    for field in columns.fields:
         before = find_field(stored, field.name)
-        if field.name == HIDDEN_COLUMN or before is None or _holds(before.dataType, field.dataType):
-            continue
-        types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
-        yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
+        if before is not None and not _holds(before.dataType, field.dataType):
+            types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
+            yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
+
+
+def _check_sequence(target: QualifiedName, inputs: Sequence[CdcInput], stored: StructType) -> Iterator[UserError]:
+    shown = agreed_sequence(inputs, literal=False)
+    if shown is None:
+        return
+    hidden, visible = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE), find_field(stored, START_AT)
+    kept = plain_type(stored_sequence(shown))
+    lost = [
+        before.dataType
+        for before, now in ((hidden, kept), (visible, plain_type(shown)))
+        if before is not None and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
+    ]
+    for before in lost[:1]:
+        types = {"stored_type": before.simpleString(), "type": shown.simpleString()}
+        yield UserError("AUTOCDC_SEQUENCE_DRIFT", location=inputs[0].location, target=target, **types)
 
 
 def _holds(stored: DataType, value: DataType) -> bool:

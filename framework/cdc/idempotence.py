@@ -11,13 +11,8 @@ if TYPE_CHECKING:
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
-# The merge's source is cached by us before the merge begins, so Delta need neither copy it once
-# more nor fear that it was cached halfway.
-_SETTINGS = {
-    "spark.databricks.delta.merge.materializeSource": "none",
-    "spark.databricks.delta.merge.materializeCachedSource": "false",
-    "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
-}
+# The merge's source is computed once by us, so Delta need not copy it once more.
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
 @contextmanager
@@ -27,7 +22,7 @@ def committing_once(session: SparkSession, *, application_id: str, batch_id: int
     A table that has seen that transaction, or a later one of the application, skips the command.
     The settings are the session's, so the session must be this flow's alone (a streaming query's is).
     """
-    wanted = {_APPLICATION: application_id, _VERSION: str(batch_id), **_SETTINGS}
+    wanted = {_APPLICATION: application_id, _VERSION: str(batch_id), _MATERIALIZE: "none"}
     before = {key: session.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():

@@ -29,6 +29,7 @@ class CdcInput:
         once: whether it runs once per generation.
         location: where it was declared.
         source: its source, analysed and never executed; only schema and expressions are used.
+        versions: for a flow from snapshots the type of their versions, which are its sequence.
     """
 
     name: QualifiedName
@@ -36,6 +37,7 @@ class CdcInput:
     once: bool
     location: SourceLocation | None
     source: DataFrame
+    versions: DataType | None = None
 
     @property
     def selected(self) -> tuple[StructField, ...]:
@@ -51,9 +53,18 @@ class CdcInput:
         return self.source.select(F.expr(expression)).schema.fields[0].dataType
 
     @property
+    def sequence_type(self) -> DataType:
+        """The type of its sequence.
+
+        Raises:
+            pyspark.errors.AnalysisException: `sequence_by` can't be resolved.
+        """
+        return self.versions if self.versions is not None else self.type_of(self.spec.sequence_by)
+
+    @property
     def is_literal(self) -> bool:
         """Whether this is a once flow whose sequence is one and the same for all of its rows."""
-        return self.once and is_literal(self.source, self.spec.sequence_by)
+        return self.once and self.versions is None and is_literal(self.source, self.spec.sequence_by)
 
 
 def is_literal(source: DataFrame, sequence_by: str) -> bool:

@@ -14,6 +14,18 @@ RESERVED_PREFIX = "__sluice"
 METADATA_KEY = "sluice.cdc"
 """Where the hidden column's field metadata says how the table is kept (keys, SCD type)."""
 
+# Fields of the hidden column.
 SEQUENCE = "sequence"
 ONCE = "once"
 CONTENT = "content"
+AUTHORS = "authors"
+STARTED = "started"
+ENDED = "ended"
+DELETED = "deleted"
+
+# Fields of the companion table's own column, besides the point of the event.
+OPERATION_KIND = "operation"
+RECORDED_AT = "recorded_at"
+
+START_AT = "__START_AT"
+END_AT = "__END_AT"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import BooleanType, NullType
+from pyspark.sql.types import ArrayType, BooleanType, NullType, StringType
 
 from framework.cdc.columns import bare_name, find_field, is_orderable, missing_names
 from framework.cdc.inputs import CdcInput
@@ -29,15 +29,27 @@ def keys_are_named(flow: CdcInput) -> Iterator[UserError]:
 def columns_are_known(flow: CdcInput) -> Iterator[UserError]:
     """Every column that a parameter names is a column of the source."""
     spec = flow.spec
+    nulls = spec.ignore_null_updates or ColumnSelection()
     lists = {
         "keys": spec.keys,
         "except_column_list" if spec.columns.excluded else "column_list": spec.columns.columns or (),
+        _listed("ignore_null_updates", nulls): tuple(_root(name) for name in nulls.columns or ()),
+        _listed("track_history", spec.track_history): spec.track_history.columns or (),
         "columns_to_update": (spec.columns_to_update,) if spec.columns_to_update else (),
     }
     for parameter, names in lists.items():
         missing = missing_names(flow.source.schema, names)
         if missing:
             yield _unknown_columns(flow, parameter, missing)
+
+
+def _listed(parameter: str, selection: ColumnSelection) -> str:
+    return f"{parameter}_except_column_list" if selection.excluded else f"{parameter}_column_list"
+
+
+def _root(name: str) -> str:
+    """The column of a dotted path into it."""
+    return name if name.startswith("`") else name.split(".", maxsplit=1)[0]
 
 
 def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -> UserError:
@@ -119,7 +131,9 @@ def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
 
 
 def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
-    """`sequence_by` is there, resolves, and its values have an order."""
+    """`sequence_by` is there, resolves, and its values have an order; snapshots are ordered by their versions."""
+    if flow.versions is not None:
+        return
     expression = flow.spec.sequence_by
     if not expression:
         yield UserError("AUTOCDC_MISSING_SEQUENCE_BY", location=flow.location, flow=flow.name)
@@ -150,6 +164,22 @@ def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: 
     )
 
 
+def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
+    """`columns_to_update` names a column that holds lists of names."""
+    name = flow.spec.columns_to_update
+    field = None if name is None else find_field(flow.source.schema, name)
+    if field is not None and not (
+        isinstance(field.dataType, ArrayType) and isinstance(field.dataType.elementType, StringType)
+    ):
+        yield UserError(
+            "AUTOCDC_COLUMNS_TO_UPDATE_TYPE",
+            location=flow.location,
+            flow=flow.name,
+            column=field.name,
+            type=field.dataType.simpleString(),
+        )
+
+
 def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
     """Nothing is asked for that is not built yet."""
     spec = flow.spec
@@ -158,7 +188,6 @@ def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
         "apply_as_truncates": spec.apply_as_truncates is not None,
         "ignore_null_updates": spec.ignore_null_updates is not None,
         "columns_to_update": spec.columns_to_update is not None,
-        "track_history_column_list": spec.track_history != ColumnSelection(),
     }
     for parameter in (name for name, used in unsupported.items() if used):
         yield UserError("AUTOCDC_NOT_SUPPORTED_YET", location=flow.location, flow=flow.name, parameter=parameter)
@@ -173,6 +202,7 @@ RULES: tuple[Rule, ...] = (
     names_are_free,
     conditions_are_boolean,
     sequence_is_orderable,
+    updated_columns_are_listed,
 )
 
 

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    DataType,
-    DoubleType,
-    LongType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType, TimestampType
 
+from framework.cdc.agreement import agreed_columns, agreed_history, agreed_sequence, check_agreement
 from framework.cdc.columns import bare_name, find_field, struct_of
-from framework.cdc.data_types import common_sequence, merge_schemas, plain_type, stored_sequence
+from framework.cdc.data_types import merge_schemas, plain_schema, plain_type, stored_sequence
 from framework.cdc.drift import check_drift, stored_kind
+from framework.cdc.hidden import hidden_type, order_type, point_type
 from framework.cdc.inputs import CdcInput
-from framework.cdc.reserved import CONTENT, HIDDEN_COLUMN, METADATA_KEY, ONCE, SEQUENCE
+from framework.cdc.leaves import Leaf, split_leaves
+from framework.cdc.reserved import (
+    AUTHORS,
+    END_AT,
+    HIDDEN_COLUMN,
+    METADATA_KEY,
+    OPERATION_KIND,
+    RECORDED_AT,
+    SEQUENCE,
+    START_AT,
+)
 from framework.cdc.rules import check_flow
-from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.cdc.selections import split_columns
+from framework.foundation.errors import GraphErrors, SluiceError
 from framework.foundation.names import QualifiedName
 
 __all__ = ["CdcInput", "CdcTarget", "plan_target"]
@@ -39,6 +43,8 @@ class CdcTarget:
         scd_type: 1 or 2.
         table_json: the JSON of the physical schema: all columns and the hidden one.
         literal_flows: the once flows whose sequence is a literal, and so sorts before everything.
+        split: columns whose fields are authored one by one.
+        tracked: for SCD type 2, the columns whose change begins a new row.
     """
 
     name: QualifiedName
@@ -46,6 +52,8 @@ class CdcTarget:
     scd_type: int
     table_json: str
     literal_flows: tuple[QualifiedName, ...]
+    split: tuple[str, ...] = ()
+    tracked: tuple[str, ...] = ()
 
     @property
     def table_schema(self) -> StructType:
@@ -56,6 +64,17 @@ class CdcTarget:
     def visible_schema(self) -> StructType:
         """What readers inside the pipeline see: the physical schema without the hidden column."""
         return StructType([field for field in self.table_schema.fields if field.name != HIDDEN_COLUMN])
+
+    @property
+    def row_schema(self) -> StructType:
+        """The columns that come from the flows: the visible ones without those of SCD type 2."""
+        ours = {START_AT, END_AT} if self.scd_type == 2 else set()
+        return StructType([field for field in self.visible_schema.fields if field.name not in ours])
+
+    @property
+    def value_fields(self) -> tuple[StructField, ...]:
+        """The columns from the flows that are no keys."""
+        return tuple(field for field in self.row_schema.fields if field.name not in self.keys)
 
     @property
     def hidden_type(self) -> StructType:
@@ -69,17 +88,38 @@ class CdcTarget:
         return None if field is None else field.dataType
 
     @property
-    def value_fields(self) -> tuple[StructField, ...]:
-        """The visible columns that are no keys."""
-        return tuple(field for field in self.visible_schema.fields if field.name not in self.keys)
+    def point_type(self) -> StructType:
+        """The type of the points of events."""
+        return point_type(self.sequence_type)
+
+    @property
+    def order_type(self) -> StructType:
+        """The type of the orders of events."""
+        return order_type(self.sequence_type)
+
+    @property
+    def is_authored(self) -> bool:
+        """Whether events may author parts of a row, so that each leaf has an author of its own."""
+        return AUTHORS in self.hidden_type.fieldNames()
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The parts of a row that have authors; all of its columns but the keys, some taken apart."""
+        return split_leaves(self.value_fields, self.split)
 
     @property
     def companion_schema(self) -> StructType:
-        """The companion table: the keys, and one struct that says what is known of them."""
+        """The companion table: one struct that says what happened when, the keys, and a row for events of SCD 2."""
+        kind = [StructField(OPERATION_KIND, StringType()), StructField(RECORDED_AT, TimestampType())]
+        ours = StructField(HIDDEN_COLUMN, StructType([*kind, *self.order_type.fields]))
         keys = [StructField(key, self.table_schema[key].dataType) for key in self.keys]
-        order = [field for field in self.hidden_type.fields if field.name in {SEQUENCE, ONCE}]
-        ours = StructType([*order, StructField("operation", StringType()), StructField("recorded_at", TimestampType())])
-        return StructType([*keys, StructField(HIDDEN_COLUMN, ours)])
+        if self.scd_type == 1:
+            return StructType([ours, *keys])
+        row = [StructField("row", StructType(list(self.value_fields)))]
+        flags = [StructField(leaf.name, BooleanType()) for leaf in self.leaves] if self.is_authored else []
+        authored = [StructField("authored", StructType(flags))] if flags else []
+        event = StructType([*row, *authored])
+        return StructType([ours, *keys, StructField(f"{HIDDEN_COLUMN}_event", event)])
 
 
 def plan_target(
@@ -102,33 +142,26 @@ def plan_target(
             several, GraphErrors with all of them.
     """
     _raise_all([fault for flow in inputs for fault in check_flow(flow)])
-    _raise_all(list(_check_together(target, inputs)))
-    sequence = _sequence_type(inputs)
-    columns = _columns(target, inputs, declared_schema)
-    keys = tuple(_spelling(columns, key) for key in inputs[0].spec.keys)
-    kind = {"keys": list(keys), "scd_type": inputs[0].spec.scd_type}
-    hidden = StructField(HIDDEN_COLUMN, _hidden_type(sequence), nullable=True, metadata={METADATA_KEY: kind})
-    wanted = StructType([*columns.fields, hidden])
+    _raise_all(list(check_agreement(target, inputs)))
+    columns, faults = agreed_columns(target, inputs, declared_schema)
+    _raise_all(faults)
+    scd_type = inputs[0].spec.scd_type
     if stored is not None:
-        _raise_all(list(check_drift(target, wanted, stored, inputs[0].location)))
-        merged = merge_schemas(stored, wanted)
-        assert merged is not None  # check_drift found a common type of every column
-        keys = tuple(stored_kind(stored)["keys"])
-        wanted = plain_schema(merged)
+        _raise_all(list(check_drift(target, inputs, columns, stored)))
+    known = columns if stored is None else _with_stored(columns, stored)
+    keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
+    values = [field for field in known.fields if field.name not in keys]
+    split = split_columns(inputs, values, stored)
+    table = _physical(known, inputs, keys=keys, split=split, stored=stored)
     return CdcTarget(
         name=target,
-        keys=keys,
-        scd_type=inputs[0].spec.scd_type,
-        table_json=wanted.json(),
+        keys=keys if stored is None else tuple(stored_kind(stored)["keys"]),
+        scd_type=scd_type,
+        table_json=table.json(),
         literal_flows=tuple(flow.name for flow in inputs if flow.is_literal),
+        split=() if split is None else split,
+        tracked=agreed_history(inputs, values) if scd_type == 2 else (),
     )
-
-
-def plain_schema(schema: StructType) -> StructType:
-    """The schema as a Delta table keeps it."""
-    plain = plain_type(schema)
-    assert isinstance(plain, StructType)  # a struct stays one
-    return plain
 
 
 def _raise_all(faults: Sequence[SluiceError]) -> None:
@@ -138,104 +171,12 @@ def _raise_all(faults: Sequence[SluiceError]) -> None:
         raise GraphErrors(faults)
 
 
-def _check_together(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
-    first = inputs[0]
-    for flow in inputs[1:]:
-        if _folded_keys(flow) != _folded_keys(first):
-            yield UserError(
-                "AUTOCDC_DIFFERENT_KEYS",
-                location=flow.location,
-                target=target,
-                flow=flow.name,
-                keys=", ".join(flow.spec.keys),
-                other_flow=first.name,
-                other_keys=", ".join(first.spec.keys),
-            )
-        if flow.spec.scd_type != first.spec.scd_type:
-            yield UserError(
-                "AUTOCDC_DIFFERENT_SCD_TYPES",
-                location=flow.location,
-                target=target,
-                flow=flow.name,
-                scd_type=flow.spec.scd_type,
-                other_flow=first.name,
-                other_scd_type=first.spec.scd_type,
-            )
-    yield from _check_sequences(target, [flow for flow in inputs if not flow.is_literal])
-
-
-def _folded_keys(flow: CdcInput) -> set[str]:
-    return {bare_name(key).lower() for key in flow.spec.keys}
-
-
-def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iterator[UserError]:
-    common: DataType = NullType()
-    for flow in ordered:
-        own = flow.type_of(flow.spec.sequence_by)
-        wider = common_sequence(common, own)
-        if wider is None:
-            yield UserError(
-                "AUTOCDC_INCOMPATIBLE_SEQUENCES",
-                location=flow.location,
-                target=target,
-                flow=flow.name,
-                type=own.simpleString(),
-                other_flow=ordered[0].name,
-                other_type=common.simpleString(),
-            )
-            return
-        common = wider
-
-
-def _sequence_type(inputs: Sequence[CdcInput]) -> DataType | None:
-    common: DataType | None = None
-    for flow in inputs:
-        if not flow.is_literal:
-            own = flow.type_of(flow.spec.sequence_by)
-            common = own if common is None else common_sequence(common, own)
-    return None if common is None else plain_type(stored_sequence(common))
-
-
-def _columns(target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType | None) -> StructType:
-    columns = StructType([]) if declared is None else declared
-    faults: list[SluiceError] = []
-    for flow in inputs:
-        extra = [field.name for field in flow.selected if find_field(columns, field.name) is None]
-        if declared is not None and extra:
-            faults.append(
-                UserError(
-                    "AUTOCDC_COLUMN_NOT_DECLARED",
-                    location=flow.location,
-                    flow=flow.name,
-                    target=target,
-                    columns=", ".join(extra),
-                )
-            )
-        for field in flow.selected:
-            columns, fault = _add_column(target, columns, flow, field, inputs)
-            faults.extend([fault] if fault else [])
-    _raise_all(faults)
-    return plain_schema(columns)
-
-
-def _add_column(
-    target: QualifiedName, columns: StructType, flow: CdcInput, field: StructField, inputs: Sequence[CdcInput]
-) -> tuple[StructType, UserError | None]:
-    merged = merge_schemas(columns, StructType([field]))
-    if merged is not None:
-        return merged, None
-    known = find_field(columns, field.name)
-    others = [other.name for other in inputs if find_field(StructType(list(other.selected)), field.name) is not None]
-    return columns, UserError(
-        "AUTOCDC_INCOMPATIBLE_COLUMNS",
-        location=flow.location,
-        target=target,
-        flow=flow.name,
-        column=field.name,
-        type=field.dataType.simpleString(),
-        other_flow=others[0],
-        other_type="" if known is None else known.dataType.simpleString(),
-    )
+def _with_stored(columns: StructType, stored: StructType) -> StructType:
+    """The flows' columns and those that only the stored table has, in the table's order."""
+    ours = {HIDDEN_COLUMN, START_AT, END_AT}
+    merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
+    assert merged is not None  # check_drift found a common type of every column
+    return plain_schema(merged)
 
 
 def _spelling(columns: StructType, key: str) -> str:
@@ -243,6 +184,33 @@ def _spelling(columns: StructType, key: str) -> str:
     return bare_name(key) if field is None else field.name
 
 
-def _hidden_type(sequence: DataType | None) -> StructType:
-    fields = [] if sequence is None else [StructField(SEQUENCE, sequence)]
-    return StructType([*fields, StructField(ONCE, DoubleType()), StructField(CONTENT, LongType())])
+def _physical(
+    columns: StructType,
+    inputs: Sequence[CdcInput],
+    *,
+    keys: tuple[str, ...],
+    split: tuple[str, ...] | None,
+    stored: StructType | None,
+) -> StructType:
+    """The table's schema: the flows' columns, those of SCD type 2, the hidden one; stored fields in their places."""
+    scd_type = inputs[0].spec.scd_type
+    shown = agreed_sequence(inputs, literal=False)
+    sequence = None if shown is None else plain_type(stored_sequence(shown))
+    values = [field for field in columns.fields if field.name not in keys]
+    hidden = hidden_type(sequence, scd_type, [] if split is None else split_leaves(values, split))
+    fields = list(columns.fields)
+    if scd_type == 2:
+        fields += [StructField(name, _shown_sequence(inputs, shown)) for name in (START_AT, END_AT)]
+    kind = {METADATA_KEY: {"keys": list(keys), "scd_type": scd_type}}
+    wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata=kind)])
+    merged = wanted if stored is None else merge_schemas(stored, wanted)
+    assert merged is not None  # check_drift found a common type of every column
+    return plain_schema(merged)
+
+
+def _shown_sequence(inputs: Sequence[CdcInput], shown: DataType | None) -> DataType:
+    """The type of `__START_AT`: the sequences'; that of literals, made roomy, while there are no others."""
+    if shown is not None:
+        return plain_type(shown)
+    literal = agreed_sequence(inputs, literal=True)
+    return stored_sequence(literal) if literal is not None else StringType()

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
-from framework.cdc.companion import append_tombstones, drop_deleted, table_exists
+from framework.cdc.caching import computed_once
+from framework.cdc.columns import column
+from framework.cdc.companion import LATE, append_tombstones, drop_deleted, read_tombstones, table_exists
 from framework.cdc.events import read_events
 from framework.cdc.idempotence import committing_once
 from framework.cdc.merging import merge_winners
@@ -63,20 +64,23 @@ class AutoCdcWriter:
         Raises:
             OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
         """
-        literal = self._flow in self._target.literal_flows
-        events = read_events(batch, self._spec, self._target, literal=literal)
-        winners = pick_winners(events, self._target).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with queued(self._table), computed_once(self._winners(batch)) as winners:
             counts = count_winners(winners, self._target)
             check_contract(counts, flow=self._flow, batch_id=batch_id)
             if not counts.rows:
                 return CdcMetrics()
-            with queued(self._table):
-                merged = self._write(winners, counts, batch_id)
-        finally:
-            winners.unpersist()
+            merged = self._write(winners, counts, batch_id)
         late = 0 if merged.skipped else counts.keys - counts.deletes - merged.upserted
         return replace(merged, rows=counts.rows, late=late)
+
+    def _winners(self, batch: DataFrame) -> DataFrame:
+        """The one event of each key that may change the target: one scan of the batch makes and counts them."""
+        literal = self._flow in self._target.literal_flows
+        winners = pick_winners(read_events(batch, self._spec, self._target, literal=literal), self._target)
+        if not table_exists(batch.sparkSession, self._companion):
+            return winners.withColumn(LATE, F.lit(0) == F.lit(1))
+        tombstones = read_tombstones(batch.sparkSession, self._companion, self._target)
+        return drop_deleted(winners, tombstones, self._target)
 
     def _write(self, winners: DataFrame, counts: BatchCounts, batch_id: int) -> CdcMetrics:
         """Tombstones first, then the target: two commits, and why stopping between them is safe.
@@ -95,9 +99,7 @@ class AutoCdcWriter:
                 winners, self._companion, self._target, application_id=self._application_id, batch_id=batch_id
             )
             failpoint("cdc.after_tombstones")
-        source = winners
-        if table_exists(session, self._companion):
-            source = drop_deleted(winners, self._companion, self._target, counts.ranges)
+        source = winners.where(~column(LATE))
         if counts.keys <= _BROADCAST_ROWS:
             source = F.broadcast(source)
         with committing_once(session, application_id=self._application_id, batch_id=batch_id):

@@ -60,6 +60,19 @@ CONDITIONS: dict[str, Condition] = {
         "Flows {flow} and {other_flow} of {target} are stored as SCD type {scd_type} and {other_scd_type}.",
         "Give all AUTO CDC flows of one target the same `stored_as_scd_type`.",
     ),
+    "AUTOCDC_DIFFERENT_TRACK_HISTORY": Condition(
+        "Flows {flow} and {other_flow} of {target} track the history of different columns.",
+        "Give all flows of one target the same `track_history_column_list`, or only one of them.",
+    ),
+    "AUTOCDC_SNAPSHOTS_NOT_ALONE": Condition(
+        "{target} is fed from snapshots by {flow} and also by {other_flow}; a snapshot holds all rows, so each "
+        "would delete what the other wrote.",
+        "Give the target no other flow, or use `@dp.snapshot_flow` for a first load beside change events.",
+    ),
+    "AUTOCDC_COLUMNS_TO_UPDATE_TYPE": Condition(
+        "`columns_to_update` of AUTO CDC flow {flow} is column {column} of type {type}, not a list of names.",
+        "Name a column of type array<string>.",
+    ),
     "AUTOCDC_INCOMPATIBLE_COLUMNS": Condition(
         "Column {column} of {target} has type {other_type} in {other_flow} and {type} in {flow}, "
         "and no type holds both.",
