@@ -7,13 +7,13 @@ from typing import Any
 
 import yaml
 from databricks.sdk.service.jobs import CronSchedule, Task
-from databricks.sdk.service.pipelines import CreatePipeline
+from databricks.sdk.service.pipelines import PipelineSpec
 
 from tests.support.sources import ROOT
 
 _TOP_LEVEL = {
-    "artifacts", "bundle", "experimental", "include", "permissions", "presets", "python", "resources", "run_as", "scripts",
-    "sync", "targets", "variables", "workspace",
+    "artifacts", "bundle", "experimental", "include", "permissions", "presets", "python", "resources", "run_as",
+    "scripts", "sync", "targets", "variables", "workspace",
 }  # fmt: skip
 _TARGET = {
     "default", "mode", "presets", "bundle", "workspace", "artifacts", "resources", "variables", "git", "run_as", "sync",
@@ -61,7 +61,7 @@ def test_the_flights_resource_is_the_pipeline_that_runs_here() -> None:
 def test_the_service_knows_every_field_of_the_resources() -> None:
     """Each field of the pipeline and the job is one of the SDK's, so none is dropped silently."""
     resources = load("bundles/flights.yml")["resources"]
-    assert set(resources["pipelines"]["flights"]) - set(CreatePipeline.__dataclass_fields__) == set()
+    assert set(resources["pipelines"]["flights"]) - set(PipelineSpec.__dataclass_fields__) == set()
     job = resources["jobs"]["flights"]
     assert CronSchedule.from_dict(job["schedule"]).as_dict() == job["schedule"]
     assert [Task.from_dict(task).as_dict() for task in job["tasks"]] == job["tasks"]
