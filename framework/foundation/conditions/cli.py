@@ -30,7 +30,7 @@ CONDITIONS: dict[str, Condition] = {
         "{flow} is the name of several flows that have checkpoints: {flows}.", "Give the full name of one."
     ),
     "GENERATION_NOT_KEPT": Condition(
-        "Flow {flow} has no generation {wanted} that could be rolled back to; kept: {kept}.",
+        "Flow {flow} has no generation{wanted} that could be rolled back to; kept: {kept}.",
         "`sluice checkpoints list` shows all generations; a reset keeps the one before it.",
     ),
 }

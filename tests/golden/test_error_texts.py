@@ -1,0 +1,67 @@
+"""Every text of the error catalogue, rendered as users see it."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+
+import pytest
+
+from framework.foundation.conditions import CONDITIONS
+from framework.foundation.errors import GraphErrors, InternalError, OperationError, UserError
+from framework.foundation.locations import SourceLocation
+
+
+class Field(str):
+    """The name of a field in the place of its value, whatever the text formats it as."""
+
+    __slots__ = ()
+
+    def __format__(self, _: str) -> str:
+        """The name in angle brackets."""
+        return "<" + str(self) + ">"
+
+    def __repr__(self) -> str:
+        """The name in quotes, as a value would be."""
+        return "'<" + str(self) + ">'"
+
+
+def fields_of(condition: str) -> dict[str, object]:
+    """The fields that the texts of a condition need."""
+    texts = "".join(CONDITIONS[condition])
+    return {name.partition(".")[0]: Field(name) for _, name, _, _ in string.Formatter().parse(texts) if name}
+
+
+def test_every_condition_has_the_text_that_is_written_here(golden: Callable[[str, str], None]) -> None:
+    """A change to what users read is a change to this file."""
+    location = SourceLocation(file="transformations/flights.py", line=12)
+    errors = [UserError(condition, location=location, **fields_of(condition)) for condition in sorted(CONDITIONS)]
+    golden("errors.txt", "\n\n".join(error.render() for error in errors))
+
+
+@pytest.mark.parametrize("condition", sorted(CONDITIONS))
+def test_a_text_is_made_of_sentences(condition: str) -> None:
+    """What happened and what to do are sentences, unless they end in what a source said."""
+    what, remedy = CONDITIONS[condition]
+    for text in (what, remedy):
+        assert text == text.strip()
+        assert not text or text[0].isupper() or text[0] in "`{@_"
+        assert not text or text[-1] in ".}?!)"
+
+
+def test_all_faults_of_a_graph_are_one_text_in_order_of_their_lines(golden: Callable[[str, str], None]) -> None:
+    """Faults come below their count, by file and line."""
+    errors = GraphErrors(
+        [
+            UserError("INVALID_NAME", location=SourceLocation(file="b.py", line=3), name="a b"),
+            UserError("INVALID_NAME", location=SourceLocation(file="a.py", line=40), name="a b"),
+            UserError("INVALID_NAME", location=SourceLocation(file="a.py", line=5), name="a b"),
+        ]
+    )
+    golden("graph_errors.txt", errors.render())
+
+
+def test_exit_codes_follow_whose_fault_it_is() -> None:
+    """The user's faults are 2; those of operations and our own are 1."""
+    kinds = (UserError, OperationError, InternalError)
+    assert [kind("INVALID_NAME", name="x").exit_code for kind in kinds] == [2, 1, 1]
