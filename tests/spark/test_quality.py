@@ -1,0 +1,103 @@
+"""Expectations: what is kept, dropped or refused, and counted by name, in streams, views and once flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import pipelines as dp
+from framework.run.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, states
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.run.results import UpdateResult
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
+    """A source with a good row, a bad one, and one of which nobody can tell."""
+    made = EngineWorld(spark, tmp_path)
+    made.feed([(1, 10), (2, -1), (3, None)], "id long, amount long")
+    return made
+
+
+def counts(result: UpdateResult, flow: str) -> dict[str, tuple[str, int, int]]:
+    """Expectation -> (its dataset, rows that met it, rows that did not)."""
+    found = next(each for each in result.flows if each.flow.table == flow)
+    return {each.name: (each.dataset.table, each.passed, each.failed) for each in found.expectations}
+
+
+def test_warned_rows_stay_dropped_rows_go_and_null_does_not_meet(world: EngineWorld) -> None:
+    """Counted per name in the stream's own pass, by the view's expectations on the way too."""
+
+    def declare() -> None:
+        @dp.temporary_view
+        @dp.expect("has an amount", "amount IS NOT NULL")
+        def incoming() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.table
+        @dp.expect("small", "amount < 5")
+        @dp.expect_or_drop("positive", "amount > 0")
+        def orders() -> DataFrame:
+            return world.spark.readStream.table("incoming")
+
+        @dp.materialized_view
+        @dp.expect_or_drop("one", "id = 1")
+        def view() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source())
+
+        @dp.append_flow(target="orders", once=True)
+        def backfill() -> DataFrame:
+            return world.spark.createDataFrame([(8, 2), (9, -9)], "id long, amount long")
+
+    result = world.run(declare)
+    assert world.rows("orders") == [(1, 10), (8, 2)]
+    assert world.rows("view") == [(1, 10)]
+    assert counts(result, "orders") == {
+        "has an amount": ("incoming", 2, 1), "small": ("orders", 1, 2), "positive": ("orders", 1, 2)
+    }  # fmt: skip
+    assert counts(result, "backfill") == {"small": ("orders", 2, 0), "positive": ("orders", 1, 1)}
+    assert counts(result, "view") == {"one": ("view", 1, 2)}
+    told = [event.details["flow_progress"] for event in world.events(type="flow_progress", dataset="view")]
+    assert told[-1]["data_quality"] == {
+        "dropped_records": 2,
+        "expectations": [{"name": "one", "dataset": "main.s.view", "passed_records": 1, "failed_records": 2}],
+    }
+
+
+def test_a_row_that_must_not_be_fails_the_flow_shows_itself_and_leaves_nothing(world: EngineWorld) -> None:
+    """The batch is rolled back; the error names the expectation and shows the row; the other table goes on."""
+
+    def declare() -> None:
+        @dp.table
+        @dp.expect_or_fail("positive", "amount > 0")
+        def strict() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.materialized_view
+        @dp.expect_or_fail("positive", "amount > 0")
+        def strict_view() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source()).where("id = 2")
+
+        @dp.table
+        def all_rows() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    result = world.run(declare)
+    assert result.state is UpdateState.FAILED
+    assert states(result) == {
+        "strict": FlowState.FAILED, "strict_view": FlowState.FAILED, "all_rows": FlowState.COMPLETED
+    }  # fmt: skip
+    assert world.rows("strict") == []
+    faults = {flow.flow.table: flow.error for flow in result.flows if flow.error is not None}
+    assert {name: fault.condition for name, fault in faults.items()} == {
+        "strict": "EXPECTATION_VIOLATION", "strict_view": "EXPECTATION_VIOLATION"
+    }  # fmt: skip
+    assert faults["strict"].fields["expectation"] == "positive"
+    assert faults["strict_view"].fields["row"] == '{"id":2,"amount":-1}'
