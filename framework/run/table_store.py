@@ -18,6 +18,7 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import GraphDataset
+from framework.run.catalog import register
 from framework.run.layout import StorageLayout
 from framework.run.table_record import TableRecord, definition_of, read_record, write_record
 
@@ -88,7 +89,9 @@ class TableStore:
             self.write_record(dataset)
 
     def write_record(self, dataset: GraphDataset) -> None:
-        """Note that the table has the dataset's definition."""
+        """Note that the table has the dataset's definition, and make it known in a configured catalog."""
+        if not dataset.spec.private and self.record(dataset.name) is None:
+            register(self.spark, dataset.name, self.path(dataset.spec))
         record = TableRecord(
             definition=definition_of(dataset),
             schema=dataset.table_schema or "",
