@@ -134,10 +134,11 @@ RULES: tuple[Rule, ...] = (
 
 
 def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
-    """` Did you mean …?` with the nearest known name, or nothing."""
-    names = [str(candidate) for candidate in known]
-    nearest = difflib.get_close_matches(str(name), names, n=1)
-    return f" Did you mean {nearest[0]}?" if nearest else ""
+    """` Did you mean …?` with the known name whose last part is nearest, or nothing."""
+    # Whole names would be near each other by what they all begin with.
+    names = {candidate.table: candidate for candidate in known}
+    nearest = difflib.get_close_matches(name.table, names, n=1)
+    return f" Did you mean {names[nearest[0]]}?" if nearest else ""
 
 
 def _by_name(specs: Sequence[_Spec]) -> dict[QualifiedName, list[_Spec]]:

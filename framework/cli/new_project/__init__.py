@@ -14,7 +14,7 @@ from framework.foundation.errors import UserError
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
 # Files whose name depends on the project's, or that packaging tools would take as their own.
-_RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.pipeline.yml"}
+_RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
 
 
 def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:

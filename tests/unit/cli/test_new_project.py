@@ -17,7 +17,7 @@ Sluice = Callable[..., Result]
 FILES = [
     ".gitignore",
     "README.md",
-    "bundles/Night-Shop.pipeline.yml",
+    "bundles/Night-Shop.yml",
     "data/customers/changes.json",
     "data/orders/2026-01-01.json",
     "data/orders/2026-01-02.json",
@@ -53,12 +53,14 @@ def test_spec_and_module_agree_on_names(project: Path) -> None:
     spec = load_spec(project / "pipeline.yml")
     assert (spec.name, spec.schema) == ("Night-Shop", "night_shop")
     assert 'spark.conf.get("night_shop.data"' in (project / "transformations" / "shop.py").read_text("utf-8")
-    bundle = yaml.safe_load((project / "bundles" / "Night-Shop.pipeline.yml").read_text("utf-8"))
+    bundle = yaml.safe_load((project / "bundles" / "Night-Shop.yml").read_text("utf-8"))
     resource = bundle["resources"]["pipelines"]["night_shop"]
+    job = bundle["resources"]["jobs"]["night_shop"]
+    assert job["tasks"][0]["pipeline_task"]["pipeline_id"] == "${resources.pipelines.night_shop.id}"
     assert resource["configuration"] == {"night_shop.data": "${var.data}"}
     root = yaml.safe_load((project / "databricks.yml").read_text("utf-8"))
     assert (root["bundle"]["name"], root["include"]) == ("Night-Shop", ["bundles/*.yml"])
-    assert root["variables"]["data"]["default"] == "/Volumes/main/night_shop/data"
+    assert root["variables"]["data"]["default"] == "/Volumes/${var.catalog}/night_shop/data"
 
 
 def test_nothing_of_the_templates_is_left(project: Path) -> None:
