@@ -6,21 +6,27 @@ append that is repeated says nothing new.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc.columns import align_column, column, struct_of
-from framework.cdc.events import DELETE, OPERATION, UPSERT, order_of
-from framework.cdc.idempotence import committing_once
-from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY
+from framework.cdc.columns import column, struct_of
+from framework.cdc.events import DELETE, TRUNCATE
+from framework.cdc.facts import TOMBSTONE
+from framework.cdc.order import point_of
+from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
 from framework.cdc.target import CdcTarget
 from framework.foundation.addresses import TableAddress
 
-TOMBSTONE = "__sluice_tombstone"
-LATE = "__sluice_late"
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+TRUNCATED_MARK = "__sluice_truncated"
+"""A column that only a companion with recorded truncates has, so that the others need not be searched."""
+
+COMPANION_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.autoOptimize.autoCompact", "true"),)
 
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
@@ -34,66 +40,80 @@ def create_companion(session: SparkSession, table: TableAddress, target: CdcTarg
     """Create the companion of a target if it is not there; the user's readers never need it."""
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
+    for key, value in COMPANION_PROPERTIES:
+        builder = builder.property(key, value)
     builder.addColumns(target.companion_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 
-def append_tombstones(
-    winners: DataFrame, table: TableAddress, target: CdcTarget, *, application_id: str, batch_id: int
-) -> None:
-    """Record the deletes among a batch's winners, once."""
-    session = winners.sparkSession
+def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget) -> None:
+    """Append to the companion, which is created if need be; it gains the columns that it lacks."""
+    session = rows.sparkSession
     if not table_exists(session, table):
         create_companion(session, table, target)
-    rows = winners.where(column(OPERATION) == F.lit(DELETE)).select(
-        *(column(key) for key in target.keys), _record(target).alias(HIDDEN_COLUMN)
-    )
     writer = rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true")
-    with committing_once(session, application_id=application_id, batch_id=batch_id):
-        if table.path is not None:
-            writer.save(table.path)
-        else:
-            writer.saveAsTable(table.sql)
+    if table.path is not None:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)
 
 
-def _record(target: CdcTarget) -> Column:
-    hidden = column(HIDDEN_COLUMN)
-    made = {"operation": column(OPERATION), "recorded_at": F.current_timestamp()}
-    names = struct_of(target.companion_schema, HIDDEN_COLUMN).fieldNames()
-    return F.struct(*(made.get(name, hidden.getField(name)).alias(name) for name in names))
+def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+    """The deletes among a batch's facts that must be remembered, as rows of the companion."""
+    record = record_of(target, operation=F.lit(DELETE), point=column(TOMBSTONE))
+    return facts.where(column(TOMBSTONE).isNotNull()).select(
+        record.alias(HIDDEN_COLUMN), *(column(key) for key in target.keys)
+    )
 
 
-def read_tombstones(session: SparkSession, table: TableAddress, target: CdcTarget) -> DataFrame:
-    """The highest recorded delete of each key.
+def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> DataFrame:
+    """A truncate as a row of the companion, without a key."""
+    record = record_of(target, operation=F.lit(TRUNCATE), point=floor)
+    keys = [F.lit(None).cast(target.table_schema[key].dataType).alias(key) for key in target.keys]
+    return session.range(1).select(record.alias(HIDDEN_COLUMN), *keys, F.expr("true").alias(TRUNCATED_MARK))
+
+
+def record_of(target: CdcTarget, *, operation: Column, point: Column) -> Column:
+    """The companion's own column for something that happened at a point (or an order)."""
+    made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
+    fields = struct_of(target.companion_schema, HIDDEN_COLUMN).fields
+    parts = {name: point.getField(name) for name in target.point_type.names} | made
+    return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))
+
+
+def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | None:
+    """The companion's rows, or None when nothing had to be remembered yet."""
+    return session.table(table.sql) if table_exists(session, table) else None
+
+
+def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
+    """The newest recorded delete of each key.
 
     Returns:
-        The keys and `TOMBSTONE`, the order of the delete without its content.
+        The keys and `TOMBSTONE`, the point of the delete.
     """
-    stored = session.table(table.sql)
-    hidden = struct_of(stored.schema, HIDDEN_COLUMN)
-    ours = align_column(column(HIDDEN_COLUMN), hidden, struct_of(target.companion_schema, HIDDEN_COLUMN))
     return (
-        stored.where(column(HIDDEN_COLUMN).getField("operation") == F.lit(DELETE))
+        companion.where(_kind(companion) == F.lit(DELETE))
         .groupBy(*(column(key) for key in target.keys))
-        .agg(F.max(order_of(target, ours, content=False)).alias(TOMBSTONE))
+        .agg(F.max(_point(companion, target)).alias(TOMBSTONE))
     )
 
 
-def drop_deleted(winners: DataFrame, tombstones: DataFrame, target: CdcTarget) -> DataFrame:
-    """The winners with `LATE`: whether a recorded delete of their key overrules them.
-
-    A delete overrules upserts of its own sequence too. Deletes are never late, for after a crash
-    between the two commits a batch meets its own tombstones.
-    """
-    known = winners.join(tombstones, list(target.keys), "left")
-    own = order_of(target, column(HIDDEN_COLUMN), content=False)
-    overruled = column(TOMBSTONE).isNotNull() & (own <= column(TOMBSTONE))
-    return known.withColumn(LATE, (column(OPERATION) == F.lit(UPSERT)) & overruled).drop(TOMBSTONE)
+def floor_of(companion: DataFrame, target: CdcTarget) -> DataFrame | None:
+    """The latest recorded truncate: one row with `TOMBSTONE`, its point; None when there never was one."""
+    if TRUNCATED_MARK not in companion.columns:
+        return None
+    truncates = companion.where(_kind(companion) == F.lit(TRUNCATE))
+    return truncates.agg(F.max(_point(companion, target)).alias(TOMBSTONE))
 
 
-def key_range(ranges: Mapping[str, tuple[object, object]], *, of: str | None = None) -> Column:
-    """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
-    condition = F.expr("true")
-    for key, (least, greatest) in ranges.items():
-        value = column(key, of=of)
-        condition = condition & (value >= F.lit(least)) & (value <= F.lit(greatest))
-    return condition
+def _kind(companion: DataFrame) -> Column:
+    return companion[HIDDEN_COLUMN].getField(OPERATION_KIND)
+
+
+def _point(companion: DataFrame, target: CdcTarget) -> Column:
+    """The point of a companion's row in the target's type, whatever the companion has of it yet."""
+    stored: StructType = struct_of(companion.schema, HIDDEN_COLUMN)
+    hidden = companion[HIDDEN_COLUMN]
+    present = {name: hidden.getField(name) for name in stored.names}
+    fields = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.point_type.fields]
+    return point_of(F.struct(*fields), target.point_type)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
-from framework.cdc.columns import align_column, column, find_field, fingerprint, select_fields
+from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
 from framework.cdc.inputs import literal_rank
-from framework.cdc.reserved import CONTENT, HIDDEN_COLUMN, ONCE, SEQUENCE
+from framework.cdc.reserved import CONTENT, ONCE, SEQUENCE
+from framework.cdc.selections import ignores_null
 from framework.cdc.target import CdcTarget
 from framework.declare.specs import AutoCdcSpec
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+    from framework.cdc.leaves import Leaf
+
+ORDER = "__sluice_order"
 OPERATION = "__sluice_operation"
+AUTHORED = "__sluice_authored"
+
 UPSERT = "upsert"
 DELETE = "delete"
+TRUNCATE = "truncate"
+
+_SEQUENCE_INPUT = "__sluice_sequence"
+_LISTED_INPUT = "__sluice_listed"
 
 
 def upsert_predicate(spec: AutoCdcSpec) -> str:
@@ -36,25 +51,22 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
         literal: the flow's sequence is a once flow's literal, which comes before everything.
 
     Returns:
-        One row an event: the target's visible columns, then `HIDDEN_COLUMN` (its order) and
-        `OPERATION`. Columns that the flow does not have are null.
+        One row an event: the target's columns from flows, then `ORDER` and `OPERATION`, and for a
+        target with authors `AUTHORED`: per leaf, whether the event wrote it. Columns that the flow
+        does not have are null.
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
-    aligned = {field.name: _aligned(selected, field.name, field.dataType) for field in target.visible_schema.fields}
+    aligned = {field.name: _aligned(selected, field.name, field.dataType) for field in target.row_schema.fields}
     sequence = F.expr(spec.sequence_by)
     sequence_type = batch.select(sequence).schema.fields[0].dataType
-    staged = filtered.select(
-        *(value.alias(name) for name, value in aligned.items()),
-        sequence.alias(SEQUENCE_INPUT),
-        _operation(spec).alias(OPERATION),
-    )
-    hidden = _hidden(target, sequence_type, literal=literal)
-    visible = [column(name) for name in aligned]
-    return staged.select(*visible, hidden.alias(HIDDEN_COLUMN), column(OPERATION))
-
-
-SEQUENCE_INPUT = "__sluice_sequence"
+    inputs = {_SEQUENCE_INPUT: sequence, OPERATION: _operation(spec)}
+    if spec.columns_to_update is not None:
+        inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
+    staged = filtered.select(*(value.alias(name) for name, value in (aligned | inputs).items()))
+    order = _order(target, sequence_type, literal=literal)
+    authored = [_authored(spec, target, selected).alias(AUTHORED)] if target.is_authored else []
+    return staged.select(*(column(name) for name in aligned), order.alias(ORDER), column(OPERATION), *authored)
 
 
 def _aligned(selected: StructType, name: str, want: DataType) -> Column:
@@ -63,20 +75,24 @@ def _aligned(selected: StructType, name: str, want: DataType) -> Column:
 
 
 def _operation(spec: AutoCdcSpec) -> Column:
-    if spec.apply_as_deletes is None:
-        return F.lit(UPSERT)
-    return F.when(F.expr(spec.apply_as_deletes), F.lit(DELETE)).otherwise(F.lit(UPSERT))
+    """What an event does; a condition that is null does not hold, and a truncate is never also a delete."""
+    operation = F.lit(UPSERT)
+    if spec.apply_as_deletes is not None:
+        operation = F.when(F.expr(spec.apply_as_deletes), F.lit(DELETE)).otherwise(operation)
+    if spec.apply_as_truncates is not None:
+        operation = F.when(F.expr(spec.apply_as_truncates), F.lit(TRUNCATE)).otherwise(operation)
+    return operation
 
 
-def _hidden(target: CdcTarget, sequence_type: DataType, *, literal: bool) -> Column:
-    """The event's order, as the target's hidden struct (in the stored order of its fields)."""
-    value = column(SEQUENCE_INPUT)
+def _order(target: CdcTarget, sequence_type: DataType, *, literal: bool) -> Column:
+    """The event's order, in the order type of the target."""
+    value = column(_SEQUENCE_INPUT)
     parts: dict[str, Column] = {CONTENT: fingerprint(target.value_fields)}
     if literal:
         parts[ONCE] = literal_rank(value, sequence_type)
     elif target.sequence_type is not None:
         parts[SEQUENCE] = align_sequence(value, sequence_type, target.sequence_type)
-    fields = [parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
+    fields = [parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
     return F.struct(*fields)
 
 
@@ -89,19 +105,35 @@ def align_sequence(value: Column, have: DataType, want: DataType) -> Column:
         return value.cast(want)
     pairs = zip(have.fields, want.fields, strict=True)
     parts = [align_sequence(value.getField(a.name), a.dataType, b.dataType).alias(b.name) for a, b in pairs]
-    known = [value.getField(field.name).isNotNull() for field in have.fields]
-    return F.when(F.greatest(*known) if len(known) > 1 else known[0], F.struct(*parts)).cast(want)
+    some = F.coalesce(*(F.when(part.isNotNull(), F.lit(1)) for part in parts))
+    return F.when(some.isNotNull(), F.struct(*parts)).cast(want)
 
 
-def order_of(target: CdcTarget, hidden: Column, *, content: bool) -> Column:
-    """The order of an event as one comparable struct: null sequences (literals of once flows) first.
+def _authored(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> Column:
+    """Per leaf of the target, whether the event wrote it.
 
-    Args:
-        target: whose hidden column it is.
-        hidden: a value of the hidden column.
-        content: break ties by content, so that of two upserts with one sequence the same one
-            wins whichever comes first.
+    A leaf is not written when the flow has no such column, when its null is to be ignored, or when
+    `columns_to_update` lists others.
     """
-    names = [SEQUENCE] if target.sequence_type is not None else []
-    names += [ONCE, CONTENT] if content else [ONCE]
-    return F.struct(*(hidden.getField(name).alias(name) for name in names))
+    return F.struct(*(_writes(spec, leaf, selected).alias(leaf.name) for leaf in target.leaves))
+
+
+def _writes(spec: AutoCdcSpec, leaf: Leaf, selected: StructType) -> Column:
+    if not _has_leaf(selected, leaf.path):
+        return F.expr("false")
+    written = F.expr("true")
+    if ignores_null(spec.ignore_null_updates, leaf):
+        written = written & leaf.of().isNotNull()
+    if spec.columns_to_update is not None:
+        listed = column(_LISTED_INPUT)
+        prefixes = [".".join(leaf.path[:depth]).lower() for depth in range(1, len(leaf.path) + 1)]
+        named = F.exists(listed, lambda name: F.lower(name).isin(prefixes))
+        written = written & F.coalesce(named, F.expr("true"))
+    return written
+
+
+def _has_leaf(selected: StructType, path: tuple[str, ...]) -> bool:
+    field = find_field(selected, path[0])
+    if field is None or len(path) == 1:
+        return field is not None
+    return isinstance(field.dataType, StructType) and _has_leaf(field.dataType, path[1:])

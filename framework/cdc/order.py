@@ -18,30 +18,48 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-POINT = (SEQUENCE, ONCE)
-ORDER = (SEQUENCE, ONCE, CONTENT)
-
 
 def point_of(value: Column, struct_type: StructType) -> Column:
-    """The point within a hidden column, an order or a point, as a comparable struct.
+    """The point within a hidden column, an order or a point; null where there is none.
 
     Args:
         value: the struct.
-        struct_type: its type, whose fields may stand in any order: tables grow by addition.
+        struct_type: its type, whose fields may stand in any order, for tables grow by addition.
     """
-    return _canonical(value, struct_type, POINT)
+    return F.when(value.isNotNull(), _part(value, struct_type, (SEQUENCE, ONCE)))
 
 
 def order_of(value: Column, struct_type: StructType) -> Column:
-    """The order within a hidden column or an order, as a comparable struct."""
-    return _canonical(value, struct_type, ORDER)
+    """The order within a hidden column or an order; null where there is none."""
+    return F.when(value.isNotNull(), _part(value, struct_type, (SEQUENCE, ONCE, CONTENT)))
 
 
-def _canonical(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Column:
+def row_point(hidden: Column, struct_type: StructType) -> Column:
+    """The point of a target's row; a row that AUTO CDC did not write stands before everything."""
+    return _part(hidden, struct_type, (SEQUENCE, ONCE))
+
+
+def row_order(hidden: Column, struct_type: StructType) -> Column:
+    """The order of a target's row; a row that AUTO CDC did not write stands before everything."""
+    return _part(hidden, struct_type, (SEQUENCE, ONCE, CONTENT))
+
+
+def _part(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Column:
     present = [name for name in names if name in struct_type.fieldNames()]
-    return F.when(value.isNotNull(), F.struct(*(value.getField(name).alias(name) for name in present)))
+    return F.struct(*(value.getField(name).alias(name) for name in present))
 
 
-def later(left: Column, right: Column) -> Column:
-    """The later of two points or orders; a null one is before all others."""
-    return F.greatest(left, right)
+def is_dead(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
+    """Whether something written at a point is undone.
+
+    Args:
+        point: where it was written; null is not dead.
+        deleted: the key's latest delete: it undoes its own point and all before.
+        floor: the latest truncate: it undoes all before its own point.
+    """
+    dead = F.expr("false")
+    if deleted is not None:
+        dead = dead | F.coalesce(point <= deleted, F.expr("false"))
+    if floor is not None:
+        dead = dead | F.coalesce(point < floor, F.expr("false"))
+    return dead

@@ -183,12 +183,7 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
 def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
     """Nothing is asked for that is not built yet."""
     spec = flow.spec
-    unsupported = {
-        "stored_as_scd_type=2": spec.scd_type != 1,
-        "apply_as_truncates": spec.apply_as_truncates is not None,
-        "ignore_null_updates": spec.ignore_null_updates is not None,
-        "columns_to_update": spec.columns_to_update is not None,
-    }
+    unsupported = {"stored_as_scd_type=2": spec.scd_type != 1}
     for parameter in (name for name, used in unsupported.items() if used):
         yield UserError("AUTOCDC_NOT_SUPPORTED_YET", location=flow.location, flow=flow.name, parameter=parameter)
 

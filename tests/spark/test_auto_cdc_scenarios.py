@@ -1,0 +1,44 @@
+"""The catalogue of named AUTO CDC scenarios: batches in, rows out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
+from tests.support.cdc_scenarios import Scenario, read_scenarios
+
+FOLDER = Path(__file__).parent / "scenarios"
+IGNORING = replace(CHANGES, ignore_null_updates=ColumnSelection())
+
+
+def outcomes(
+    spark: SparkSession, root: Path, scenarios: tuple[Scenario, ...], spec: AutoCdcSpec, *, other: AutoCdcSpec | None
+) -> dict[str, frozenset[tuple[object, ...]]]:
+    """What each scenario ends in, by name."""
+    world = case_world(spark, root, spec, other=other)
+    play(world, scenarios)
+    found = rows_by_case(world, ("k", "a", "b"))
+    return {scenario.name: found.get(index, frozenset()) for index, scenario in enumerate(scenarios)}
+
+
+@pytest.mark.parametrize(
+    ("file", "spec", "other"), [("scd1.txt", CHANGES, None), ("scd1_ignore_null.txt", IGNORING, CHANGES)]
+)
+def test_each_scenario_of_a_file_ends_in_its_rows(
+    spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
+) -> None:
+    """Every line of the catalogue holds; all lines of a file share a table, each with keys of its own."""
+    scenarios = read_scenarios(FOLDER / file)
+    assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
+
+
+@pytest.mark.parametrize("scenario", read_scenarios(FOLDER / "scd1_truncate.txt"), ids=lambda scenario: scenario.name)
+def test_a_scenario_with_truncates_ends_in_its_rows(spark: SparkSession, tmp_path: Path, scenario: Scenario) -> None:
+    """A truncate touches every key, so each of these lines has a table of its own."""
+    found = outcomes(spark, tmp_path, (scenario,), TRUNCATING, other=None)
+    assert {scenario.name: scenario.rows} == found
