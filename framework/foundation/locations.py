@@ -7,7 +7,6 @@ import sys
 import traceback
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from types import FrameType, TracebackType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
 
