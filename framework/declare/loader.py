@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from framework.declare.globs import library_files
 from framework.declare.mutations import guarded_module
-from framework.declare.pipeline_spec import Library, PipelineSpec
+from framework.declare.neighbours import Neighbours
+from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Module = str | Path | ModuleType | Callable[[], object]
-
-_HIDDEN = ("__pycache__", ".", "_delta_log")
 
 
 def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Registry, spark: SparkSession) -> str:
@@ -39,59 +39,49 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
         spark: the session that the modules see.
 
     Returns:
-        A hash of the source of all files that were run or imported from the pipeline's folders.
+        A hash of the source of all files that were run, or imported from the pipeline's folders.
 
     Raises:
         GraphErrors: a MODULE_FAILED for each module that raised, with its file and line; files that
             are missing or of a kind that is not known.
     """
-    root = Path(spec.root) if spec.root is not None else Path.cwd()
-    files = [
-        *_library_files(spec, root),
-        *(_existing(Path(each), root) for each in modules if isinstance(each, str | Path)),
-    ]
-    if spec.root is not None and not files:
-        raise UserError("PIPELINE_WITHOUT_SOURCES", name=spec.name, root=root)
-    loading = _Loading(registry=registry, spark=spark)
-    with registering(registry), shimmed(), guarded_module(), _importable(root, files) as imported:
+    root = Path(spec.root) if spec.root is not None else None
+    files = _files(spec, root, modules)
+    functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
+    folders = [*([root] if root is not None else []), *(file.parent for file in files)]
+    loading = _Loading(neighbours=Neighbours(folders, spark))
+    with registering(registry), shimmed(), guarded_module(), loading.neighbours.importable():
         for file in files:
             loading.file(file)
-        for module in modules:
-            if not isinstance(module, str | Path):
-                loading.given(module)
-    _check_waiting(registry, loading.errors)
+        for function in functions:
+            loading.function(function)
+    loading.errors.extend(_without_dataset(registry))
     if loading.errors:
-        raise GraphErrors(loading.errors)
-    sources = sorted({*files, *(Path(str(module.__file__)) for module in imported)})
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
+        raise GraphErrors(list({error.render(): error for error in loading.errors}.values()))
+    _surround(registry, loading.neighbours)
+    return _code_version([*files, *map(Path, loading.neighbours.made)], functions)
 
 
 class _Loading:
     """Runs modules one by one and gathers what they raise."""
 
-    def __init__(self, *, registry: Registry, spark: SparkSession) -> None:
-        self._registry = registry
-        self._spark = spark
+    def __init__(self, *, neighbours: Neighbours) -> None:
+        self.neighbours = neighbours
         self.errors: list[SluiceError] = []
 
     def file(self, path: Path) -> None:
-        """Run one file."""
-        loader = _LOADERS.get(path.suffix)
-        if loader is None:
+        """Run one file, with what its kind of file is run by."""
+        run = _RUNNERS.get(path.suffix)
+        if run is None:
             self.errors.append(_unsupported(path))
             return
         with self._gathering(str(path)):
-            loader(path, self._spark)
+            run(path, self.neighbours)
 
-    def given(self, module: Module) -> None:
-        """Take a function by calling it; a module by running its source again, with `spark` as a global."""
-        if isinstance(module, ModuleType) and module.__file__ is not None:
-            self.file(Path(module.__file__))
-        elif callable(module):
-            with self._gathering(getattr(module, "__name__", repr(module))):
-                module()
-        else:
-            self.errors.append(UserError("MODULE_NOT_LOADABLE", module=module))
+    def function(self, function: Callable[[], object]) -> None:
+        """Call a function that declares what it likes."""
+        with self._gathering(getattr(function, "__name__", repr(function))):
+            function()
 
     @contextmanager
     def _gathering(self, file: str) -> Iterator[None]:
@@ -101,30 +91,52 @@ class _Loading:
             self.errors.append(error)
         except SyntaxError as error:
             place = SourceLocation(file=error.filename or file, line=error.lineno or 1)
-            self.errors.append(UserError("MODULE_FAILED", location=place, file=file, cause=f"SyntaxError: {error.msg}"))
-        except Exception as error:  # noqa: BLE001 - a module may raise anything; recorded with its place
+            self.errors.append(_failed(place, file, f"SyntaxError: {error.msg}"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything; recorded with its place
             place = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
-            cause = f"{type(error).__name__}: {error}"
-            self.errors.append(UserError("MODULE_FAILED", location=place, file=file, cause=cause))
+            self.errors.append(_failed(place, file, f"{type(error).__name__}: {error}"))
 
 
-def _run_python(path: Path, spark: SparkSession) -> None:
-    """Run a Python file as a module of its own, whose functions travel to executors with their code."""
-    from pyspark import cloudpickle
-
-    name = f"sluice_module_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
-    specification = importlib.util.spec_from_file_location(name, path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    module.__dict__["spark"] = spark
-    sys.modules[name] = module
-    cloudpickle.register_pickle_by_value(module)
-    specification.loader.exec_module(module)
+def _failed(place: SourceLocation, file: str, cause: str) -> UserError:
+    """What a module raised; named by the file that raised, which may be a neighbour of the one that was run."""
+    return UserError(
+        "MODULE_FAILED", location=place, file=place.file if Path(place.file).is_file() else file, cause=cause
+    )
 
 
-_LOADERS: dict[str, Callable[[Path, SparkSession], None]] = {".py": _run_python}
+def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> list[Path]:
+    """The files of the libraries, then those given in Python; each once.
+
+    Raises:
+        UserError: MODULE_NOT_FOUND, MODULE_NOT_LOADABLE, PIPELINE_SPEC_INVALID_GLOB_PATTERN;
+            PIPELINE_WITHOUT_SOURCES when a spec leads to no file.
+    """
+    found = library_files(spec, root, _SOURCES) if root is not None else []
+    for module in modules:
+        file = module.__file__ if isinstance(module, ModuleType) else None
+        if file is not None:
+            found.append(Path(file).resolve())
+        elif isinstance(module, ModuleType) or not (isinstance(module, str | Path) or callable(module)):
+            raise UserError("MODULE_NOT_LOADABLE", module=module)
+        elif isinstance(module, str | Path):
+            path = (root or Path.cwd()) / module
+            if not path.is_file():
+                raise UserError("MODULE_NOT_FOUND", path=module, root=root or Path.cwd())
+            found.append(path.resolve())
+    if root is not None and not found and not modules:
+        raise UserError("PIPELINE_WITHOUT_SOURCES", name=spec.name, root=root)
+    return list(dict.fromkeys(found))
+
+
+def _run_python(path: Path, neighbours: Neighbours) -> None:
+    """Run a Python file as a module of a name of its own: files of two folders may have one name."""
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    neighbours.run(path, f"sluice_module_{digest}_{path.stem}")
+
+
+_RUNNERS: dict[str, Callable[[Path, Neighbours], None]] = {".py": _run_python}
 _LATER = {".sql": "SQL files can't be read yet", ".ipynb": "notebooks can't be read yet"}
+_SOURCES = frozenset(_RUNNERS) | frozenset(_LATER)
 
 
 def _unsupported(path: Path) -> UserError:
@@ -133,72 +145,39 @@ def _unsupported(path: Path) -> UserError:
         location=SourceLocation(file=str(path), line=1),
         path=path,
         reason=_LATER.get(path.suffix, "its ending is not known"),
-        supported=", ".join(_LOADERS),
+        supported=", ".join(_RUNNERS),
     )
 
 
-@contextmanager
-def _importable(root: Path, files: Sequence[Path]) -> Iterator[list[ModuleType]]:
-    """Let modules import their neighbours; afterwards no trace is left for the next pipeline's modules.
-
-    What was imported keeps living in the functions that use it, and travels to executors with them.
-    """
-    from pyspark import cloudpickle
-
-    folders = list(dict.fromkeys(str(path) for path in (root, *(file.parent for file in files))))
-    before, path_before = set(sys.modules), list(sys.path)
-    sys.path[:0] = folders
-    imported: list[ModuleType] = []
-    try:
-        yield imported
-    finally:
-        sys.path[:] = path_before
-        for name in set(sys.modules) - before:
-            module = sys.modules[name]
-            file = getattr(module, "__file__", None)
-            if file is None or not file.startswith(tuple(f"{folder}/" for folder in folders)):
-                continue
-            if "site-packages" in file:
-                continue
-            imported.append(module)
-            if not name.startswith("sluice_module_"):
-                cloudpickle.register_pickle_by_value(module)
-                del sys.modules[name]
-
-
-def _library_files(spec: PipelineSpec, root: Path) -> list[Path]:
-    found = [path for library in spec.libraries for path in _matches(spec, library, root)]
-    return list(dict.fromkeys(found))
-
-
-def _matches(spec: PipelineSpec, library: Library, root: Path) -> Iterator[Path]:
-    """The files of a pattern, sorted; a pattern without wildcards must name a file that exists."""
-    place = SourceLocation(file=str(spec.file or root), line=library.line)
-    if Path(library.pattern).is_absolute() or ".." in Path(library.pattern).parts:
-        raise UserError("PIPELINE_SPEC_INVALID_GLOB_PATTERN", location=place, pattern=library.pattern)
-    if not set(library.pattern) & set("*?["):
-        path = root / library.pattern
-        if not path.is_file():
-            raise UserError("MODULE_NOT_FOUND", location=place, path=library.pattern, root=root)
-        yield path
-        return
-    pattern = f"{library.pattern}/*" if library.pattern.endswith("**") else library.pattern
-    for path in sorted(root.glob(pattern)):
-        parts = path.relative_to(root).parts
-        if path.is_file() and not any(part.startswith(_HIDDEN) for part in parts) and path.suffix != ".pyc":
-            yield path
-
-
-def _existing(path: Path, root: Path) -> Path:
-    full = path if path.is_absolute() else root / path
-    if not full.is_file():
-        raise UserError("MODULE_NOT_FOUND", path=path, root=root)
-    return full
-
-
-def _check_waiting(registry: Registry, errors: list[SluiceError]) -> None:
+def _without_dataset(registry: Registry) -> Iterator[UserError]:
     """Expectations without a dataset would be forgotten; each is a fault."""
-    errors.extend(
-        UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
-        for waiting in registry.waiting_expectations
-    )
+    for waiting in registry.waiting_expectations:
+        yield UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
+
+
+def _surround(registry: Registry, neighbours: Neighbours) -> None:
+    """Let the functions that the modules declared import neighbours when they are called, too."""
+    if not neighbours.folders:
+        return
+    registry.queries = {name: neighbours.surround(query) for name, query in registry.queries.items()}
+    registry.snapshot_functions = {
+        name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()
+    }
+    registry.batch_functions = {name: neighbours.surround(each) for name, each in registry.batch_functions.items()}
+    registry.hook_functions = {name: neighbours.surround(hook) for name, hook in registry.hook_functions.items()}
+
+
+def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str:
+    """A hash of the source of the files, and of those that the functions were written in."""
+    written_in = {Path(file) for function in functions if (file := _source_file(function)) is not None}
+    sources = sorted({*files, *written_in})
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources if path.is_file())).hexdigest()
+
+
+def _source_file(function: Callable[[], object]) -> str | None:
+    """The file a function was written in, or None for one without (a prompt, a notebook)."""
+    module = sys.modules.get(getattr(function, "__module__", ""))
+    try:
+        return inspect.getsourcefile(inspect.unwrap(function)) or getattr(module, "__file__", None)
+    except TypeError:
+        return None

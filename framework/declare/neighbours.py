@@ -1,0 +1,198 @@
+"""The modules beside a pipeline's files: importable while the pipeline's code runs, and nowhere else.
+
+Each file of a pipeline's folders is run at most once, whether as a library or because a neighbour imported
+it. Two pipelines may have modules of equal names: each sees its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Never taken from a pipeline's folder, whatever files lie there: what everybody else stands on.
+_RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", "dlt", "pandas", "numpy", "pyarrow"}
+_INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
+_lock = threading.RLock()
+
+
+class Neighbours:
+    """The folders of one pipeline, and the modules that were made from their files so far.
+
+    Args:
+        folders: where modules are imported from, before everywhere else.
+        spark: the session that each module sees as the global `spark`.
+    """
+
+    def __init__(self, folders: Sequence[Path], spark: SparkSession) -> None:
+        self.folders = tuple(dict.fromkeys(folders))
+        self.spark = spark
+        self.made: dict[str, ModuleType] = {}
+        self.failed: dict[str, BaseException] = {}
+        self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
+        self._named: dict[str, ModuleType] = {}
+        self._displaced: dict[str, ModuleType] = {}
+        self._before: set[str] = set()
+        self._depth = 0
+        importlib.invalidate_caches()  # files that were written a moment ago count too
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Let code of the block import from the folders; blocks may nest and overlap in threads.
+
+        Afterwards `sys.path`, the finders and `sys.modules` know nothing of the folders any more.
+        """
+        with _lock:
+            if self._depth == 0:
+                self._enter()
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._leave()
+
+    def surround(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function with the folders importable while it runs, for imports inside of it."""
+
+        @functools.wraps(function)
+        def surrounded(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self.importable():
+                return function(*args, **kwargs)
+
+        return surrounded
+
+    def run(self, path: Path, name: str) -> None:
+        """Run a file as a module called `name`, unless a neighbour has imported it before."""
+        if str(path) in self.made:
+            return
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path), self))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module of the folders is; the protocol of Python's finders."""
+        if fullname.partition(".")[0] in _RESERVED:
+            return None
+        spec = PathFinder.find_spec(fullname, [str(each) for each in self.folders] if path is None else path, target)
+        if spec is None or spec.origin is None or not self._holds(spec.origin):
+            return None
+        spec.loader = _Loader(fullname, spec.origin, self)
+        return spec
+
+    def _enter(self) -> None:
+        hidden = [name for name in sys.modules if name.partition(".")[0] in self._tops or name in self._named]
+        self._displaced = {name: sys.modules.pop(name) for name in hidden}
+        sys.modules.update(self._named)
+        self._before = set(sys.modules) - self._named.keys()
+        for module in self._named.values():
+            _pickle_by_value(module)
+        sys.path[:0] = [str(folder) for folder in self.folders]
+        sys.meta_path.insert(0, self)
+
+    def _leave(self) -> None:
+        sys.meta_path.remove(self)
+        for folder in self.folders:
+            if str(folder) in sys.path:
+                sys.path.remove(str(folder))
+        for name in sys.modules.keys() - self._before:
+            if self._is_ours(sys.modules[name]):
+                self._named[name] = sys.modules.pop(name)
+        # What is not importable by name is pickled by value; the name may be another pipeline's the next moment.
+        for module in self._named.values():
+            _pickle_by_name(module)
+        sys.modules.update(self._displaced)
+        self._displaced = {}
+
+    def _is_ours(self, module: ModuleType) -> bool:
+        """Whether a module was made from a file of the folders, or is a package without a file over such ones."""
+        loader = getattr(getattr(module, "__spec__", None), "loader", None)
+        if isinstance(loader, _Loader):
+            return loader.neighbours is self
+        places = getattr(module, "__path__", ()) if getattr(module, "__file__", None) is None else ()
+        return any(self._holds(str(place)) for place in places)
+
+    def _holds(self, place: str) -> bool:
+        """Whether a path is in one of the folders, and not of packages that were installed below it."""
+        for folder in self.folders:
+            if Path(place).is_relative_to(folder):
+                parts = Path(place).relative_to(folder).parts
+                return not any(part.startswith(".") or part in _INSTALLED for part in parts)
+        return False
+
+
+class _Loader(SourceFileLoader):
+    """Makes a module from a file of a pipeline: once, with `spark` as a global, and without a cache of its code."""
+
+    def __init__(self, name: str, path: str, neighbours: Neighbours) -> None:
+        super().__init__(name, path)
+        self.neighbours = neighbours
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The module that was made from the file before, if there is one."""
+        return self.neighbours.made.get(str(spec.origin))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the file's code if this is its first time; a file that failed fails in the same way again."""
+        path = str(self.path)
+        if path in self.neighbours.failed:
+            raise self.neighbours.failed[path]
+        if path in self.neighbours.made:
+            return
+        self.neighbours.made[path] = module
+        module.__dict__["spark"] = self.neighbours.spark
+        _pickle_by_value(module)
+        try:
+            super().exec_module(module)
+        except BaseException as error:
+            self.neighbours.failed[path] = error
+            del self.neighbours.made[path]
+            raise
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the file as it is now."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _module_names(folder: Path) -> Iterator[str]:
+    """The names under which the folder's own modules and packages are imported."""
+    if folder.is_dir():
+        for entry in folder.iterdir():
+            if entry.suffix == ".py" or (entry / "__init__.py").is_file():
+                yield entry.stem
+
+
+def _pickle_by_value(module: ModuleType) -> None:
+    """Send the module's functions to executors with their code: they don't have the file."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)
+
+
+def _pickle_by_name(module: ModuleType) -> None:
+    from pyspark import cloudpickle
+
+    if module.__name__ in cloudpickle.list_registry_pickle_by_value():
+        cloudpickle.unregister_pickle_by_value(module)
