@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -48,9 +47,11 @@ class Call:
     output: Output
     surroundings: Surroundings
 
-    @contextmanager
-    def pipeline(self, *, short: bool = True) -> Iterator[PipelineFace]:
-        """The pipeline that the call is about, let go of at the end of the block."""
+    def pipeline(self, *, short: bool = True) -> PipelineFace:
+        """The pipeline that the call is about; let go of when the command is over.
+
+        By then its errors are reported: those of Spark have no words once Spark is gone.
+        """
         # PyYAML comes with this: asking for help needs none.
         from framework.declare.pipeline_spec import find_spec
 
@@ -58,10 +59,8 @@ class Call:
         opened = self.surroundings.open_pipeline(
             spec, master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
         )
-        try:
-            yield opened
-        finally:
-            opened.close()
+        click.get_current_context().call_on_close(opened.close)
+        return opened
 
 
 def verbose_option(command: _Given) -> _Given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,28 +48,20 @@ class Demonstration:
             click.exceptions.Exit: 1, when the update did not complete.
         """
         opened: list[Pipeline] = []
-
-        def stop() -> None:
-            for pipeline in opened:
-                pipeline.stop()
-
-        try:
-            with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:
-                demo = run_stoppable(
-                    lambda: run_demo(
-                        folder=self.folder or DEFAULT_FOLDER,
-                        months=self.months,
-                        master=self.master,
-                        progress=progress,
-                        opened=opened.append,
-                        verbose=self.verbose,
-                    ),
-                    stop,
-                    progress,
-                )
-        finally:
-            for pipeline in opened:
-                pipeline.close()
+        click.get_current_context().call_on_close(lambda: _each(opened, Pipeline.close))
+        with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:
+            demo = run_stoppable(
+                lambda: run_demo(
+                    folder=self.folder or DEFAULT_FOLDER,
+                    months=self.months,
+                    master=self.master,
+                    progress=progress,
+                    opened=opened.append,
+                    verbose=self.verbose,
+                ),
+                lambda: _each(opened, Pipeline.stop),
+                progress,
+            )
         self._show(demo)
         print_errors(demo.update)
         if demo.update.state is not UpdateState.COMPLETED:
@@ -92,3 +85,9 @@ class Demonstration:
         self.output.text(
             f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}{again}"
         )
+
+
+def _each(pipelines: list[Pipeline], action: Callable[[Pipeline], None]) -> None:
+    """Do something with the pipeline, if the demo came as far as opening it."""
+    for pipeline in pipelines:
+        action(pipeline)

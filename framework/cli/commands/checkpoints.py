@@ -20,12 +20,12 @@ def list_generations(call: Call) -> None:
     from framework.checkpoints.overview import list_checkpoints
     from framework.cli.checkpoint_tables import COLUMNS, checkpoint_json, checkpoint_rows
 
-    with call.pipeline() as pipeline:
-        found = list_checkpoints(pipeline.storage)
-        if call.output.as_json:
-            call.output.json([checkpoint_json(each) for each in found])
-        else:
-            call.output.table(COLUMNS, checkpoint_rows(found))
+    pipeline = call.pipeline()
+    found = list_checkpoints(pipeline.storage)
+    if call.output.as_json:
+        call.output.json([checkpoint_json(each) for each in found])
+    else:
+        call.output.table(COLUMNS, checkpoint_rows(found))
 
 
 @command.command("reset", cls=SluiceCommand)
@@ -38,9 +38,9 @@ def reset(call: Call, flow: str) -> None:
     """
     from framework.run.checkpoint_actions import reset_checkpoint
 
-    with call.pipeline() as pipeline:
-        manifest, generation = reset_checkpoint(pipeline.storage, pipeline.name, flow)
-        call.output.text(f"{manifest.flow} begins generation {generation.number} at the next update.")
+    pipeline = call.pipeline()
+    manifest, generation = reset_checkpoint(pipeline.storage, pipeline.name, flow)
+    call.output.text(f"{manifest.flow} begins generation {generation.number} at the next update.")
 
 
 @command.command("rollback", cls=SluiceCommand)
@@ -54,6 +54,6 @@ def rollback(call: Call, flow: str, to: int | None) -> None:
     """
     from framework.run.checkpoint_actions import roll_back_checkpoint
 
-    with call.pipeline() as pipeline:
-        manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to)
-        call.output.text(f"{manifest.flow} goes on from generation {generation.number} at the next update.")
+    pipeline = call.pipeline()
+    manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to)
+    call.output.text(f"{manifest.flow} goes on from generation {generation.number} at the next update.")

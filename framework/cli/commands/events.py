@@ -30,8 +30,8 @@ def command(call: Call, /, *, follow: bool, **filters: Any) -> None:
     from framework.cli.event_lines import EventReading
 
     reading = EventReading(**filters)
-    with call.pipeline() as pipeline:
-        if follow:
-            reading.follow(call.output, pipeline.storage, call.surroundings.clock)
-        else:
-            reading.show(call.output, pipeline.storage)
+    pipeline = call.pipeline()
+    if follow:
+        reading.follow(call.output, pipeline.storage, call.surroundings.clock)
+    else:
+        reading.show(call.output, pipeline.storage)

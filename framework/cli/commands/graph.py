@@ -29,11 +29,11 @@ def command(call: Call, picture_format: str) -> None:
     from framework.web.picture import picture_of
     from framework.web.svg import svg
 
-    with call.pipeline() as pipeline:
-        graph = pipeline.graph
-        if picture_format == "html":
-            text = graph_page(graph)
-        else:
-            draw = {"svg": svg, "mermaid": mermaid, "dot": dot}[picture_format]
-            text = draw(picture_of(graph))
-        call.output.text(text.rstrip("\n"))
+    pipeline = call.pipeline()
+    graph = pipeline.graph
+    if picture_format == "html":
+        text = graph_page(graph)
+    else:
+        draw = {"svg": svg, "mermaid": mermaid, "dot": dot}[picture_format]
+        text = draw(picture_of(graph))
+    call.output.text(text.rstrip("\n"))

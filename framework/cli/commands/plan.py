@@ -22,13 +22,13 @@ def command(call: Call, /, **options: Any) -> None:
     from framework.plan.explainer import plan_json, plan_summary, plan_title, step_lines
 
     refresh = refresh_of(options)
-    with call.pipeline() as pipeline:
-        plan = pipeline.plan(**refresh)
-        if call.output.as_json:
-            call.output.json(plan_json(plan))
-            return
-        lines = [click.style(line, dim=True) if step.skipped else line for step, line in step_lines(plan)]
-        text = "\n".join(
-            [click.style(plan_title(plan), bold=True), "", *lines, *([""] if lines else []), plan_summary(plan)]
-        )
-        call.output.text(text)
+    pipeline = call.pipeline()
+    plan = pipeline.plan(**refresh)
+    if call.output.as_json:
+        call.output.json(plan_json(plan))
+        return
+    lines = [click.style(line, dim=True) if step.skipped else line for step, line in step_lines(plan)]
+    text = "\n".join(
+        [click.style(plan_title(plan), bold=True), "", *lines, *([""] if lines else []), plan_summary(plan)]
+    )
+    call.output.text(text)

@@ -23,5 +23,5 @@ def command(call: Call, /, **options: Any) -> None:
     from framework.cli.updating import run_and_report
 
     refresh = refresh_of(options)
-    with call.pipeline(short=False) as pipeline:
-        run_and_report(call, pipeline, refresh)
+    pipeline = call.pipeline(short=False)
+    run_and_report(call, pipeline, refresh)

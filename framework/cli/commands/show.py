@@ -19,5 +19,5 @@ def command(call: Call, dataset: str, rows: int) -> None:
     """
     from framework.cli.row_tables import print_rows
 
-    with call.pipeline() as pipeline:
-        print_rows(call.output, pipeline.preview(dataset, rows))
+    pipeline = call.pipeline()
+    print_rows(call.output, pipeline.preview(dataset, rows))

@@ -16,7 +16,9 @@ def command(call: Call, query: str) -> None:
 
     QUERY is a SELECT over the pipeline's datasets by their names, and over event_log.
     """
+    from framework.cli.query_errors import query_errors
     from framework.cli.row_tables import print_rows
 
-    with call.pipeline() as pipeline:
+    pipeline = call.pipeline()
+    with query_errors():
         print_rows(call.output, pipeline.sql(query))

@@ -18,10 +18,10 @@ def command(call: Call) -> None:
     from framework.cli.graph_tables import dataset_rows, graph_json
     from framework.web.page import graph_summary
 
-    with call.pipeline() as pipeline:
-        graph = pipeline.validate()
-        if call.output.as_json:
-            call.output.json(graph_json(graph))
-            return
-        call.output.table(("dataset", "kind", "flows", "reads", "columns"), dataset_rows(graph))
-        call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+    pipeline = call.pipeline()
+    graph = pipeline.validate()
+    if call.output.as_json:
+        call.output.json(graph_json(graph))
+        return
+    call.output.table(("dataset", "kind", "flows", "reads", "columns"), dataset_rows(graph))
+    call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")

@@ -15,6 +15,10 @@ CONDITIONS: dict[str, Condition] = {
     "EVENT_DATASET_NOT_FOUND": Condition(
         "No event is about a dataset {dataset}.{hint}", "`sluice events` without --dataset shows all events."
     ),
+    "QUERY_INVALID": Condition(
+        "Spark can't make sense of the query: {cause}", "Correct it; `sluice validate` lists the datasets."
+    ),
+    "QUERY_FAILED": Condition("The query failed while it ran: {cause}", "Correct the query or the data it reads."),
     "PARAMETER_INVALID": Condition("{text!r} is no parameter.", "Write --param KEY=VALUE."),
     "PROJECT_NAME_INVALID": Condition(
         "{name!r} can't name a project.",

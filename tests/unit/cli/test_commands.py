@@ -293,3 +293,25 @@ def test_a_given_spec_is_taken_as_it_is(sluice: Sluice, pipeline: FakePipeline) 
     """--spec goes to whoever reads it, relative to the folder one is in."""
     sluice("validate", "--spec", "other/spec.yml")
     assert pipeline.asked[0][1][0] == Path("other/spec.yml")
+
+
+class WordlessError(Exception):
+    """An error that can only be printed while its pipeline is open, as Spark's can."""
+
+    def __init__(self, pipeline: FakePipeline) -> None:
+        super().__init__()
+        self._pipeline = pipeline
+
+    def __str__(self) -> str:
+        """Its words, while there are any."""
+        assert not self._pipeline.closed
+        return "told in time"
+
+
+def test_an_error_is_told_before_spark_is_gone(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The pipeline is let go of after its error was reported, and is let go of."""
+    pipeline.fault = WordlessError(pipeline)
+    result = sluice("show", "orders")
+    assert result.exit_code == 1
+    assert "WordlessError: told in time" in result.stderr
+    assert pipeline.closed
