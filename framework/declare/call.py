@@ -43,7 +43,7 @@ class Call:
 
     def fault(self, condition: str, **fields: object) -> UserError:
         """The error of `condition` at this call, with the names of function and flow among its fields."""
-        return UserError(condition, location=self.location, function=self.function, flow=self.flow, **fields)
+        return UserError(condition, location=self.location, **{"function": self.function, "flow": self.flow, **fields})
 
     def wrong_type(self, argument: str, value: object, expected: str) -> NoReturn:
         """Refuse an argument of the wrong type."""
