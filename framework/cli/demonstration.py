@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from framework.cli.facade import quieten_pyspark
 from framework.cli.output import Output
 from framework.cli.progress import open_progress
 from framework.cli.row_tables import json_value
@@ -47,6 +48,8 @@ class Demonstration:
         Raises:
             click.exceptions.Exit: 1, when the update did not complete.
         """
+        if not self.verbose:
+            quieten_pyspark()
         opened: list[Pipeline] = []
         click.get_current_context().call_on_close(lambda: _each(opened, Pipeline.close))
         with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -113,4 +114,13 @@ def open_pipeline(
     # PySpark is imported here: a command line that is wrong, or asks for help, needs none.
     from framework.pipeline import Pipeline
 
+    if not verbose:
+        quieten_pyspark()
     return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose)
+
+
+def quieten_pyspark() -> None:
+    """Keep PySpark from logging the Java stack of an exception that is about to be told in our words."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

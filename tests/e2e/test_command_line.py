@@ -93,6 +93,15 @@ def test_rows_come_as_json(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("first_run")
+def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
+    """Spark's words come without its stack, its log or a line of ours."""
+    done = sluice(project, "sql", "SELECT nope FROM orders", "--master", "local[2]")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("[QUERY_INVALID] Spark can't make sense of the query: [UNRESOLVED_COLUMN")
+    assert len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.usefixtures("first_run")
 def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
     """What lies in local storage is read without a JVM: there is no Java to be found here."""
     command = [*SLUICE, "events", "--type", "update_progress", "-o", "json"]

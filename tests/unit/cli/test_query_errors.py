@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 
+from framework.cli.facade import quieten_pyspark
 from framework.cli.query_errors import query_errors
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
@@ -39,3 +41,10 @@ def test_faults_of_the_pipeline_keep_their_places() -> None:
     with pytest.raises(GraphErrors) as caught, query_errors():
         raise GraphErrors([fault])
     assert caught.value.errors == (fault,)
+
+
+def test_pyspark_does_not_log_what_is_told_anyway(capsys: pytest.CaptureFixture[str]) -> None:
+    """The logger that prints a Java stack for each failed query is silent once the command line says so."""
+    quieten_pyspark()
+    PySparkLogger.getLogger("SQLQueryContextLogger").exception("a stack", file="x.py")
+    assert capsys.readouterr().err == ""
