@@ -114,7 +114,7 @@ def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N8
     return reads.read(self, tableName, {}, streaming=False)
 
 
-def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
     reads = _active.get()
     if reads is None:
         return _original(SparkSession, "sql")(self, sqlQuery, args, **kwargs)

@@ -44,13 +44,13 @@ class _Listener:
     def __init__(self, found: Observed) -> None:
         self._found = found
 
-    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802
+    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802 - the name that the JVM calls
         entries = execution.observedMetrics().iterator()
         while entries.hasNext():
             entry = entries.next()
             self._found.setdefault(entry._1(), _values(entry._2()))
 
-    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802
+    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802 - the name that the JVM calls
         """A failed query has no metrics; the caller gets its exception."""
 
     class Java:

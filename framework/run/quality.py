@@ -58,7 +58,7 @@ def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[Exp
     """
     if not expectations:
         return frame
-    met = [sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003
+    met = [sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003 - a literal column
     drops = _all(
         condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP)
     )
@@ -71,7 +71,7 @@ def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[Exp
     )
     for condition, spec in zip(met, expectations, strict=True):
         if _is(spec, ViolationAction.FAIL):
-            frame = frame.where(sql.when(condition, sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003
+            frame = frame.where(sql.when(condition, sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003 - a literal column
     return frame.where(drops) if any(_is(spec, ViolationAction.DROP) for spec in expectations) else frame
 
 
