@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from framework.pipeline import Pipeline
-from framework.run.session import start_session, stop_session
 from pyspark.sql import SparkSession
 
 from bench.measure import Measure, scratch_folder
+from framework.pipeline import Pipeline
+from framework.run.session import start_session, stop_session
 
 GOAL = 0.9
 _FILES = 60

@@ -12,9 +12,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from framework.run.jars import delta_jars
-
 from bench.measure import BIN, Measure, pair_ratio, run_process, scratch_folder, seconds_of, sluice
+from framework.run.jars import delta_jars
 
 GOAL = 0.35
 _PROJECT = Path(__file__).parent / "projects" / "side_by_side"

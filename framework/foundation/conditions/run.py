@@ -21,10 +21,13 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the data or the condition, or use `expect_or_drop`.",
     ),
     "FLOW_FAILED": Condition(
-        "Flow {flow} failed: {cause}", "Correct the cause and run again; what was committed stays, the rest comes again."
+        "Flow {flow} failed: {cause}",
+        "Correct the cause and run again; what was committed stays, the rest comes again.",
     ),
     "INVALID_CONFIGURATION": Condition("{key} is {value!r}.", "Give {expected}."),
-    "DATASET_NOT_FOUND": Condition("There is no dataset {dataset} in this pipeline.{hint}", "`sluice graph` lists them."),
+    "DATASET_NOT_FOUND": Condition(
+        "There is no dataset {dataset} in this pipeline.{hint}", "`sluice graph` lists them."
+    ),
     "FLOW_NOT_FOUND": Condition("There is no flow {flow} in this pipeline.{hint}", "`sluice plan` lists them."),
     "TABLE_NOT_RESETTABLE": Condition(
         "{dataset} has pipelines.reset.allowed=false and can't be fully refreshed.",

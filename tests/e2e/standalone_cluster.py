@@ -1,0 +1,91 @@
+"""A standalone Spark cluster on this machine: a master and workers from the installed PySpark, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pyspark
+
+_HOST = "127.0.0.1"
+_START_SECONDS = 90
+_END_SECONDS = 20
+
+
+@contextmanager
+def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
+    """Start a cluster of one-core workers, and end all of its processes afterwards.
+
+    Args:
+        folder: for logs and the workers' files.
+        workers: how many of them.
+
+    Yields:
+        The master's URL.
+    """
+    daemon = "org.apache.spark.deploy"
+    free_ports = ["--host", _HOST, "--port", "0", "--webui-port", "0"]
+    with ExitStack() as processes:
+        log = processes.enter_context(_running(folder / "master", [f"{daemon}.master.Master", *free_ports]))
+        url = _await_line(log, r"Starting Spark master at (spark://\S+)")
+        for number in range(workers):
+            home = folder / f"worker_{number}"
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(home / "work")]
+            log = processes.enter_context(_running(home, [f"{daemon}.worker.Worker", *free_ports, *size, url]))
+            _await_line(log, r"(Successfully registered) with master")
+        yield url
+
+
+@contextmanager
+def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
+    """Run a daemon of Spark's in a process group of its own; gives the path of its log."""
+    home.mkdir(parents=True)
+    log = home / "log"
+    spark_home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": _HOST,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(spark_home / "bin" / "spark-class"), *arguments],
+            cwd=home, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield log
+    finally:
+        _end(process)
+
+
+def _await_line(log: Path, pattern: str) -> str:
+    """What the log says at the pattern's group, as soon as it says so."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if match := re.search(pattern, log.read_text(encoding="utf-8", errors="replace")):
+            return match[1]
+        time.sleep(0.1)
+    msg = f"no {pattern!r} within {_START_SECONDS} s:\n{log.read_text(encoding='utf-8', errors='replace')[-2000:]}"
+    raise TimeoutError(msg)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the group to stop; a worker then stops its executors. What is left after a while is killed."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_END_SECONDS)
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait(timeout=_END_SECONDS)

@@ -1,0 +1,98 @@
+"""The main job on real data: the flights pipeline's tables are what pandas makes of the package's own frames."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as sql
+
+from framework import Pipeline
+from framework.demo.demo import DemoResult, run_demo
+from framework.demo.project import prepare_folder
+from framework.run.results import UpdateState
+from tests.e2e.flights_oracle import EXPECTED, expected_flights, expected_weather_counts, sorted_rows
+from tests.e2e.standalone_cluster import standalone_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.record.events import Event
+
+MONTHS = 1
+
+
+@pytest.fixture(scope="module")
+def demo(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, DemoResult]]:
+    """The demo's folder after one run of January, on the worker's session."""
+    assert spark is not None
+    folder = tmp_path_factory.mktemp("demo") / "flights"
+    heard: list[Event] = []
+    yield folder, run_demo(folder=folder, months=MONTHS, master=None, progress=heard.append)
+    assert heard
+
+
+def plain(frame: DataFrame) -> DataFrame:
+    """The frame with dates as text and times as text in UTC, as the oracle has them."""
+    columns = []
+    for field in frame.schema.fields:
+        kind = field.dataType.typeName()
+        column = sql.col(field.name)
+        if kind == "timestamp":
+            column = sql.date_format(column, "yyyy-MM-dd'T'HH:mm:ss'Z'").alias(field.name)
+        elif kind == "date":
+            column = column.cast("string").alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
+
+
+@pytest.mark.parametrize("table", sorted(EXPECTED))
+def test_every_final_table_agrees_with_pandas_to_the_row(demo: tuple[Path, DemoResult], table: str) -> None:
+    """Snapshot, late, repeated and cancelled events together end in the figures of the source itself."""
+    folder, result = demo
+    assert result.update.state is UpdateState.COMPLETED
+    found = plain(Pipeline.from_spec(folder / "pipeline.yml").table(table)).toPandas()
+    expected = EXPECTED[table](MONTHS)
+    assert sorted(found.columns) == sorted(expected.columns)
+    assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected))
+
+
+def rounded(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """The rows with floats to nine digits: sums of floats depend on their order."""
+    return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
+
+
+def test_the_expectations_count_what_is_wrong_with_the_weather(demo: tuple[Path, DemoResult]) -> None:
+    """Passed and failed of each expectation, as pandas counts them."""
+    _, result = demo
+    flow = next(each for each in result.update.flows if each.flow.table == "weather_observations")
+    assert {each.name: (each.passed, each.failed) for each in flow.expectations} == expected_weather_counts(MONTHS)
+
+
+def test_a_second_run_finds_nothing_to_do(demo: tuple[Path, DemoResult]) -> None:
+    """Every flow is idle; the tables are not touched."""
+    folder, first = demo
+    second = run_demo(folder=folder, months=MONTHS, master=None, progress=lambda _event: None)
+    assert second.update.is_idle
+    assert second.result_rows == first.result_rows
+
+
+@pytest.mark.cluster
+def test_the_pipeline_runs_on_a_cluster_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """A standalone master and two workers on loopback; the same spec, `--master`, the same table."""
+    folder = tmp_path / "flights"
+    prepare_folder(folder, MONTHS)
+    with standalone_cluster(tmp_path / "cluster", workers=2) as master:
+        command = [sys.executable, "-m", "framework", "run", "--spec", str(folder / "pipeline.yml"), "--master", master]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+    pipeline = Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
+    found = plain(pipeline.table("flights")).toPandas()
+    assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected_flights(MONTHS)))
