@@ -1,0 +1,230 @@
+"""Loading: which files run, once and in which order, what they may import, and what their faults become."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework import pipelines as dp
+from framework.declare.loader import load_modules
+from framework.declare.pipeline_spec import Library, PipelineSpec
+from framework.declare.registry import Registry
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
+
+SPARK: Any = "the session"
+TABLE = "from framework import pipelines as dp\n\n@dp.table\ndef {name}():\n    return {rows}\n"
+
+
+class Project:
+    """A folder of files, loaded as a pipeline."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    def write(self, files: Mapping[str, str]) -> Project:
+        """Write the files."""
+        for name, text in files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text, encoding="utf-8")
+        return self
+
+    def load(self, *patterns: str, modules: tuple[Any, ...] = ()) -> Registry:
+        """The registry filled by the libraries."""
+        return self.load_with_version(*patterns, modules=modules)[0]
+
+    def load_with_version(self, *patterns: str, modules: tuple[Any, ...] = ()) -> tuple[Registry, str]:
+        """The registry, and the hash of the source."""
+        libraries = tuple(Library(pattern=pattern) for pattern in patterns or ("transformations/**",))
+        spec = PipelineSpec(name="p", storage="s", root=str(self.root), libraries=libraries)
+        registry = Registry(catalog="main", schema="shop")
+        return registry, load_modules(spec, modules, registry, SPARK)
+
+    def faults(self, *patterns: str) -> list[tuple[str, str, int]]:
+        """Condition, file and line of each fault."""
+        with pytest.raises(GraphErrors) as caught:
+            self.load(*patterns)
+        return [self._place(error) for error in caught.value.errors]
+
+    def _place(self, error: SluiceError) -> tuple[str, str, int]:
+        assert error.location is not None
+        return error.condition, str(Path(error.location.file).relative_to(self.root)), error.location.line
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """An empty folder."""
+    return Project(tmp_path)
+
+
+def tables(registry: Registry) -> list[str]:
+    """The names that were declared, in order."""
+    return [dataset.name.table for dataset in registry.datasets]
+
+
+def result(registry: Registry, table: str) -> object:
+    """What a query function returns."""
+    query: Callable[[], Any] = registry.queries[registry.name(table)]
+    return query()
+
+
+def test_files_run_in_order_of_libraries_then_paths_each_once(project: Project) -> None:
+    """Hidden folders, caches and files that are no source are left out of a pattern."""
+    names = ("transformations/b.py", "transformations/a.py", "transformations/deep/c.py", "extra.py")
+    project.write({name: TABLE.format(name=Path(name).stem, rows=1) for name in names})
+    project.write({"transformations/.hidden/x.py": "1/0", "transformations/__pycache__/y.py": "1/0"})
+    project.write({"transformations/notes.md": "# Notes"})
+    registry = project.load("extra.py", "transformations/**", "transformations/a.py")
+    assert tables(registry) == ["extra", "a", "b", "c"]
+
+
+def test_spark_is_a_global_of_files_and_of_what_they_import(project: Project) -> None:
+    """As on Databricks."""
+    project.write({"shared.py": "def session():\n    return spark\n"})
+    project.write({"transformations/a.py": "from shared import session\n" + TABLE.format(name="t", rows="session()")})
+    assert result(project.load(), "t") == SPARK
+
+
+def test_a_file_that_a_neighbour_imports_declares_once(project: Project) -> None:
+    """Whether it is imported before or after its own turn."""
+    project.write(
+        {
+            "transformations/a.py": "import b\nfrom transformations import c\n" + TABLE.format(name="a", rows="b.X"),
+            "transformations/b.py": "X = 7\n" + TABLE.format(name="b", rows=1),
+            "transformations/c.py": "import b\n" + TABLE.format(name="c", rows="b.X"),
+        }
+    )
+    registry = project.load()
+    assert sorted(tables(registry)) == ["a", "b", "c"]
+    assert (result(registry, "a"), result(registry, "c")) == (7, 7)
+
+
+def test_two_pipelines_have_their_own_modules_of_one_name(tmp_path: Path) -> None:
+    """Also when the import stands inside the query function; and no trace stays behind."""
+    source = "import helper\n" + TABLE.format(name="t", rows="(helper.X, __import__('later').X)")
+    before, path_before, finders = dict(sys.modules), list(sys.path), list(sys.meta_path)
+    registries = []
+    for number in (1, 2):
+        project = Project(tmp_path / str(number))
+        project.write({"helper.py": f"X = {number}", "later.py": f"X = {number}0", "transformations/a.py": source})
+        registries.append(project.load())
+    assert [result(registry, "t") for registry in registries] == [(1, 10), (2, 20)]
+    assert [result(registry, "t") for registry in reversed(registries)] == [(2, 20), (1, 10)]
+    assert {"helper", "later"} & sys.modules.keys() == set()
+    assert [name for name in sys.modules.keys() - before if name.startswith("sluice_module")] == []
+    assert (sys.path, sys.meta_path) == (path_before, finders)
+
+
+def test_a_neighbour_wins_over_a_loaded_module_of_its_name_and_gives_it_back(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was imported elsewhere stays what it was."""
+    other = type(sys)("helper")
+    monkeypatch.setitem(sys.modules, "helper", other)
+    project.write(
+        {"helper.py": "X = 1", "transformations/a.py": "import helper\n" + TABLE.format(name="t", rows="helper.X")}
+    )
+    assert result(project.load(), "t") == 1
+    assert sys.modules["helper"] is other
+
+
+def test_the_standard_library_is_never_shadowed(project: Project) -> None:
+    """A file called as a module that everybody uses is a pipeline file like others."""
+    project.write({"transformations/json.py": TABLE.format(name="t", rows="__import__('json').loads('1')")})
+    assert result(project.load(), "t") == 1
+
+
+def test_a_changed_file_is_run_as_it_is_now(project: Project) -> None:
+    """No cache of code, and none written into the user's folder; the hash of the source moves with it."""
+    project.write(
+        {"helper.py": "X = 1", "transformations/a.py": "import helper\n" + TABLE.format(name="t", rows="helper.X")}
+    )
+    first, version = project.load_with_version()
+    project.write({"helper.py": "X = 2"})
+    second, changed = project.load_with_version()
+    assert (result(first, "t"), result(second, "t")) == (1, 2)
+    assert version != changed
+    assert project.load_with_version()[1] == changed
+    assert list(project.root.rglob("*.pyc")) == []
+
+
+def test_functions_modules_and_paths_given_in_python_are_loaded_too(project: Project) -> None:
+    """After the libraries, in their order."""
+    project.write({"transformations/a.py": TABLE.format(name="a", rows=1), "b.py": TABLE.format(name="b", rows=1)})
+    project.write({"c.py": TABLE.format(name="c", rows=1)})
+    module = type(sys)("c")
+    module.__file__ = str(project.root / "c.py")
+
+    def declare() -> None:
+        dp.create_streaming_table("d")
+
+    registry = project.load(modules=("b.py", module, declare))
+    assert tables(registry) == ["a", "b", "c", "d"]
+
+
+def test_every_module_that_fails_is_told_with_file_and_line(project: Project) -> None:
+    """A neighbour's fault is told once, at its own line."""
+    project.write(
+        {
+            "transformations/a.py": "x = 1\nimport broken\n",
+            "transformations/b.py": "import broken\n",
+            "transformations/broken.py": "\n\nraise ValueError('no such day')\n",
+            "transformations/c.py": "def f(:\n    pass\n",
+            "transformations/d.py": "from framework import pipelines as dp\n\ndp.create_streaming_table(3)\n",
+            "transformations/e.py": "import sys\nsys.exit(4)\n",
+            "transformations/f.sql": "SELECT 1",
+            "transformations/g.py": TABLE.format(name="fine", rows=1),
+            "transformations/h.py": "from dlt import expect\n\n@expect('a', 'x')\ndef f():\n    pass\n",
+        }
+    )
+    assert project.faults() == [
+        ("MODULE_FAILED", "transformations/broken.py", 3),
+        ("MODULE_FAILED", "transformations/c.py", 1),
+        ("INVALID_ARGUMENT.TYPE", "transformations/d.py", 3),
+        ("MODULE_FAILED", "transformations/e.py", 2),
+        ("PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION", "transformations/f.sql", 1),
+        ("EXPECTATION_WITHOUT_DATASET", "transformations/h.py", 3),
+    ]
+
+
+def test_the_text_of_a_failed_module_names_its_error(project: Project) -> None:
+    """The user reads what Python said."""
+    project.write({"transformations/a.py": "1/0\n"})
+    with pytest.raises(GraphErrors) as caught:
+        project.load()
+    assert caught.value.errors[0].fields["cause"] == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "condition"),
+    [
+        (("missing.py",), "MODULE_NOT_FOUND"),
+        (("transformations",), "PIPELINE_SPEC_INVALID_GLOB_PATTERN"),
+        (("empty/**",), "PIPELINE_WITHOUT_SOURCES"),
+    ],
+)
+def test_libraries_that_lead_nowhere_are_refused(project: Project, patterns: tuple[str, ...], condition: str) -> None:
+    """Before any module runs."""
+    project.write({"transformations/a.py": "1/0"})
+    with pytest.raises(UserError) as caught:
+        project.load(*patterns)
+    assert caught.value.condition == condition
+
+
+def test_libraries_may_lie_above_the_spec(project: Project) -> None:
+    """As bundles write them: `../src/**`."""
+    project.write({"src/a.py": TABLE.format(name="a", rows=1), "resources/pipeline.yml": ""})
+    inner = Project(project.root / "resources")
+    assert tables(inner.load("../src/**")) == ["a"]
+    assert tables(inner.load(str(project.root / "src" / "*.py"))) == ["a"]
+
+
+def test_what_is_no_module_is_refused(project: Project) -> None:
+    """A number can't be loaded."""
+    project.write({"transformations/a.py": ""})
+    with pytest.raises(UserError) as caught:
+        project.load(modules=(3,))
+    assert caught.value.condition == "MODULE_NOT_LOADABLE"

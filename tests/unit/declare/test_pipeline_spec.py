@@ -1,0 +1,135 @@
+"""The pipeline spec: what its keys mean, and what is refused with which line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework.declare.pipeline_spec import Library, PipelineSpec, find_spec, load_spec
+from framework.foundation.errors import GraphErrors, UserError
+
+FULL = """\
+name: flights
+storage: hdfs://host/flights
+catalog: dev
+schema: air
+configuration: {start: "2013-01-01", limit: 3, strict: true}
+spark_conf: {spark.sql.shuffle.partitions: "4"}
+libraries:
+  - glob: {include: transformations/**}
+  - file: {path: extra.py}
+continuous: true
+development: true
+"""
+
+
+def write(folder: Path, text: str, name: str = "pipeline.yml") -> Path:
+    """A spec in a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    """Values of the configuration are text, as Spark writes them."""
+    path = write(tmp_path, FULL)
+    expected = PipelineSpec(
+        name="flights",
+        storage="hdfs://host/flights",
+        catalog="dev",
+        schema="air",
+        configuration=(("start", "2013-01-01"), ("limit", "3"), ("strict", "true")),
+        spark_conf=(("spark.sql.shuffle.partitions", "4"),),
+        libraries=(Library(pattern="transformations/**", line=8), Library(pattern="extra.py", line=9)),
+        continuous=True,
+        development=True,
+        root=str(tmp_path.resolve()),
+        file=str(path),
+    )
+    assert expected == load_spec(path)
+
+
+def test_left_out_keys_have_their_defaults(tmp_path: Path) -> None:
+    """A name is enough; storage is beside the spec."""
+    path = write(tmp_path, "name: p\n")
+    root = tmp_path.resolve()
+    assert PipelineSpec(name="p", storage=str(root / ".sluice/p"), root=str(root), file=str(path)) == load_spec(path)
+
+
+@pytest.mark.parametrize("key", ["schema", "database", "target"])
+def test_a_schema_has_three_spellings(tmp_path: Path, key: str) -> None:
+    """Lakeflow's, Spark's and DLT's."""
+    assert load_spec(write(tmp_path, f"name: p\n{key}: air\n")).schema == "air"
+
+
+def test_a_spec_of_sparks_own_runs_as_it_is(tmp_path: Path) -> None:
+    """A storage with the scheme file: is a local folder."""
+    text = "name: p\nstorage: file:///data/p\ndatabase: air\nlibraries:\n  - glob:\n      include: transformations/**\n"
+    spec = load_spec(write(tmp_path, text, "spark-pipeline.yml"))
+    assert (spec.storage, spec.schema, [each.pattern for each in spec.libraries]) == (
+        "/data/p",
+        "air",
+        ["transformations/**"],
+    )
+
+
+def test_parameters_go_over_the_configuration(tmp_path: Path) -> None:
+    """Replaced where the key is known, added where it is not."""
+    spec = load_spec(write(tmp_path, "name: p\nconfiguration: {a: x, b: y}\n"))
+    assert spec.with_parameters({"b": "z", "c": "w"}).configuration == (("a", "x"), ("b", "z"), ("c", "w"))
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("name: p\nlibrarys: []\n", [("PIPELINE_SPEC_UNEXPECTED_FIELD", 2)]),
+        ("storage: x\n", [("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", 1)]),
+        (
+            "name: 3\ncontinuous: yes please\nconfiguration: [a]\nlibraries: x\n",
+            [("PIPELINE_SPEC_FIELD_TYPE", line) for line in (1, 2, 3, 4)],
+        ),
+        ("name: p\nconfiguration:\n  a: x\n  b: [y]\n", [("PIPELINE_SPEC_FIELD_TYPE", 4)]),
+        ("name: p\nlibraries:\n  - jar: x\n  - glob: {include: a}\n", [("PIPELINE_SPEC_LIBRARY", 3)]),
+    ],
+)
+def test_each_fault_is_told_with_its_line(tmp_path: Path, text: str, faults: list[tuple[str, int]]) -> None:
+    """All of them together."""
+    path = write(tmp_path, text)
+    with pytest.raises(GraphErrors) as caught:
+        load_spec(path)
+    assert [(each.condition, each.location and each.location.line) for each in caught.value.errors] == faults
+
+
+def test_an_unknown_key_is_told_the_nearest_known_one(tmp_path: Path) -> None:
+    """So that a slip is mended at once."""
+    with pytest.raises(GraphErrors) as caught:
+        load_spec(write(tmp_path, "name: p\nlibrarys: []\n"))
+    assert caught.value.errors[0].fields["hint"] == " Did you mean `libraries`?"
+
+
+@pytest.mark.parametrize("text", ["name: [\n", "- a\n", "", "name: !!python/object:os.system x\n"])
+def test_what_is_no_yaml_of_a_spec_is_refused(tmp_path: Path, text: str) -> None:
+    """Nor are Python objects made of it."""
+    with pytest.raises(UserError) as caught:
+        load_spec(write(tmp_path, text))
+    assert caught.value.condition == "PIPELINE_SPEC_INVALID_YAML"
+
+
+def test_a_spec_is_found_in_the_folder_or_the_nearest_above(tmp_path: Path) -> None:
+    """Ours before Spark's own."""
+    spark = write(tmp_path, "name: p\n", "spark-pipeline.yml")
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    assert find_spec(deep) == spark
+    ours = write(tmp_path, "name: p\n")
+    assert find_spec(deep) == ours
+    nearer = write(tmp_path / "a", "name: p\n")
+    assert find_spec(deep) == nearer
+
+
+def test_a_missing_spec_is_refused(tmp_path: Path) -> None:
+    """With the name of the file."""
+    with pytest.raises(UserError) as caught:
+        load_spec(tmp_path / "none.yml")
+    assert caught.value.condition == "PIPELINE_SPEC_FILE_DOES_NOT_EXIST"
