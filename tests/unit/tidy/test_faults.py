@@ -12,7 +12,7 @@ from tests.support.sources import Source, sources
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
     "framework/cli/updating.py",  # the update's thread: raised again in the one that asked
-    "framework/declare/loader.py",  # a module is the user's code, and may raise anything
+    "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
     "framework/graph/calls.py",  # so is a query function
     "framework/record/listening.py",  # so are hooks and observers, which must not stop the update
     "framework/run/executor.py",  # a step's failure is its flows', and the others go on
