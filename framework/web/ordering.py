@@ -22,19 +22,25 @@ Order = list[list[str]]
 
 def order_layers(layered: Layered) -> Layered:
     """The same places, each layer in an order that has few crossings; the outcome is always the same."""
+    order = _fewest_crossings([[place.key for place in layer] for layer in layered.layers], layered)
+    places: dict[str, Place] = {place.key: place for layer in layered.layers for place in layer}
+    return replace(layered, layers=tuple(tuple(places[key] for key in layer) for layer in order))
+
+
+def _fewest_crossings(order: Order, layered: Layered) -> Order:
+    """The best order that a bounded number of sweeps comes by."""
     before, behind = layered.neighbours()
-    order: Order = [[place.key for place in layer] for layer in layered.layers]
     best, fewest = order, _crossings(order, behind)
-    size = sum(len(layer) for layer in order)
-    for sweep in range(_SWEEPS_OF_LARGE if size > _LARGE else _SWEEPS):
+    large = sum(len(layer) for layer in order) > _LARGE
+    for sweep in range(_SWEEPS_OF_LARGE if large else _SWEEPS):
         if fewest == 0:
             break
-        order = _sweep(order, before if sweep % 2 == 0 else behind, forward=sweep % 2 == 0)
+        forward = sweep % 2 == 0
+        order = _sweep(order, before if forward else behind, forward=forward)
         found = _crossings(order, behind)
         if found < fewest:
             best, fewest = order, found
-    places: dict[str, Place] = {place.key: place for layer in layered.layers for place in layer}
-    return replace(layered, layers=tuple(tuple(places[key] for key in layer) for layer in best))
+    return best
 
 
 def _sweep(order: Order, neighbours: Mapping[str, list[str]], *, forward: bool) -> Order:

@@ -31,19 +31,20 @@ def place_heights(layered: Layered, heights: Mapping[str, float], gap: float) ->
         middle.update(_settle(layer, [0.0] * len(layer), [1.0] * len(layer), heights, gap))
     for sweep in range(_SWEEPS):
         forward = sweep % 2 == 0
-        layers = layered.layers if forward else layered.layers[::-1]
-        both = sweep >= _SWEEPS // 2
-        for layer in layers:
-            wished, weights = [], []
-            for place in layer:
-                near = before[place.key] if forward else behind[place.key]
-                near = [*before[place.key], *behind[place.key]] if both or not near else near
-                wish, weight = _wish(place, near, middle, points)
-                wished.append(wish)
-                weights.append(weight)
-            middle.update(_settle(layer, wished, weights, heights, gap))
+        near = _both(before, behind) if sweep >= _SWEEPS // 2 else before if forward else behind
+        for layer in layered.layers if forward else layered.layers[::-1]:
+            wishes = [
+                _wish(place, near[place.key] or before[place.key] + behind[place.key], middle, points)
+                for place in layer
+            ]
+            middle.update(_settle(layer, [wish for wish, _ in wishes], [weight for _, weight in wishes], heights, gap))
     top = min((middle[key] - heights[key] / 2 for key in middle), default=0.0)
     return {key: value - top for key, value in middle.items()}
+
+
+def _both(before: Mapping[str, list[str]], behind: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The neighbours of each place on either side."""
+    return {key: [*before[key], *behind[key]] for key in before}
 
 
 def _wish(place: Place, near: Sequence[str], middle: Mapping[str, float], points: set[str]) -> tuple[float, float]:
