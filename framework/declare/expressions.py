@@ -114,7 +114,7 @@ def _parsed_fault(text: str) -> str | None:
     try:
         expression = parser.parseExpression(text)
     except ParseException as error:
-        return str(error).split("\n", maxsplit=1)[0]
+        return str(error).strip().split("\n", maxsplit=1)[0]
     found = _beyond_one_row(jvm, expression)
     return found and f"{found} needs more than the row at hand"
 

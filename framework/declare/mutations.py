@@ -98,7 +98,7 @@ def _uninstall() -> None:
 
 def _guarded(refusal: _Refusal, original: Any) -> Any:
     """The method or property that refuses under a guard, and does as `original` does elsewhere."""
-    if isinstance(original, property):
+    if isinstance(original, property | functools.cached_property):
         return property(_guarded_call(refusal, original.__get__))
     return _guarded_call(refusal, original)
 

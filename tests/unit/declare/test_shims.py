@@ -61,7 +61,7 @@ def test_deep_names_that_are_not_ours_come_from_the_installed_package() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_afterwards_everything_is_as_before_also_when_the_module_raised(installed: bool) -> None:  # noqa: FBT001
+def test_afterwards_everything_is_as_before_also_when_the_module_raised(installed: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """`sys.modules` and PySpark's attribute are restored, whether or not packages of the names were loaded."""
     kept, attribute = under_shims(), pyspark.__dict__.get("pipelines")
     for name in kept:
