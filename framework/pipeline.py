@@ -17,7 +17,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.rules import did_you_mean
 from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
-from framework.record.events import EVENT_SCHEMA, Event
+from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
 from framework.run.definitions import Definitions, RequestOptions, request_of
 from framework.run.results import UpdateResult
@@ -156,8 +156,10 @@ class Pipeline:
                     verbose=self._verbose,
                     short=self._short,
                 )
-            settings = {} if self._owns_session else dict(self._spec.spark_conf)
-            self._session = session_for(self._base, {**settings, **dict(self._spec.configuration)})
+            # A session that was there before may lack our settings; those that only a start can set stay as they are.
+            base = self._base
+            settings = {key: value for key, value in self._spec.spark_conf if base.conf.isModifiable(key)}
+            self._session = session_for(base, {**settings, **dict(self._spec.configuration)})
         return self._session
 
     @property
@@ -232,7 +234,10 @@ class Pipeline:
 
     def events(self) -> DataFrame:
         """The event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
-        return self.spark.read.schema(EVENT_SCHEMA).json(self.storage.path(EVENTS_FOLDER))
+        folder = self.storage.path(EVENTS_FOLDER)
+        if not self.storage.exists(folder):
+            return self.spark.createDataFrame([], EVENT_SCHEMA)
+        return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
 
     def close(self) -> None:
         """End the Spark session, if this pipeline started it; a session that was given stays."""

@@ -71,6 +71,7 @@ class Resolution:
     _specs: dict[QualifiedName, DatasetSpec] = field(default_factory=dict)
     _into: dict[QualifiedName, list[FlowSpec]] = field(default_factory=dict)
     _path: list[QualifiedName] = field(default_factory=list)
+    _faulty: set[object] = field(default_factory=set)
     _reads: list[list[Read]] = field(default_factory=list)
     _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
 
@@ -78,16 +79,20 @@ class Resolution:
         """The graph of all that was declared.
 
         Raises:
-            GraphErrors: with every fault of the declarations, else every fault of the queries.
+            GraphErrors: with every fault of the declarations and of the queries.
         """
         self._errors.extend(error for rule in RULES for error in rule(self.registry))
-        self._raise_errors()
+        # What breaks a rule has no kind or schema to speak of; its queries are analysed all the same.
+        self._faulty = {value for error in self._errors for value in error.fields.values() if _is_name(value)}
         self._specs = {spec.name: spec for spec in self.registry.datasets}
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
         with reading(self), _deep_recursion():
             for spec in self.registry.datasets:
                 self._dataset(spec.name)
+            for flow in self.registry.flows:
+                if flow.target not in self._specs:
+                    self._flow(DatasetSpec(name=flow.target, kind=DatasetKind.STREAMING_TABLE), flow)
         self._raise_errors()
         return DataflowGraph(
             pipeline=self.pipeline,
@@ -166,7 +171,7 @@ class Resolution:
         specs = self._into.get(spec.name, [])
         flows = [self._flow(spec, flow) for flow in specs]
         resolved = [flow for flow in flows if flow is not None]
-        if len(resolved) < len(specs):
+        if len(resolved) < len(specs) or spec.name in self._faulty:
             return None
         try:
             return self._typed(spec, resolved)
@@ -272,3 +277,7 @@ def _deep_recursion() -> Iterator[None]:
 
 def _reads_changes(options: Mapping[str, str]) -> bool:
     return any(options.get(key, "").lower() == "true" for key in ("readchangefeed", "readchangedata"))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, QualifiedName)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from framework.foundation.storage import LocalStorage
+from framework.pipeline import Pipeline
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Origin, summarize_error
 from framework.record.log import EventLog
@@ -14,6 +15,20 @@ from framework.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def test_a_pipeline_shows_its_events_and_none_before_its_first_update(
+    spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    """Without an update the log is an empty table; half a line that a kill left is no row of it."""
+    pipeline = Pipeline(name="p", storage=tmp_path, spark=spark)
+    before = pipeline.events().count()
+    with EventLog(pipeline.storage, Origin(pipeline_id="p", pipeline_name="p", update_id="u")) as log:
+        log.record(update_progress(state="RUNNING"))
+        log.record(update_progress(state="FAILED"))
+    file = tmp_path / "events" / "u.jsonl"
+    file.write_text(file.read_text()[:-20])
+    assert (before, [row.message for row in pipeline.events().collect()]) == (0, ["The update is RUNNING."])
 
 
 def test_events_are_rows_with_their_details_as_json(spark: SparkSession, tmp_path: pathlib.Path) -> None:

@@ -226,6 +226,26 @@ def test_a_fault_has_its_condition_and_its_line_and_leaves_nothing_behind(
     assert found[0].remedy
 
 
+def test_a_broken_rule_does_not_hide_a_broken_query(spark: SparkSession, tmp_path: Path) -> None:
+    """A dataset without a flow, a flow without a target whose query is broken too, and a broken query: four faults."""
+
+    def declare(spark: SparkSession) -> None:
+        nothing_flows_in(spark)
+        a_missing_column(spark)
+
+        @dp.append_flow(target="nowhere")
+        def lost() -> DataFrame:
+            return spark.range(1).select("neither")
+
+        @dp.materialized_view
+        def below() -> DataFrame:
+            return spark.read.table("empty")
+
+    assert [error.condition for error in faults(spark, tmp_path, declare)] == [
+        "PIPELINE_DATASET_WITHOUT_FLOW", "FLOW_QUERY_FAILED", "PIPELINE_FLOW_WITHOUT_TARGET", "FLOW_QUERY_FAILED"
+    ]  # fmt: skip
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(spark: SparkSession, tmp_path: Path) -> None:
     """Three broken queries are three faults; what reads a broken one is not a fourth."""
 
