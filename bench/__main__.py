@@ -9,6 +9,7 @@ from collections.abc import Callable
 from bench import append, idle, scale, side_by_side, start_up
 from bench.measure import Measure
 from bench.results import render_line, save_measures
+from bench.warm_up import fill_caches
 
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "a": (side_by_side.measure, 3),
@@ -28,6 +29,7 @@ def main() -> int:
     unknown = set(arguments.letters) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}")
+    fill_caches()
     measures = []
     for letter in arguments.letters or BENCHMARKS:
         run, pairs = BENCHMARKS[letter]

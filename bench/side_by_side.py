@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.measure import BIN, Measure, pair_ratio, run_process, scratch_folder, seconds_of, sluice
-from framework.run.jars import delta_jars
+from bench.warm_up import cached_jars
 
 GOAL = 0.35
 _PROJECT = Path(__file__).parent / "projects" / "side_by_side"
@@ -66,7 +66,7 @@ def _run_sluice(folder: Path) -> float:
 def _run_spark(folder: Path) -> float:
     """The wall time of `spark-pipelines run`."""
     settings = {
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in delta_jars()),
+        "spark.driver.extraClassPath": ":".join(cached_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.sources.default": "delta",

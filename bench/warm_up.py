@@ -1,0 +1,32 @@
+"""What a machine has after its first command: resolved jars and a class archive."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyspark
+
+from bench.many import write_project
+from bench.measure import run_process, scratch_folder, sluice
+from framework.run.cache_folder import cache_folder
+from framework.run.jars import delta_jars
+from framework.run.java import find_java
+
+_TIMEOUT_SECONDS = 300
+
+
+def fill_caches() -> None:
+    """Run one command and wait for what it has built in the background."""
+    with scratch_folder() as folder:
+        write_project(folder, tables=1, views=1)
+        run_process(sluice("validate"), folder=folder, timeout_seconds=_TIMEOUT_SECONDS)
+        classes = cache_folder() / "classes"
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while any(classes.glob("*.building")) and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+
+def cached_jars() -> tuple[str, ...]:
+    """The paths of Delta's jars."""
+    return delta_jars(find_java(), str(Path(pyspark.__file__).parent), {})
