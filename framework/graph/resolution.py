@@ -171,7 +171,7 @@ class Resolution:
         specs = self._into.get(spec.name, [])
         flows = [self._flow(spec, flow) for flow in specs]
         resolved = [flow for flow in flows if flow is not None]
-        if len(resolved) < len(specs) or spec.name in self._faulty:
+        if len(resolved) < len(specs) or spec.name in self._faulty or not specs:
             return None
         try:
             return self._typed(spec, resolved)
@@ -199,6 +199,8 @@ class Resolution:
         if spec.name in self._flows:
             return self._flows[spec.name]
         self._flows[spec.name] = None
+        if spec.from_snapshots:
+            return None
         self._reads.append([])
         try:
             frame = call_query(self._query(spec), spec.name, spec.location)
