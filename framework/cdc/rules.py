@@ -183,7 +183,10 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
 def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
     """Nothing is asked for that is not built yet."""
     spec = flow.spec
-    unsupported = {"stored_as_scd_type=2": spec.scd_type != 1}
+    unsupported = {
+        "stored_as_scd_type=2": spec.scd_type != 1,
+        "columns_to_update": spec.columns_to_update is not None,  # written, but no test has proven it
+    }
     for parameter in (name for name, used in unsupported.items() if used):
         yield UserError("AUTOCDC_NOT_SUPPORTED_YET", location=flow.location, flow=flow.name, parameter=parameter)
 
