@@ -1,10 +1,14 @@
-"""The older way to read a dataset: `read` and `read_stream`, also spelled `readStream`."""
+"""The older way to read a dataset: `read` and `read_stream`, also spelled `readStream`.
+
+They are called inside query functions, when modules are no longer being loaded, so no registry is active.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from framework.declare.call import Call, declaration
+from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +21,7 @@ def read(name: str) -> DataFrame:
     Raises:
         UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
     """
-    call = Call.of("read")
+    call = Call(function="read", location=caller_location())
     return _session(call).read.table(call.text("name", name))
 
 
@@ -28,7 +32,7 @@ def read_stream(name: str) -> DataFrame:
     Raises:
         UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
     """
-    call = Call.of("read_stream")
+    call = Call(function="read_stream", location=caller_location())
     return _session(call).readStream.table(call.text("name", name))
 
 

@@ -1,0 +1,6 @@
+from framework import pipelines as dp
+
+
+@dp.table
+def orders():
+    return spark.range(3)

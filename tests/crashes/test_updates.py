@@ -1,0 +1,256 @@
+"""Killed at any pair of durable effects and run again, an update ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import Pipeline
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.foundation.failpoints import FAILPOINTS, arm, disarm
+from framework.foundation.names import QualifiedName
+from framework.plan.steps import SkipStep
+from framework.run.results import UpdateState
+from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Rows = list[tuple[Any, ...]]
+
+MODULE = Path(__file__).parent / "fixtures" / "bank" / "bank.py"
+ACCOUNT, AMOUNT = "account INT, owner STRING", "account INT, amount INT"
+CHANGE = "account INT, owner STRING, operation STRING, position INT"
+
+# What an uninterrupted update makes of all sources; the rebuild of the ledger alone reads payments as they were.
+ACCOUNTS = [(1, "Anna"), (4, "Di")]
+PAYMENTS = [(1, 1), (1, 5), (3, 7), (4, 9)]
+LEDGER = [(1, 1), (1, 5), (1, 10), (2, 20), (3, 7), (4, 9)]
+ALL: Mapping[str, Rows] = {
+    "payments": PAYMENTS,
+    "ledger": LEDGER,
+    "accounts": ACCOUNTS,
+    "balances": [(1, "Anna", 16), (4, "Di", 9)],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """An update to be killed, the one that comes after, and the tables that both must end in.
+
+    Args:
+        start: the state it begins from: `fresh`, `begun` (all ran before the last changes came), or
+            `halfway` (as begun, and a full refresh of the accounts failed in the middle).
+        update: what the killed update is asked to do.
+        again: what the update after it is asked to do.
+    """
+
+    start: str
+    tables: Mapping[str, Rows]
+    update: Mapping[str, Any] = field(default_factory=dict)
+    again: Mapping[str, Any] = field(default_factory=dict)
+
+
+SCENARIOS = {
+    "first": Scenario(start="fresh", tables=ALL),
+    "next": Scenario(start="begun", tables=ALL),
+    "rebuild": Scenario(
+        start="begun",
+        tables={"accounts": ACCOUNTS},
+        update={"full_refresh": ["accounts"]},
+        again={"refresh": ["accounts"]},
+    ),
+    "append": Scenario(
+        start="begun",
+        tables={"ledger": [(1, 5), (1, 10), (2, 20), (3, 7)]},
+        update={"full_refresh": ["ledger"]},
+        again={"refresh": ["ledger"]},
+    ),
+    "anew": Scenario(
+        start="halfway",
+        tables={"accounts": ACCOUNTS},
+        update={"full_refresh": ["accounts"]},
+        again={"refresh": ["accounts"]},
+    ),
+    "reset": Scenario(
+        start="begun",
+        tables={"accounts": ACCOUNTS},
+        update={"reset_checkpoints": ["change"]},
+        again={"refresh": ["accounts"]},
+    ),
+}
+
+# Every place at least once, and what is done several times in an update not only the first time.
+POINTS = [
+    ("first", "tables.after_create", 1),
+    ("first", "storage.before_replace", 4),
+    ("first", "run.before_once_mark", 1),
+    ("first", "storage.before_replace", 10),
+    ("first", "cdc.after_tombstones", 1),
+    ("first", "cdc.after_merge", 1),
+    ("first", "cdc.after_merge", 2),
+    ("first", "views.after_commit", 1),
+    ("next", "cdc.after_merge", 1),
+    ("next", "views.after_commit", 1),
+    ("rebuild", "rebuilds.after_begin", 1),
+    ("rebuild", "run.before_once_mark", 1),
+    ("rebuild", "cdc.after_tombstones", 1),
+    ("rebuild", "rebuilds.after_companion", 1),
+    ("rebuild", "rebuilds.after_publish", 1),
+    ("rebuild", "rebuilds.after_mark", 1),
+    ("rebuild", "rebuilds.after_promote", 1),
+    ("append", "run.before_once_mark", 1),
+    ("append", "rebuilds.after_publish", 1),
+    ("anew", "generations.before_delete", 1),
+    ("reset", "storage.before_replace", 1),
+    ("reset", "cdc.after_merge", 1),
+]
+# Killing at every place takes a quarter of an hour on two cores, and not all have been seen to pass yet: they run with
+# SLUICE_CRASH_POINTS=all, and CI runs only what kills within a room (cdc, checkpoints, events, the lock).
+EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
+# A lease is taken on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker.
+ELSEWHERE = {"lease.before_cleaning"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bank:
+    """Copies of one pipeline, each in a folder of its own, over the same sources."""
+
+    spark: SparkSession
+    root: Path
+
+    def feed(self, source: str, ddl: str, *rows: tuple[Any, ...]) -> None:
+        """Append rows to a source in one commit."""
+        frame = self.spark.createDataFrame(list(rows), ddl).coalesce(1)
+        frame.write.format("delta").mode("append").save(str(self.root / "sources" / source))
+
+    def copy(self, name: str, of: str | None = None) -> Path:
+        """The spec of a new copy, with the storage of another one as it is now."""
+        folder = self.root / name
+        if of is not None:
+            shutil.copytree(self.root / of, folder)
+            return folder / "pipeline.yml"
+        folder.mkdir()
+        shutil.copy(MODULE, folder)
+        spec = {
+            "name": "bank",
+            "storage": "storage",
+            "development": True,
+            "configuration": {"bank.source": str(self.root / "sources")},
+            "libraries": [{"file": {"path": MODULE.name}}],
+        }
+        (folder / "pipeline.yml").write_text(json.dumps(spec))  # JSON is YAML too
+        return folder / "pipeline.yml"
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of a copy, as a new process would see it."""
+        return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
+
+
+def case_name(scenario: str, point: CrashPoint) -> str:
+    """The folder of one killed update."""
+    return f"{scenario}-{point.name}-{point.nth}"
+
+
+def rows(pipeline: Pipeline, table: str) -> Rows:
+    """The rows of a table, sorted."""
+    return sorted(tuple(row) for row in pipeline.table(table).collect())
+
+
+def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
+    """The points of the tests that this session runs: `-k` kills no more updates than it needs."""
+    chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    return [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
+
+
+@pytest.fixture(scope="module")
+def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
+    """The states that updates begin from, made without any crash."""
+    bank = Bank(spark=spark, root=tmp_path_factory.mktemp("bank"))
+    bank.feed("history", AMOUNT, (1, 10), (2, 20))
+    bank.feed("snapshot", ACCOUNT, (1, "Ann"), (2, "Bob"), (3, "Cy"))
+    bank.feed("payments", AMOUNT, (1, 5), (2, -1), (3, 7))
+    bank.feed("changes", CHANGE, (1, "Anna", "UPDATE", 4), (2, None, "DELETE", 6), (4, "Dee", "INSERT", 2))
+    bank.copy("fresh")
+    bank.copy("begun", of="fresh")
+    assert bank.pipeline("begun").run().state is UpdateState.COMPLETED
+    # Late, deleting, and out of order: an update below a tombstone, a delete of a row from the snapshot.
+    bank.feed("payments", AMOUNT, (1, 1), (4, 0), (4, 9))
+    late = [(2, "Bo", "UPDATE", 5), (3, None, "DELETE", 7), (4, "Di", "UPDATE", 3), (1, "An", "UPDATE", 3)]
+    bank.feed("changes", CHANGE, *late)
+    return bank
+
+
+@pytest.fixture(scope="module")
+def halfway(bank: Bank) -> Path:
+    """A copy whose full refresh of the accounts failed after its once flow's rows were in."""
+
+    def fail() -> None:
+        raise RuntimeError
+
+    spec = bank.copy("halfway", of="begun")
+    arm("run.before_once_mark", action=fail)
+    try:
+        result = bank.pipeline("halfway").run(full_refresh=["accounts"])
+    finally:
+        disarm()
+    assert result.state is UpdateState.FAILED
+    return spec
+
+
+@pytest.fixture(scope="module")
+def wreckage(
+    bank: Bank, halfway: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Bank:
+    """The storages of all updates that were asked for, each killed at its point."""
+    assert halfway.is_file()
+    jobs = []
+    for scenario, failpoint, nth in points_asked_for(request.session.items):
+        point = CrashPoint(name=failpoint, nth=nth)
+        spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
+        jobs.append(CrashJob(spec=str(spec), point=point, arguments=SCENARIOS[scenario].update))
+    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"))
+    return bank
+
+
+@pytest.mark.skipif(not EVERY_POINT, reason="only with SLUICE_CRASH_POINTS=all")
+@pytest.mark.parametrize(("scenario", "failpoint", "nth"), POINTS)
+def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
+    wreckage: Bank, scenario: str, failpoint: str, nth: int
+) -> None:
+    """The tables are those of an uninterrupted update, nothing is left to do, and no debris is left."""
+    expected = SCENARIOS[scenario]
+    pipeline = wreckage.pipeline(case_name(scenario, CrashPoint(name=failpoint, nth=nth)))
+    result = pipeline.run(**expected.again)
+    assert result.state is UpdateState.COMPLETED
+    assert {name: rows(pipeline, name) for name in expected.tables} == dict(expected.tables)
+    plan = pipeline.plan(refresh=list(expected.tables))
+    assert [step for step in plan.steps if not isinstance(step, SkipStep)] == []
+    for manifest in GenerationStore(pipeline.storage).list_all():
+        states = [generation.state for generation in manifest.generations]
+        assert (states.count(GenerationState.CURRENT), states.count(GenerationState.BUILDING)) == (1, 0)
+    copies = [pipeline.storage.list_names(pipeline.storage.path("rebuilds", f"main.default.{name}")) for name in ALL]
+    assert [name for names in copies for name in names if name != "rebuild.json"] == []
+
+
+@pytest.mark.skipif(not EVERY_POINT, reason="only with SLUICE_CRASH_POINTS=all")
+def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank, halfway: Path) -> None:
+    """While a rebuild is unfinished the table has the rows from before, and its flow the checkpoint from before."""
+    pipeline = bank.pipeline(halfway.parent.name)
+    assert rows(pipeline, "accounts") == [(1, "Anna"), (3, "Cy"), (4, "Dee")]
+    name = QualifiedName.parse("accounts", catalog="main", schema="default")
+    flow = QualifiedName.parse("snapshot", catalog="main", schema="default")
+    generations = GenerationStore(pipeline.storage).read(name, flow)
+    assert [(each.state, each.completed) for each in generations] == [("current", True), ("building", False)]
+
+
+def test_every_failpoint_has_an_update_that_is_killed_there() -> None:
+    """No pair of durable effects is left out."""
+    assert {failpoint for _, failpoint, _ in POINTS} | ELSEWHERE == FAILPOINTS
