@@ -37,10 +37,6 @@ class StorageLayout:
         """The folder of a rebuild."""
         return self.storage.path("rebuilds", str(name), str(number))
 
-    def rebuilds(self, name: QualifiedName) -> str:
-        """The folder of all rebuilds of a dataset."""
-        return self.storage.path("rebuilds", str(name))
-
     def record(self, name: QualifiedName) -> str:
         """The file with what a table was last brought to."""
         return self.storage.path("records", f"{name}.json")
