@@ -16,6 +16,7 @@ from framework.declare.mutations import guarded_module
 from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.registry import Registry, registering
+from framework.declare.seen_session import seeing
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
@@ -50,7 +51,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*([root] if root is not None else []), *(file.parent for file in files)]
     loading = _Loading(neighbours=Neighbours(folders, spark))
-    with registering(registry), shimmed(), guarded_module(), loading.neighbours.importable():
+    with registering(registry), shimmed(), guarded_module(), seeing(spark), loading.neighbours.importable():
         for file in files:
             loading.file(file)
         for function in functions:

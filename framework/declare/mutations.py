@@ -7,13 +7,13 @@ the context that opened a guard; other threads, the engine's among them, keep Py
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from framework.declare.patches import Patch, Patches
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
@@ -36,9 +36,6 @@ class _Refusal(NamedTuple):
 
 
 _guard: ContextVar[_Guard] = ContextVar("sluice_guard", default=_Guard.NOTHING)
-_lock = threading.RLock()
-_open_guards = 0
-_originals: list[tuple[type, str, Any]] = []
 
 
 @contextmanager
@@ -67,33 +64,19 @@ def unguarded() -> Iterator[None]:
 
 @contextmanager
 def _guarding(guard: _Guard) -> Iterator[None]:
-    global _open_guards  # noqa: PLW0603 - the patched classes are global themselves
-    with _lock:
-        if _open_guards == 0:
-            _install()
-        _open_guards += 1
-    token = _guard.set(guard)
-    try:
-        yield
-    finally:
-        _guard.reset(token)
-        with _lock:
-            _open_guards -= 1
-            if _open_guards == 0:
-                _uninstall()
+    with _PATCHES.installed():
+        token = _guard.set(guard)
+        try:
+            yield
+        finally:
+            _guard.reset(token)
 
 
-def _install() -> None:
-    for refusal in refusals():
-        original = refusal.owner.__dict__[refusal.method]
-        _originals.append((refusal.owner, refusal.method, original))
-        setattr(refusal.owner, refusal.method, _guarded(refusal, original))
+def _patches() -> list[Patch]:
+    return [Patch(refusal.owner, refusal.method, functools.partial(_guarded, refusal)) for refusal in refusals()]
 
 
-def _uninstall() -> None:
-    while _originals:
-        owner, method, original = _originals.pop()
-        setattr(owner, method, original)
+_PATCHES = Patches(_patches)
 
 
 def _guarded(refusal: _Refusal, original: Any) -> Any:

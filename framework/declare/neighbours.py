@@ -18,6 +18,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from framework.declare.seen_session import seeing
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -69,11 +71,11 @@ class Neighbours:
                     self._leave()
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function with the folders importable while it runs, for imports inside of it."""
+        """The function with the folders importable while it runs, for imports inside of it, and the session active."""
 
         @functools.wraps(function)
         def surrounded(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.importable():
+            with self.importable(), seeing(self.spark):
                 return function(*args, **kwargs)
 
         return surrounded

@@ -7,7 +7,6 @@ the calling context; everybody else gets PySpark's own behaviour.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +19,7 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from framework.declare.mutations import unguarded
+from framework.declare.patches import Patch, Patches
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.relations import moved
@@ -35,51 +35,35 @@ class TableReads(Protocol):
 
 
 _active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
-_lock = threading.Lock()
-_installed = 0
-_originals: dict[tuple[type, str], Callable[..., DataFrame]] = {}
 _view_numbers = count()
 
 
 @contextmanager
 def reading(reads: TableReads) -> Iterator[None]:
     """Let reads of the block's own thread go to `reads`."""
-    global _installed  # noqa: PLW0603 - the patched classes are global themselves
-    with _lock:
-        if _installed == 0:
-            _install()
-        _installed += 1
-    token = _active.set(reads)
-    try:
-        yield
-    finally:
-        _active.reset(token)
-        with _lock:
-            _installed -= 1
-            if _installed == 0:
-                _uninstall()
+    with _PATCHES.installed():
+        token = _active.set(reads)
+        try:
+            yield
+        finally:
+            _active.reset(token)
 
 
-def _install() -> None:
-    for owner, method, replacement in (
-        (DataFrameReader, "table", _read_table),
-        (DataStreamReader, "table", _read_stream_table),
-        (SparkSession, "table", _session_table),
-        (SparkSession, "sql", _session_sql),
-    ):
-        _originals[owner, method] = getattr(owner, method)
-        setattr(owner, method, replacement)
+def _patches() -> list[Patch]:
+    return [
+        Patch(DataFrameReader, "table", lambda _: _read_table),
+        Patch(DataStreamReader, "table", lambda _: _read_stream_table),
+        Patch(SparkSession, "table", lambda _: _session_table),
+        Patch(SparkSession, "sql", lambda _: _session_sql),
+    ]
 
 
-def _uninstall() -> None:
-    for (owner, method), original in _originals.items():
-        setattr(owner, method, original)
-    _originals.clear()
+_PATCHES = Patches(_patches)
 
 
 def _original(owner: type, method: str) -> Callable[..., DataFrame]:
-    """PySpark's own method; the attribute itself when the patch was lifted in between."""
-    found: Callable[..., DataFrame] = _originals.get((owner, method)) or getattr(owner, method)
+    """PySpark's own method."""
+    found: Callable[..., DataFrame] = _PATCHES.original(owner, method)
     return found
 
 

@@ -82,6 +82,15 @@ def test_a_short_command_compiles_for_a_quick_start_only() -> None:
     short = gateway_command("java", "x.jar", settings, archive=(), short=True, verbose=False)
     long = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
     assert sorted(set(short) - set(long)) == ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    assert set(long) - set(short) == {"-XX:+UseParallelGC"}
+
+
+def test_a_garbage_collector_of_the_users_stays() -> None:
+    """Java takes one collector only, so ours gives way to the user's."""
+    settings = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"}
+    for short in (True, False):
+        command = gateway_command("java", "x.jar", settings, archive=(), short=short, verbose=False)
+        assert [option for option in command if option.endswith("GC")] == ["-XX:+UseZGC"]
 
 
 def test_verbose_leaves_sparks_log_as_it_is() -> None:

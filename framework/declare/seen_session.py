@@ -1,0 +1,72 @@
+"""The session that pipeline code sees: the pipeline's own, by whichever call a module asks for it.
+
+A module may use the global `spark`, `SparkSession.active()`, `SparkSession.getActiveSession()` or
+`SparkSession.builder.getOrCreate()`. PySpark answers the last three from one variable of the
+process, where two pipelines would see each other's configuration.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from framework.declare.patches import Patch, Patches
+from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_seen: ContextVar[SparkSession | None] = ContextVar("sluice_seen_session", default=None)
+
+# What `SparkSession.builder` may ask for where a session is there already: they only matter to a start.
+_HARMLESS = frozenset({"spark.app.name", "spark.master"})
+
+
+@contextmanager
+def seeing(spark: SparkSession) -> Iterator[None]:
+    """Let code of the block's own thread see `spark` as the active session."""
+    with _PATCHES.installed():
+        token = _seen.set(spark)
+        try:
+            yield
+        finally:
+            _seen.reset(token)
+
+
+def _patches() -> list[Patch]:
+    from pyspark.sql import SparkSession
+
+    return [
+        Patch(SparkSession, "getActiveSession", _class_method),
+        Patch(SparkSession, "active", _class_method),
+        Patch(SparkSession.Builder, "getOrCreate", _get_or_create),
+    ]
+
+
+_PATCHES = Patches(_patches)
+
+
+def _class_method(original: Any) -> Any:
+    def call(cls: type) -> SparkSession | None:
+        found: SparkSession | None = _seen.get() or original.__get__(None, cls)()
+        return found
+
+    return classmethod(functools.wraps(original.__func__)(call))
+
+
+def _get_or_create(original: Callable[[Any], SparkSession]) -> Callable[[Any], SparkSession]:
+    @functools.wraps(original)
+    def call(self: Any) -> SparkSession:
+        seen = _seen.get()
+        if seen is None:
+            return original(self)
+        if set(self._options) - _HARMLESS:
+            condition = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF"
+            raise UserError(condition, location=caller_location(), method="SparkSession.builder.config")
+        return seen
+
+    return call

@@ -1,0 +1,64 @@
+"""The session that pipeline code sees is the pipeline's, by whichever call it asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework import Pipeline
+from framework.foundation.errors import GraphErrors
+
+MODULE = """
+from framework import pipelines as dp
+from pyspark.sql import SparkSession
+
+session = SparkSession.{call}
+
+@dp.materialized_view
+def first():
+    return session.range(int(session.conf.get("wanted")))
+
+@dp.materialized_view
+def second():
+    return SparkSession.{call}.range(int(SparkSession.{call}.conf.get("wanted")) + 1)
+"""
+
+
+def pipeline(folder: Path, spark: SparkSession, call: str) -> Pipeline:
+    """A pipeline whose views have as many rows as its configuration says."""
+    path = folder / "module.py"
+    path.write_text(MODULE.format(call=call), encoding="utf-8")
+    wanted = {"wanted": "3"}
+    return Pipeline(name="seen", modules=[path], storage=str(folder / "storage"), configuration=wanted, spark=spark)
+
+
+@pytest.mark.parametrize(
+    "call", ["active()", "getActiveSession()", "builder.getOrCreate()", "builder.appName('mine').getOrCreate()"]
+)
+def test_every_way_to_the_session_leads_to_the_pipelines_configuration(
+    spark: SparkSession, tmp_path: Path, call: str
+) -> None:
+    """While a module loads and while its query functions run."""
+    made = pipeline(tmp_path, spark, call)
+    made.run()
+    assert [made.table(name).count() for name in ("first", "second")] == [3, 4]
+
+
+def test_a_builder_with_settings_is_a_session_mutation(spark: SparkSession, tmp_path: Path) -> None:
+    """Settings belong into the pipeline's spec; they are not dropped without a word."""
+    with pytest.raises(GraphErrors) as caught:
+        pipeline(tmp_path, spark, "builder.config('a', 'b').getOrCreate()").validate()
+    (error,) = caught.value.errors
+    assert error.condition == "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF"
+    assert error.location is not None
+    assert (Path(error.location.file).name, error.location.line) == ("module.py", 5)
+
+
+def test_outside_a_pipeline_pysparks_own_answer_stands(spark: SparkSession, tmp_path: Path) -> None:
+    """The patches are lifted when the modules are loaded."""
+    before = SparkSession.getActiveSession()
+    pipeline(tmp_path, spark, "active()").validate()
+    assert SparkSession.getActiveSession() is before
+    assert "seen_session" not in SparkSession.Builder.getOrCreate.__module__
