@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+# Spark 4.2.0 sends a Python UDF whose input comes in columns (any scan of Parquet) more than its worker reads,
+# and then both wait for ever. Rows are what 4.1 sent.
+_ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 
 # What only spark-submit can prepare: with one of these a local session takes the longer way too.
@@ -75,6 +79,7 @@ def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str
         "spark.app.name": request.app_name,
         "spark.master": request.master,
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
+        **_ROWS_TO_PYTHON,
         **user,
         **delta_settings(user),
         **({"spark.jars": ",".join([*named, *jars])} if named or jars else {}),
@@ -100,6 +105,7 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         "spark.sql.shuffle.partitions": str(cores),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
+        **_ROWS_TO_PYTHON,
         **({"spark.sql.warehouse.dir": warehouse} if in_memory else {}),
         **user,
         **delta_settings(user),
