@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from delta.exceptions import DeltaConcurrentModificationException
 from pyspark.sql import functions as F
 
 from framework.cdc.caching import computed_once
@@ -25,15 +26,28 @@ from framework.foundation.failpoints import failpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_TRIES = 4
+"""How often a batch is tried when other processes commit to its tables meanwhile."""
+
 
 def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
+    A commit that loses against another process's is tried again from the start, with what that
+    process wrote: for the same reason that is safe.
+
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
+        delta.exceptions.DeltaConcurrentModificationException: other processes won each time.
     """
+    apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     with queued(place.table):
-        return _apply_facts(events, place, batch_id) if place.target.scd_type == 1 else _apply(events, place, batch_id)
+        for _ in range(_TRIES - 1):
+            try:
+                return apply(events, place, batch_id)
+            except DeltaConcurrentModificationException:
+                continue
+        return apply(events, place, batch_id)
 
 
 def _apply_facts(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
@@ -93,7 +107,7 @@ def _remembered(facts: DataFrame, counts: FactCounts, place: Place) -> DataFrame
     return truncate.unionByName(deletes, allowMissingColumns=True)
 
 
-def _apply(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+def _apply_history(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
     """SCD type 2: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
     with computed_once(events) as batch:

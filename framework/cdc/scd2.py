@@ -77,17 +77,17 @@ def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
 
 def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
     """The events that the target will not tell of, as rows of the companion."""
-    point, names = column(POINT), [field.name for field in target.value_fields]
-    parts = (point.getField(name).alias(name) for name in target.point_type.names)
+    names = [field.name for field in target.value_fields]
     is_upsert = column(OPERATION) == F.lit(UPSERT)
-    order = F.struct(*parts, F.when(is_upsert, column(CONTENT)).alias(CONTENT))
     values = (
         [column(WRITTEN).getField(name).alias(name) for name in names] if target.is_authored else map(column, names)
     )
     event = [F.struct(*values).alias("row")] if names else []
     if target.is_authored:
         event.append(column(AUTHORED).alias("authored"))
-    record = record_of(target, operation=column(OPERATION), point=order)
+    record = record_of(
+        target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(CONTENT))
+    )
     shape = target.companion_schema[EVENT_COLUMN].dataType
     told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
     return history.where(column(IS_LOST)).select(

@@ -87,6 +87,22 @@ KINDS = {
 }
 
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@pytest.fixture
+def interpreting(spark: SparkSession) -> SparkSession:
+    """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
+    session = spark.newSession()
+    for key, value in INTERPRETED.items():
+        session.conf.set(key, value)
+    return session
+
+
 def stop() -> None:
     """Die."""
     raise Stopped
@@ -214,22 +230,25 @@ def difference(expected: set[Row], found: set[Row]) -> str:
 
 
 @pytest.mark.parametrize("called", KINDS)
-def test_any_delivery_ends_in_the_oracles_rows(spark: SparkSession, called: str) -> None:
+def test_any_delivery_ends_in_the_oracles_rows(interpreting: SparkSession, called: str) -> None:
     """Any order, batching, repetition, interleaving of flows and death at a failpoint ends in the same rows."""
+    drawn: list[int] = []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=EXAMPLES + 1,
         deadline=None,
         phases=[Phase.generate],  # one example is hundreds of worlds, of which the report shows one: no shrinking
         suppress_health_check=list(HealthCheck),
         database=None,
     )
-    @given(seed=st.integers(0, 2**32 - 1).filter(lambda drawn: drawn > 1))
+    @given(seed=st.integers(0, 2**32 - 1))
     def run(seed: int) -> None:
-        check(spark, called, seed)
+        if drawn:  # the first is always 0, not by chance
+            check(interpreting, called, seed)
+        drawn.append(seed)
 
     if SEED is not None:
-        check(spark, called, int(SEED))
+        check(interpreting, called, int(SEED))
     else:
         run()
 
