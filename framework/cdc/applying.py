@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from delta.exceptions import DeltaConcurrentModificationException
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+)
 from pyspark.sql import functions as F
 
 from framework.cdc.caching import computed_once
@@ -26,6 +33,15 @@ from framework.foundation.failpoints import failpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# In Python these have no class in common.
+_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+)
 _TRIES = 4
 """How often a batch is tried when other processes commit to its tables meanwhile."""
 
@@ -38,14 +54,14 @@ def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
-        delta.exceptions.DeltaConcurrentModificationException: other processes won each time.
+        pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     with queued(place.table):
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id)
-            except DeltaConcurrentModificationException:
+            except _CONFLICTS:
                 continue
         return apply(events, place, batch_id)
 

@@ -94,18 +94,19 @@ def test_a_new_generation_may_read_everything_again(world: World) -> None:
     assert EXPECTED == world.rows()
 
 
-def test_a_commit_that_loses_to_another_process_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
     """The batch starts over with what the other process wrote, and says nothing of it."""
     merge, losses = scd1.merge_facts, [1, 2]
 
     def merge_that_loses(*arguments: Any, **named: Any) -> CdcMetrics:
         if losses:
             losses.pop()
-            raise ConcurrentAppendException
+            raise ConcurrentAppendException("lost")
         return merge(*arguments, **named)
 
-    monkeypatch.setattr(applying, "merge_facts", merge_that_loses)
-    metrics = world.apply("changes", GOLDEN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(applying, "merge_facts", merge_that_loses)
+        metrics = world.apply("changes", GOLDEN)
     assert (EXPECTED, 3, []) == (world.rows(), metrics.upserted, losses)
     assert 1 == len(world.companion_rows())
 
