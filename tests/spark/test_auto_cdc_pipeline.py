@@ -1,4 +1,4 @@
-"""AUTO CDC in a pipeline: histories, new columns, expectations, metrics and the change data feed."""
+"""AUTO CDC in a pipeline: histories, new columns, expectations and the change data feed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def people(world: EngineWorld, scd_type: int) -> Callable[[], None]:
     return declare
 
 
-def test_a_history_grows_with_its_source_and_says_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
-    """Columns and fields that come later are null before; rows without a name are dropped and counted."""
+def test_a_history_grows_with_its_source_and_expectations_spare_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns and fields that come later are null before; upserts without a name are dropped, deletes are not."""
     world = EngineWorld(spark, tmp_path)
     world.feed([(1, "Ann", ("Rome",), "U", 5), (2, None, ("Bonn",), "U", 5), (3, "Cy", ("Oslo",), "U", 7)], OLD)
     assert world.run(people(world, 2)).state is UpdateState.COMPLETED
@@ -62,12 +62,10 @@ def test_a_history_grows_with_its_source_and_says_what_it_did(spark: SparkSessio
         (1, "Ann", "Rome", None, None, 5, None),
         (3, "Cy", "Oslo", None, None, 7, 9),
     ] == sorted((tuple(row) for row in rows), key=lambda row: row[5] + 10 * row[0])
-    quality = [event.details.get("data_quality") for event in world.events(type="flow_progress")]
-    assert 1 == max(found["dropped_records"] for found in quality if found)
 
 
-def test_the_change_feed_of_a_target_and_its_late_rows_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    """Another stream can follow the target; an event that came too late is counted."""
+def test_the_change_feed_of_a_target_can_be_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """The feed tells the merge's inserts, updates and deletes."""
     world = EngineWorld(spark, tmp_path)
     world.feed([(1, "Ann", ("Rome",), "U", 5), (3, "Cy", ("Oslo",), "U", 7)], OLD)
     assert world.run(people(world, 1)).state is UpdateState.COMPLETED
@@ -76,7 +74,10 @@ def test_the_change_feed_of_a_target_and_its_late_rows_are_told(spark: SparkSess
     feed = spark.read.option("readChangeFeed", "true").option("startingVersion", 0).format("delta")
     changes = feed.load(world.path("people")).select("id", "name", "_change_type").collect()
     told = [tuple(row) for row in changes]
-    assert {(1, "Ann", "insert"), (3, "Cy", "insert"), (3, "Cy", "delete"), (4, "Di", "insert")} <= set(told)
-    metrics = [event.details.get("metrics") or {} for event in world.events(type="flow_progress")]
-    wanted = {"num_upserted_rows": 1, "num_deleted_rows": 1, "num_late_rows": 1}
-    assert any(wanted.items() <= found.items() for found in metrics)
+    assert {
+        (1, "Al", "insert"),
+        (1, "Ann", "update_postimage"),
+        (3, "Cy", "insert"),
+        (3, "Cy", "delete"),
+        (4, "Di", "insert"),
+    } <= set(told)
