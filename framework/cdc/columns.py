@@ -87,14 +87,20 @@ def fingerprint(fields: Sequence[StructField], *, of: str | None = None) -> Colu
     """A 64-bit hash of the values of `fields`, independent of their order.
 
     A column that is null does not count, so a row keeps its fingerprint when its table gains
-    columns. What can't be hashed (maps, variants) counts as its JSON text.
+    columns; but each value counts with its column's name, for a null and an `x` are not an `x` and a
+    null. What can't be hashed so (maps, variants, and what has nulls within) counts by its JSON text too.
     """
     ordered = sorted(fields, key=lambda field: field.name.lower())
-    return F.xxhash64(*(_hashable(column(field.name, of=of), field.dataType) for field in ordered))
+    parts = [part for field in ordered for part in _named(column(field.name, of=of), field)]
+    return F.xxhash64(F.lit(0), *parts)
 
 
-def _hashable(value: Column, data_type: DataType) -> Column:
-    return value if is_orderable(data_type) else F.to_json(F.struct(value))
+def _named(value: Column, field: StructField) -> list[Column]:
+    name = F.when(value.isNotNull(), F.lit(field.name.lower()))
+    if isinstance(field.dataType, ArrayType | StructType) or not is_orderable(field.dataType):
+        text = F.when(value.isNotNull(), F.to_json(F.struct(value)))
+        return [name, text, value] if is_orderable(field.dataType) else [name, text]
+    return [name, value]
 
 
 def is_orderable(data_type: DataType) -> bool:

@@ -16,7 +16,7 @@ from framework.cdc.columns import column, struct_of
 from framework.cdc.events import DELETE, TRUNCATE
 from framework.cdc.facts import TOMBSTONE
 from framework.cdc.order import point_of
-from framework.cdc.reserved import HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
+from framework.cdc.reserved import CONTENT, HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
 from framework.cdc.target import CdcTarget
 from framework.foundation.addresses import TableAddress
 
@@ -72,9 +72,11 @@ def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> Dat
     return session.range(1).select(record.alias(HIDDEN_COLUMN), *keys, F.expr("true").alias(TRUNCATED_MARK))
 
 
-def record_of(target: CdcTarget, *, operation: Column, point: Column) -> Column:
-    """The companion's own column for something that happened at a point (or an order)."""
+def record_of(target: CdcTarget, *, operation: Column, point: Column, content: Column | None = None) -> Column:
+    """The companion's own column for something that happened at a point; of an upsert its content too."""
     made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
+    if content is not None:
+        made[CONTENT] = content
     fields = struct_of(target.companion_schema, HIDDEN_COLUMN).fields
     parts = {name: point.getField(name) for name in target.point_type.names} | made
     return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

@@ -1,29 +1,19 @@
-"""What a batch says of each key: its newest upsert, its newest delete; and the batch's contract.
-
-All of it comes from one pass over the batch.
-"""
+"""What a batch says of each key: its newest upsert and its newest delete, all from one pass over it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from framework.cdc.columns import column, is_orderable
+from framework.cdc.columns import column
+from framework.cdc.contract import BatchCounts, counting_columns, is_unordered, read_counts
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.leaves import assemble
 from framework.cdc.literals import portable, rebuild
 from framework.cdc.order import is_dead, point_of
-from framework.cdc.reserved import ONCE, SEQUENCE
 from framework.cdc.target import CdcTarget
-from framework.foundation.errors import OperationError
-from framework.foundation.names import QualifiedName
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import Row
 
 AUTHORS = "__sluice_authors"
 DELETED = "__sluice_deleted"
@@ -40,28 +30,22 @@ _OWN = "__sluice_own"
 _FLOOR = "__sluice_floor"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCounts:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FactCounts:
     """What one pass over the facts tells of a batch.
 
     Args:
-        rows: events.
+        batch: the contract's counts.
         upserts: keys with an upsert that the batch itself does not undo.
         tombstones: keys with a delete that must be remembered.
         effects: keys that may change the target.
-        null_sequences: events without a sequence.
-        null_keys: per key column, events in which it is null (truncates need no key).
-        ranges: per key column the literals of its least and greatest value.
         floor: the literal of the batch's latest truncate.
     """
 
-    rows: int
+    batch: BatchCounts
     upserts: int
     tombstones: int
     effects: int
-    null_sequences: int
-    null_keys: Mapping[str, int]
-    ranges: Mapping[str, tuple[Column, Column]]
     floor: Column | None
 
 
@@ -79,7 +63,7 @@ def gather_facts(events: DataFrame, target: CdcTarget) -> DataFrame:
         F.max(F.when(operation == F.lit(TRUNCATE), point)).alias(_TRUNCATED),
         F.count(F.lit(1)).alias(_ROWS),
         F.count_if(operation != F.lit(TRUNCATE)).alias(_KEYED),
-        F.count_if(_is_unordered(target, order)).alias(_NULL_SEQUENCES),
+        F.count_if(is_unordered(target, order)).alias(_NULL_SEQUENCES),
     ]
     values, made = _authored_values(target, upsert) if target.is_authored else _whole_values(target, upsert)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(
@@ -90,11 +74,6 @@ def gather_facts(events: DataFrame, target: CdcTarget) -> DataFrame:
     )
     kept = (ORDER, DELETED, _TRUNCATED, _ROWS, _KEYED, _NULL_SEQUENCES)
     return grouped.select(*(column(key) for key in target.keys), *made, *(column(name) for name in kept))
-
-
-def _is_unordered(target: CdcTarget, order: Column) -> Column:
-    parts = [order.getField(name).isNull() for name in (SEQUENCE, ONCE) if name in target.order_type.fieldNames()]
-    return parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
 
 def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
@@ -174,79 +153,27 @@ def has_effect() -> Column:
     return column(ORDER).isNotNull() | column(DELETED).isNotNull()
 
 
-def count_facts(facts: DataFrame, target: CdcTarget) -> BatchCounts:
+def count_facts(facts: DataFrame, target: CdcTarget) -> FactCounts:
     """The counts of a batch, from its facts (which are computed by this): one job."""
-    ranged = [key for key in target.keys if is_orderable(target.table_schema[key].dataType)]
-    truncated = F.max(column(_TRUNCATED))
+    counting = counting_columns(
+        target,
+        rows=F.sum(_ROWS),
+        null_sequences=F.sum(_NULL_SEQUENCES),
+        keyed=column(_KEYED),
+        counts=has_effect(),
+    )
     row = facts.agg(
-        F.coalesce(F.sum(_ROWS), F.lit(0)).alias("rows"),
+        *counting,
         F.count_if(column(_UPSERTS)).alias("upserts"),
         F.count(column(TOMBSTONE)).alias("tombstones"),
         F.count_if(has_effect()).alias("effects"),
-        F.coalesce(F.sum(_NULL_SEQUENCES), F.lit(0)).alias("null_sequences"),
-        F.array(*(_null_rows(key) for key in target.keys)).alias("null_keys"),
-        portable(truncated, target.point_type).alias("floor"),
-        *(_range(key, target).alias(f"range {key}") for key in ranged),
+        portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"),
     ).first()
     assert row is not None  # an aggregate without groups has one row
-    return BatchCounts(
-        rows=row["rows"],
+    return FactCounts(
+        batch=read_counts(row, target),
         upserts=row["upserts"],
         tombstones=row["tombstones"],
         effects=row["effects"],
-        null_sequences=row["null_sequences"],
-        null_keys=dict(zip(target.keys, row["null_keys"], strict=True)),
-        ranges={key: _bounds(row[f"range {key}"], key, target) for key in ranged},
         floor=None if row["floor"] is None else rebuild(row["floor"], target.point_type),
     )
-
-
-def _null_rows(key: str) -> Column:
-    return F.coalesce(F.sum(F.when(column(key).isNull(), column(_KEYED))), F.lit(0))
-
-
-def _range(key: str, target: CdcTarget) -> Column:
-    data_type = target.table_schema[key].dataType
-    value = F.when(has_effect(), column(key))
-    return F.struct(portable(F.min(value), data_type).alias("least"), portable(F.max(value), data_type).alias("most"))
-
-
-def _bounds(found: Row, key: str, target: CdcTarget) -> tuple[Column, Column]:
-    data_type = target.table_schema[key].dataType
-    return rebuild(found["least"], data_type), rebuild(found["most"], data_type)
-
-
-def key_range(ranges: Mapping[str, tuple[Column, Column]], *, of: str | None = None) -> Column:
-    """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
-    condition = F.expr("true")
-    for key, (least, most) in ranges.items():
-        value = column(key, of=of)
-        condition = condition & (value >= least) & (value <= most)
-    return condition
-
-
-def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -> None:
-    """Hold a batch to its contract, before anything is written.
-
-    Raises:
-        OperationError: AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY or NULL_SEQUENCE, with counts.
-    """
-    broken = {key: count for key, count in counts.null_keys.items() if count}
-    if broken:
-        texts = ", ".join(f"{key}: {count}" for key, count in broken.items())
-        raise OperationError(
-            "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY",
-            flow=flow,
-            batch_id=batch_id,
-            row_count=counts.rows,
-            null_count=max(broken.values()),
-            counts=texts,
-        )
-    if counts.null_sequences:
-        raise OperationError(
-            "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE",
-            flow=flow,
-            batch_id=batch_id,
-            row_count=counts.rows,
-            null_count=counts.null_sequences,
-        )

@@ -180,19 +180,27 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
         )
 
 
-def parameters_are_supported(flow: CdcInput) -> Iterator[UserError]:
-    """Nothing is asked for that is not built yet."""
+def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
+    """Truncates are for SCD type 1, the tracking of history for type 2."""
     spec = flow.spec
-    unsupported = {
-        "stored_as_scd_type=2": spec.scd_type != 1,
-        "columns_to_update": spec.columns_to_update is not None,  # written, but no test has proven it
+    misplaced = {
+        "apply_as_truncates": (1, spec.apply_as_truncates is not None),
+        "track_history_column_list": (2, spec.track_history.columns is not None),
     }
-    for parameter in (name for name, used in unsupported.items() if used):
-        yield UserError("AUTOCDC_NOT_SUPPORTED_YET", location=flow.location, flow=flow.name, parameter=parameter)
+    for parameter, (needed, used) in misplaced.items():
+        if used and needed != spec.scd_type:
+            yield UserError(
+                "AUTOCDC_NEEDS_SCD_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                argument=parameter,
+                needed=needed,
+                actual=spec.scd_type,
+            )
 
 
 RULES: tuple[Rule, ...] = (
-    parameters_are_supported,
+    parameters_fit_the_scd_type,
     keys_are_named,
     columns_are_known,
     keys_are_selected,

@@ -9,7 +9,7 @@ from delta.tables import DeltaMergeBuilder, DeltaTable
 
 from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
 from framework.cdc.columns import column, quote
-from framework.cdc.facts import key_range
+from framework.cdc.contract import Ranges, key_range
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.target import CdcTarget
 from framework.foundation.addresses import TableAddress
@@ -17,13 +17,16 @@ from framework.foundation.addresses import TableAddress
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+BROADCAST_ROWS = 200_000
+"""Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
+
 
 def merge_facts(
     facts: DataFrame,
     table: TableAddress,
     target: CdcTarget,
     *,
-    ranges: Mapping[str, tuple[Column, Column]],
+    ranges: Ranges,
     floor: Column | None,
 ) -> CdcMetrics:
     """Bring the target's rows up to the facts that are newer than they are.

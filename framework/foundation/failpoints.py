@@ -27,6 +27,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "generations.before_delete",  # a rebuild's generation is given up, its folder still there
         # cdc
         "cdc.after_tombstones",  # a batch's deletes are in the companion table, its target has not seen it
+        "cdc.after_events",  # what SCD type 2 must remember of a batch is kept, its target has not seen it
         "cdc.after_merge",  # a batch is in the target, its checkpoint does not know
         # run
         "tables.after_create",  # a table is there, the record that it is ours and as it should be is not

@@ -77,7 +77,7 @@ def flow_progress(
         flow: the flow's full name.
         dataset: its target's full name.
         status: a flow state such as RUNNING or COMPLETED.
-        metrics: num_output_rows, num_upserted_rows, num_deleted_rows, backlog_bytes, backlog_files,
+        metrics: num_output_rows, num_upserted_rows, num_deleted_rows, num_late_rows, backlog_bytes, backlog_files,
             backlog_records, backlog_seconds; of one batch while RUNNING, of the whole run at its end.
         quality: what `data_quality` gave.
         error: why it failed.

@@ -14,7 +14,7 @@ _BACKLOG_METRICS: Mapping[str, str] = {
     "numFilesOutstanding": "backlog_files",
     "numRecordsOutstanding": "backlog_records",
 }
-_ROW_METRICS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
+_ROW_METRICS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows", "num_late_rows")
 
 
 def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:

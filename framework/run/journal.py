@@ -134,6 +134,8 @@ def _metrics(outcome: FlowOutcome) -> dict[str, int]:
     metrics = {} if outcome.written is None else {"num_output_rows": outcome.written}
     if outcome.upserted or outcome.deleted:
         metrics |= {"num_upserted_rows": outcome.upserted, "num_deleted_rows": outcome.deleted}
+    if outcome.late:
+        metrics |= {"num_late_rows": outcome.late}
     return metrics
 
 

@@ -50,15 +50,21 @@ class QualityCounts:
 NOTHING_COUNTED = QualityCounts()
 
 
-def guarded(frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec]) -> DataFrame:
+def guarded(
+    frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec], *, held: str = "true"
+) -> DataFrame:
     """The rows that pass, with counts observed under the dataset's name.
+
+    Only rows for which `held` is true are held to the expectations; the others pass. AUTO CDC's
+    deletes are such: they seldom carry values, and a dropped delete would leave its row for ever.
 
     NULL counts as not met. A row that fails a `fail` expectation raises inside the query, before
     anything is committed, with the row in the message.
     """
     if not expectations:
         return frame
-    met = [sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003 - a literal column
+    free = ~sql.expr(held)
+    met = [free | sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003 - a literal column
     drops = _all(
         condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP)
     )

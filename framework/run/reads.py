@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from framework.cdc.events import upsert_predicate
 from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
@@ -63,7 +64,8 @@ class TableQueries:
         with self._lock, _settings(self.spark, settings), reading(reads):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
-                frame = guarded(frame, target.name, target.spec.expectations)
+                held = "true" if flow.cdc is None else upsert_predicate(flow.cdc)
+                frame = guarded(frame, target.name, target.spec.expectations, held=held)
                 reads.expectations[target.name] = target.spec.expectations
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import SparkSession
 
+from framework.cdc import applying, scd1
 from framework.cdc.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
@@ -75,12 +78,37 @@ def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
     assert EXPECTED == world.rows()
 
 
+def test_a_tie_ends_the_same_whichever_comes_first(world: World) -> None:
+    """Of two upserts at one point the same one counts, in either order."""
+    world.apply("changes", [(1, "Ada", "A", "INSERT", 5), (2, "Bea", "B", "INSERT", 5)])
+    world.apply("changes", [(1, "Bea", "B", "INSERT", 5), (2, "Ada", "A", "INSERT", 5)])
+    (_, *one), (_, *other) = world.rows()
+    assert one == other
+
+
 def test_a_new_generation_may_read_everything_again(world: World) -> None:
     """After a reset of the flow's checkpoint the same events under old numbers change no row."""
     world.apply("changes", GOLDEN, batch_id=0)
     world.generation["changes"] += 1
     assert not world.apply("changes", GOLDEN, batch_id=0).skipped
     assert EXPECTED == world.rows()
+
+
+def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
+    """The batch starts over with what the other process wrote, and says nothing of it."""
+    merge, losses = scd1.merge_facts, [1, 2]
+
+    def merge_that_loses(*arguments: Any, **named: Any) -> CdcMetrics:
+        if losses:
+            losses.pop()
+            raise ConcurrentAppendException("lost")
+        return merge(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(applying, "merge_facts", merge_that_loses)
+        metrics = world.apply("changes", GOLDEN)
+    assert (EXPECTED, 3, []) == (world.rows(), metrics.upserted, losses)
+    assert 1 == len(world.companion_rows())
 
 
 @pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])

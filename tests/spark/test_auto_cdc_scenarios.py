@@ -13,6 +13,8 @@ from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_
 from tests.support.cdc_scenarios import Scenario, read_scenarios
 
 FOLDER = Path(__file__).parent / "scenarios"
+HISTORY = replace(CHANGES, scd_type=2)
+TRACKING = replace(HISTORY, track_history=ColumnSelection(columns=("a",)))
 IGNORING = replace(CHANGES, ignore_null_updates=ColumnSelection())
 
 
@@ -22,12 +24,20 @@ def outcomes(
     """What each scenario ends in, by name."""
     world = case_world(spark, root, spec, other=other)
     play(world, scenarios)
-    found = rows_by_case(world, ("k", "a", "b"))
+    interval = ("__START_AT", "__END_AT") if spec.scd_type == 2 else ()
+    found = rows_by_case(world, ("k", "a", "b", *interval))
     return {scenario.name: found.get(index, frozenset()) for index, scenario in enumerate(scenarios)}
 
 
 @pytest.mark.parametrize(
-    ("file", "spec", "other"), [("scd1.txt", CHANGES, None), ("scd1_ignore_null.txt", IGNORING, CHANGES)]
+    ("file", "spec", "other"),
+    [
+        ("scd1.txt", CHANGES, None),
+        ("scd1_ignore_null.txt", IGNORING, CHANGES),
+        ("scd2.txt", HISTORY, None),
+        ("scd2_tracked.txt", TRACKING, None),
+        ("scd2_ignore_null.txt", replace(IGNORING, scd_type=2), HISTORY),
+    ],
 )
 def test_each_scenario_of_a_file_ends_in_its_rows(
     spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None

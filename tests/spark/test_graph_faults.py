@@ -178,16 +178,6 @@ def a_flow_from_snapshots(spark: SparkSession) -> None:
     dp.create_auto_cdc_from_snapshot_flow(target="t", source="snapshot", keys=["id"])
 
 
-def scd_type_2(spark: SparkSession) -> None:
-    dp.create_streaming_table("t")
-
-    @dp.temporary_view
-    def changes() -> DataFrame:
-        return spark.readStream.format("rate").load()
-
-    dp.create_auto_cdc_flow(target="t", source="changes", keys=["value"], sequence_by="timestamp", stored_as_scd_type=2)
-
-
 def a_batch_view_read_as_a_stream(spark: SparkSession) -> None:
     @dp.temporary_view
     def view() -> DataFrame:
@@ -229,7 +219,6 @@ CASES = [
     (an_expectation_that_is_no_condition, "EXPECTATION_INVALID", "@dp.expect"),
     (mixed_flows, "AUTOCDC_TARGET_WITH_OTHER_FLOWS", "@dp.append_flow"),
     (a_flow_from_snapshots, "AUTOCDC_NOT_SUPPORTED_YET", "create_auto_cdc_from_snapshot_flow"),
-    (scd_type_2, "AUTOCDC_NOT_SUPPORTED_YET", "dp.create_auto_cdc_flow"),
     (a_batch_view_read_as_a_stream, "INCOMPATIBLE_BATCH_VIEW_READ", 'readStream.table("view")'),
     (another_schema_than_declared, "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "@dp.materialized_view"),
     (laid_out_by_no_column, "LAYOUT_COLUMN_NOT_FOUND", "@dp.materialized_view"),

@@ -27,7 +27,7 @@ SNAPSHOT = AutoCdcSpec(keys=KEYS, sequence_by="0")
 
 def case_world(spark: SparkSession, root: Path, changes: AutoCdcSpec, *, other: AutoCdcSpec | None = None) -> World:
     """A target with two change flows and a snapshot flow."""
-    snapshot = replace(SNAPSHOT, scd_type=changes.scd_type)
+    snapshot = replace(SNAPSHOT, scd_type=changes.scd_type, track_history=changes.track_history)
     flows = {
         "changes": (changes, DDL, False),
         "other": (other or changes, DDL, False),

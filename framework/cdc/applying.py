@@ -1,0 +1,157 @@
+"""Events into a target, by its SCD type: what is computed, what is written, in which order and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+)
+from pyspark.sql import functions as F
+
+from framework.cdc.caching import computed_once
+from framework.cdc.columns import column
+from framework.cdc.companion import append_rows, floor_of, read_companion, tombstone_rows, tombstones_of, truncate_row
+from framework.cdc.contract import BatchCounts, check_contract, count_events
+from framework.cdc.events import ORDER
+from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
+from framework.cdc.history import IS_LOST
+from framework.cdc.idempotence import committing_once
+from framework.cdc.metrics import CdcMetrics
+from framework.cdc.place import Place
+from framework.cdc.queueing import queued
+from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts
+from framework.cdc.scd2 import lost_rows, merge_history, rewrite_history
+from framework.foundation.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# In Python these have no class in common.
+_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+)
+_TRIES = 4
+"""How often a batch is tried when other processes commit to its tables meanwhile."""
+
+
+def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+    """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
+
+    A commit that loses against another process's is tried again from the start, with what that
+    process wrote: for the same reason that is safe.
+
+    Raises:
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
+        pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
+    """
+    apply = _apply_facts if place.target.scd_type == 1 else _apply_history
+    with queued(place.table):
+        for _ in range(_TRIES - 1):
+            try:
+                return apply(events, place, batch_id)
+            except _CONFLICTS:
+                continue
+        return apply(events, place, batch_id)
+
+
+def _apply_facts(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+    """SCD type 1: what the batch says of each key, into the key's one row."""
+    with computed_once(_facts(events, place)) as facts:
+        counts = count_facts(facts, place.target)
+        check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
+        if not counts.batch.rows:
+            return CdcMetrics()
+        merged = _write_facts(facts, counts, place, batch_id)
+    late = 0 if merged.skipped else max(0, counts.upserts - merged.upserted)
+    return replace(merged, rows=counts.batch.rows, late=late)
+
+
+def _facts(events: DataFrame, place: Place) -> DataFrame:
+    """What the batch says of each key, less what is undone already: one scan of the batch."""
+    facts = gather_facts(events, place.target)
+    companion = read_companion(events.sparkSession, place.companion)
+    if companion is None:
+        return settle_facts(facts, place.target, tombstones=None, floor=None)
+    tombstones, floor = tombstones_of(companion, place.target), floor_of(companion, place.target)
+    return settle_facts(facts, place.target, tombstones=tombstones, floor=floor)
+
+
+def _write_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: int) -> CdcMetrics:
+    """What must be remembered first, then the target: two commits, and why stopping between them is safe.
+
+    A tombstone holds back upserts up to its own point, and the target's rows up to that point are
+    what this very batch is about to delete; a truncate likewise. So after a crash here nothing but
+    rows that must go is there too long, for as long as the flow stands still: the batch comes
+    again, its tombstones are skipped by their transaction (writing them twice would say the
+    same twice), and the merge does now what it would have done then. It does not matter what
+    other flows merge in between: an upsert above the tombstone stays, one below is dropped.
+    The other order would not do: a row deleted without a tombstone could rise again.
+    """
+    target = place.target
+    with committing_once(facts.sparkSession, application_id=place.application_id, batch_id=batch_id):
+        if counts.tombstones or counts.floor is not None:
+            append_rows(_remembered(facts, counts, place), place.companion, target)
+            failpoint("cdc.after_tombstones")
+        if counts.floor is not None:
+            facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
+        source = facts.where(has_effect())
+        if counts.effects <= BROADCAST_ROWS:
+            source = F.broadcast(source)
+        merged = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
+    failpoint("cdc.after_merge")
+    return merged
+
+
+def _remembered(facts: DataFrame, counts: FactCounts, place: Place) -> DataFrame:
+    """The batch's deletes and its truncate, as rows of the companion."""
+    deletes = tombstone_rows(facts, place.target)
+    if counts.floor is None:
+        return deletes
+    truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
+    return truncate.unionByName(deletes, allowMissingColumns=True)
+
+
+def _apply_history(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+    """SCD type 2: the events into the histories of their keys."""
+    session, target = events.sparkSession, place.target
+    with computed_once(events) as batch:
+        counts = count_events(batch, target, column(ORDER))
+        check_contract(counts, flow=place.flow, batch_id=batch_id)
+        if not counts.rows:
+            return CdcMetrics()
+        companion = read_companion(session, place.companion)
+        rows = session.table(place.table.sql)
+        with computed_once(rewrite_history(batch, rows, companion, target, counts)) as history:
+            merged = _write_history(history, place, counts, batch_id)
+    return replace(merged, rows=counts.rows)
+
+
+def _write_history(history: DataFrame, place: Place, counts: BatchCounts, batch_id: int) -> CdcMetrics:
+    """What the target will not tell of first, then the target: two commits, and why stopping between them is safe.
+
+    The target's rows and the companion's together hold a set of events, and the rows are a function
+    of that set. The first commit only adds events to it. After a crash between the two the batch
+    comes again, finds those events in the companion, and computes the same rows from the same
+    set; if another flow's batch came between, from the set of all three. So this append has no
+    transaction of its own: what the batch must leave in the companion may have become more.
+    """
+    target = place.target
+    if history.where(column(IS_LOST)).limit(1).count():
+        append_rows(lost_rows(history, target), place.companion, target)
+        failpoint("cdc.after_events")
+    with committing_once(history.sparkSession, application_id=place.application_id, batch_id=batch_id):
+        merged = merge_history(history, place.table, target, counts)
+    failpoint("cdc.after_merge")
+    return merged

@@ -1,0 +1,142 @@
+"""The contract of a batch: what its events must have, counted before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from framework.cdc.columns import column, is_orderable
+from framework.cdc.literals import portable, rebuild
+from framework.cdc.reserved import ONCE, SEQUENCE
+from framework.cdc.target import CdcTarget
+from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import Row
+
+Ranges = Mapping[str, tuple[Column, Column]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchCounts:
+    """What a pass over a batch tells of its contract.
+
+    Args:
+        rows: events.
+        null_sequences: events without a sequence.
+        null_keys: per key column, events in which it is null (truncates need no key).
+        ranges: per key column the literals of its least and greatest value.
+    """
+
+    rows: int
+    null_sequences: int
+    null_keys: Mapping[str, int]
+    ranges: Ranges
+
+
+def is_unordered(target: CdcTarget, order: Column) -> Column:
+    """Whether an event has no sequence."""
+    parts = [order.getField(name).isNull() for name in (SEQUENCE, ONCE) if name in target.order_type.names]
+    return parts[0] if len(parts) == 1 else parts[0] & parts[1]
+
+
+def counting_columns(
+    target: CdcTarget, *, rows: Column, null_sequences: Column, keyed: Column, counts: Column
+) -> list[Column]:
+    """What to aggregate for `read_counts`.
+
+    Args:
+        target: whose keys are counted.
+        rows: an aggregate: the events.
+        null_sequences: an aggregate: those without a sequence.
+        keyed: per row, how many events that need a key it stands for.
+        counts: per row, whether its keys may be in the target.
+    """
+    nulls = [F.coalesce(F.sum(F.when(column(key).isNull(), keyed)), F.lit(0)) for key in target.keys]
+    return [
+        F.coalesce(rows, F.lit(0)).alias("rows"),
+        F.coalesce(null_sequences, F.lit(0)).alias("null_sequences"),
+        F.array(*nulls).alias("null_keys"),
+        *(_range(target, key, counts) for key in _ranged(target)),
+    ]
+
+
+def _ranged(target: CdcTarget) -> list[str]:
+    return [key for key in target.keys if is_orderable(target.table_schema[key].dataType)]
+
+
+def _range(target: CdcTarget, key: str, counts: Column) -> Column:
+    data_type = target.table_schema[key].dataType
+    value = F.when(counts, column(key))
+    bounds = (portable(F.min(value), data_type).alias("least"), portable(F.max(value), data_type).alias("most"))
+    return F.struct(*bounds).alias(f"range {key}")
+
+
+def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
+    """The counts from a row of `counting_columns`."""
+    return BatchCounts(
+        rows=row["rows"],
+        null_sequences=row["null_sequences"],
+        null_keys=dict(zip(target.keys, row["null_keys"], strict=True)),
+        ranges={key: _bounds(row[f"range {key}"], key, target) for key in _ranged(target)},
+    )
+
+
+def _bounds(found: Row, key: str, target: CdcTarget) -> tuple[Column, Column]:
+    data_type = target.table_schema[key].dataType
+    return rebuild(found["least"], data_type), rebuild(found["most"], data_type)
+
+
+def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
+    """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
+    condition = F.expr("true")
+    for key, (least, most) in ranges.items():
+        value = column(key, of=of)
+        condition = condition & (value >= least) & (value <= most)
+    return condition
+
+
+def count_events(events: DataFrame, target: CdcTarget, order: Column) -> BatchCounts:
+    """The counts of a batch of single events: one job."""
+    counting = counting_columns(
+        target,
+        rows=F.count(F.lit(1)),
+        null_sequences=F.count_if(is_unordered(target, order)),
+        keyed=F.lit(1),
+        counts=F.expr("true"),
+    )
+    row = events.agg(*counting).first()
+    assert row is not None  # an aggregate without groups has one row
+    return read_counts(row, target)
+
+
+def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -> None:
+    """Hold a batch to its contract.
+
+    Raises:
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY or NULL_SEQUENCE, with counts.
+    """
+    broken = {key: count for key, count in counts.null_keys.items() if count}
+    if broken:
+        texts = ", ".join(f"{key}: {count}" for key, count in broken.items())
+        raise OperationError(
+            "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY",
+            flow=flow,
+            batch_id=batch_id,
+            row_count=counts.rows,
+            null_count=max(broken.values()),
+            counts=texts,
+        )
+    if counts.null_sequences:
+        raise OperationError(
+            "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE",
+            flow=flow,
+            batch_id=batch_id,
+            row_count=counts.rows,
+            null_count=counts.null_sequences,
+        )

@@ -1,0 +1,159 @@
+"""The moments of keys: what all that is known of a key says happened at one point.
+
+Where events author whole rows, a moment is a point: a delete, or else the upsert that counts there.
+Where they author parts, each event is a moment; the last at its point carries the values that the
+key has after it, and the others are marked as inner: they only have a say in those values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from framework.cdc.authorship import authors_to_keep
+from framework.cdc.columns import column, struct_of
+from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
+from framework.cdc.leaves import assemble
+from framework.cdc.order import point_of
+from framework.cdc.past import OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
+from framework.cdc.reserved import AUTHORS as KEPT_AUTHORS
+from framework.cdc.reserved import CONTENT
+
+if TYPE_CHECKING:
+    from framework.cdc.target import CdcTarget
+
+POINT = "__sluice_point"
+LEAF_AUTHORS = "__sluice_leaf_authors"
+WRITTEN = "__sluice_written"
+"""What an event wrote itself, without the values that it left as they were."""
+IS_INNER = "__sluice_is_inner"
+FRESH = "__sluice_fresh"
+"""The event comes from the batch or from a row, so nothing else may remember it."""
+KNOWN = "__sluice_known"
+"""The identities of the events at this point that are remembered."""
+
+_RANK = "__sluice_rank"
+_VALUES = "__sluice_values"
+_LOWER = "__sluice_lower"
+_DIED = "__sluice_died"
+
+
+def key_columns(target: CdcTarget) -> list[Column]:
+    """The key columns."""
+    return [column(key) for key in target.keys]
+
+
+def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """The moments of each key.
+
+    Returns:
+        The columns from the flows, `POINT`, `OPERATION`, `CONTENT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
+        a target with authors `AUTHORED`, `WRITTEN` and `LEAF_AUTHORS` too.
+    """
+    pointed = events.withColumn(POINT, point_of(column(ORDER), target.order_type)).withColumn(_RANK, _rank())
+    together = pointed.repartition(*key_columns(target))  # one shuffle; all that follows is by key
+    if target.is_authored:
+        return _filled(_by_rank(together, target), target)
+    return _by_point(_without_settled_past(together, target), target)
+
+
+def _rank() -> Column:
+    """What counts at one point: a delete beats upserts, a known one a supposed one; then by content."""
+    is_delete = column(OPERATION) == F.lit(DELETE)
+    content = F.when(~is_delete, column(ORDER).getField(CONTENT))
+    is_known = is_delete | (column(ORIGIN) > F.lit(SUPPOSED))
+    return F.struct(is_delete.alias("is_delete"), is_known.alias("is_known"), content.alias(CONTENT))
+
+
+def identity(target: CdcTarget) -> Column:
+    """What makes a remembered event the same as another of its key and point."""
+    is_upsert = column(OPERATION) == F.lit(UPSERT)
+    flags = [column(AUTHORED).getField(leaf.name) for leaf in target.leaves] if target.is_authored else []
+    return F.xxhash64(is_upsert, F.when(is_upsert, column(CONTENT)), *(F.when(is_upsert, flag) for flag in flags))
+
+
+def _without_settled_past(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """The events without remembered ones from before the rows that are at stake."""
+    lower = F.min(F.when(column(ORIGIN) != F.lit(REMEMBERED), column(POINT)))
+    bounded = events.withColumn(_LOWER, lower.over(Window.partitionBy(*key_columns(target))))
+    return bounded.where(column(POINT) >= column(_LOWER)).drop(_LOWER)
+
+
+def _grouped(events: DataFrame, target: CdcTarget, by: list[str], values: list[Column]) -> DataFrame:
+    """One row a key and `by`, with `values` and what is known of the events there."""
+    marked = events.withColumn(CONTENT, column(_RANK).getField(CONTENT))
+    return marked.groupBy(*key_columns(target), *by).agg(
+        *values,
+        F.max(OLD).alias(OLD),
+        (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
+        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), identity(target))).alias(KNOWN),
+    )
+
+
+def _told() -> list[Column]:
+    """What a moment takes from its rank."""
+    rank = column(_RANK)
+    operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
+    content = rank.getField(CONTENT).alias(CONTENT)
+    return [column(POINT), operation.alias(OPERATION), content, column(OLD), column(FRESH), column(KNOWN)]
+
+
+def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """One moment a point, where events author whole rows."""
+    names = [field.name for field in target.value_fields]
+    payload = F.struct(F.lit(0).alias("_"), *(column(name) for name in names))
+    values = [F.max_by(payload, column(_RANK)).alias(_VALUES), F.max(_RANK).alias(_RANK)]
+    grouped = _grouped(events, target, [POINT], values)
+    made = [column(_VALUES).getField(name).alias(name) for name in names]
+    return grouped.select(*key_columns(target), *made, *_told(), F.expr("false").alias(IS_INNER))
+
+
+def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """One moment an event, where they author parts; equal ones of several flows wrote what any of them did."""
+    values, flags = [], []
+    for index, leaf in enumerate(target.leaves):
+        wrote = column(AUTHORED).getField(leaf.name) & (column(OPERATION) == F.lit(UPSERT))
+        values.append(F.max_by(leaf.of(), F.when(wrote, F.lit(1))).alias(f"{_VALUES}_{index}"))
+        values.append(F.bool_or(wrote).alias(f"{AUTHORED}_{index}"))
+        flags.append(column(f"{AUTHORED}_{index}").alias(leaf.name))
+    grouped = _grouped(events, target, [POINT, _RANK], values)
+    written = [column(f"{_VALUES}_{index}") for index in range(len(target.leaves))]
+    made = [assemble(field, target.leaves, written).alias(field.name) for field in target.value_fields]
+    return grouped.select(*key_columns(target), *made, F.struct(*flags).alias(AUTHORED), *_told(), column(_RANK))
+
+
+def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """Each upsert with the leaves that it did not write, as the newest event before it left them.
+
+    A delete leaves nothing of what was before it and at its own point.
+    """
+    ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
+    upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
+    died = F.last(F.when(column(OPERATION) == F.lit(DELETE), column(POINT)), ignorenulls=True).over(upto)
+    names = [field.name for field in target.value_fields]
+    written = F.struct(F.lit(0).alias("_"), *(column(name) for name in names))
+    marked = events.withColumns({IS_INNER: is_inner, _DIED: died, WRITTEN: written})
+    # What a row supposes of its start does not count where the true event is known.
+    counts = column(_RANK).getField("is_known") | ~column(IS_INNER)
+    order = _order(target)
+    latest = {}
+    for index, leaf in enumerate(target.leaves):
+        wrote = counts & column(AUTHORED).getField(leaf.name)
+        value = F.struct(leaf.of().alias("value"), order.alias("order"), column(POINT).alias("point"))
+        latest[f"{_VALUES}_{index}"] = F.last(F.when(wrote, value), ignorenulls=True).over(upto)
+    found = marked.withColumns(latest)
+    alive = [F.coalesce(column(name).getField("point") > column(_DIED), F.expr("true")) for name in latest]
+    values = [F.when(lives, column(name).getField("value")) for lives, name in zip(alive, latest, strict=True)]
+    authors = [F.when(lives, column(name).getField("order")) for lives, name in zip(alive, latest, strict=True)]
+    kept = authors_to_keep(target.leaves, values, authors, order, struct_of(target.hidden_type, KEPT_AUTHORS))
+    full = {field.name: assemble(field, target.leaves, values) for field in target.value_fields}
+    return found.withColumns({LEAF_AUTHORS: kept} | full).drop(_RANK, _DIED, *latest)
+
+
+def _order(target: CdcTarget) -> Column:
+    """A moment's order."""
+    point = column(POINT)
+    return F.struct(*(point.getField(name).alias(name) for name in target.point_type.names), column(CONTENT))

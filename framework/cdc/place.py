@@ -1,0 +1,28 @@
+"""Where a flow's events go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.cdc.target import CdcTarget
+from framework.foundation.addresses import TableAddress
+from framework.foundation.names import QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A target, its two tables, and who writes to them.
+
+    Args:
+        target: what the flows of the target make of it.
+        table: the target's Delta table, which exists with `target.table_schema`.
+        companion: where the companion is; created when there is something to remember.
+        flow: the flow's name.
+        application_id: the flow's and its checkpoint generation's own.
+    """
+
+    target: CdcTarget
+    table: TableAddress
+    companion: TableAddress
+    flow: QualifiedName
+    application_id: str

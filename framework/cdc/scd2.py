@@ -1,0 +1,156 @@
+"""SCD type 2: the events of a batch into the histories of their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from framework.cdc.columns import column
+from framework.cdc.companion import record_of
+from framework.cdc.contract import BatchCounts, key_range
+from framework.cdc.events import AUTHORED, OPERATION, ORDER, UPSERT
+from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
+from framework.cdc.moments import LEAF_AUTHORS, POINT, WRITTEN, key_columns
+from framework.cdc.order import point_of
+from framework.cdc.past import (
+    EVENT_COLUMN,
+    OLD,
+    as_new,
+    ended_at,
+    old_row,
+    remembered_events,
+    shown_events,
+    started_at,
+)
+from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, END_AT, ENDED, HIDDEN_COLUMN, START_AT, STARTED
+from framework.cdc.scd1 import BROADCAST_ROWS, assignments, merge_metrics
+from framework.cdc.shown import shown_point
+
+if TYPE_CHECKING:
+    from framework.cdc.metrics import CdcMetrics
+    from framework.cdc.target import CdcTarget
+    from framework.foundation.addresses import TableAddress
+
+_SOURCE = "__sluice_source"
+_TARGET = "__sluice_target"
+_FROM = "__sluice_from"
+_STAYS = "__sluice_stays"
+_ROW = "__sluice_row"
+
+
+def rewrite_history(
+    events: DataFrame, rows: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
+) -> DataFrame:
+    """The histories of a batch's keys, as they are with the batch.
+
+    Args:
+        events: the batch's.
+        rows: the target's table.
+        companion: the companion's rows, if there are any.
+        target: the target.
+        counts: of the batch.
+
+    Returns:
+        The result of `write_history`, over the part of each history that the batch may touch.
+    """
+    point = point_of(column(ORDER), target.order_type)
+    bounds = events.groupBy(*key_columns(target)).agg(F.min(point).alias(_FROM))
+    bounds = small(bounds, counts)
+    touched = rows.where(key_range(counts.ranges)).join(bounds, list(target.keys))
+    if not target.is_authored:  # where events author parts, an older row may hold what a newer one takes over
+        ended = ended_at(target)
+        touched = touched.where(ended.isNull() | (ended >= column(_FROM)))
+    known = as_new(events, target).unionByName(shown_events(touched, target))
+    if companion is not None:
+        ours = companion.where(key_range(counts.ranges)).join(bounds, list(target.keys), "left_semi")
+        known = known.unionByName(remembered_events(ours, target))
+    return write_history(known, target)
+
+
+def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
+    """The rows of a batch, marked for a broadcast when the batch is small enough for that."""
+    return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
+
+
+def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """The events that the target will not tell of, as rows of the companion."""
+    names = [field.name for field in target.value_fields]
+    is_upsert = column(OPERATION) == F.lit(UPSERT)
+    values = (
+        [column(WRITTEN).getField(name).alias(name) for name in names] if target.is_authored else map(column, names)
+    )
+    event = [F.struct(*values).alias("row")] if names else []
+    if target.is_authored:
+        event.append(column(AUTHORED).alias("authored"))
+    record = record_of(
+        target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(CONTENT))
+    )
+    shape = target.companion_schema[EVENT_COLUMN].dataType
+    told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
+    return history.where(column(IS_LOST)).select(
+        record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)
+    )
+
+
+def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, counts: BatchCounts) -> CdcMetrics:
+    """Bring the target's rows to what the history says, in one commit; rows that stay are not touched."""
+    source = small(_row_changes(history, target), counts)
+    stays = column(_STAYS, of=_SOURCE)
+    matching = key_range(counts.ranges, of=_TARGET) & (started_at(target, of=_TARGET) == column(STARTS, of=_SOURCE))
+    for key in target.keys:
+        matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
+    row = {name: column(name, of=_SOURCE) for name in target.table_schema.fieldNames()}
+    values = {name: value for name, value in row.items() if name not in target.keys}
+    merge = (
+        DeltaTable.forName(history.sparkSession, table.sql)
+        .alias(_TARGET)
+        .merge(source.alias(_SOURCE), matching)
+        .whenMatchedDelete(condition=~stays)
+        .whenMatchedUpdate(condition=stays, set=assignments(values))
+        .whenNotMatchedInsert(condition=stays, values=assignments(row))
+    )
+    return merge_metrics(merge.execute())
+
+
+def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
+    old = column(OLD)
+    now = old_row(
+        target,
+        started=column(STARTS),
+        ended=column(ENDS),
+        deleted=column(ENDS_BY_DELETE),
+        content=column(CONTENT),
+        authors=column(LEAF_AUTHORS) if target.is_authored else None,
+    )
+    changed = history.where(~(column(IS_ROW) & old.eqNullSafe(now)))
+    keys, names = key_columns(target), target.table_schema.fieldNames()
+    shown = _shown_row(target)
+    made = changed.where(column(IS_ROW)).select(
+        *(shown.get(name, column(name)).alias(name) for name in names), STARTS, F.expr("true").alias(_STAYS)
+    )
+    gone = changed.where(old.isNotNull()).select(
+        *keys, old.getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
+    )
+    together = made.unionByName(gone, allowMissingColumns=True)
+    values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
+    best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
+    return best.select(*keys, STARTS, f"{_ROW}.*")
+
+
+def _shown_row(target: CdcTarget) -> dict[str, Column]:
+    """The columns of a row that are not the flows': its interval and what is hidden of it."""
+    point = column(POINT)
+    hidden = {name: point.getField(name) for name in target.point_type.names}
+    hidden |= {CONTENT: column(CONTENT), STARTED: column(STARTS), ENDED: column(ENDS), DELETED: column(ENDS_BY_DELETE)}
+    if target.is_authored:
+        hidden[AUTHORS] = column(LEAF_AUTHORS)
+    fields = [hidden[f.name].cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
+    return {
+        START_AT: shown_point(target, column(STARTS)),
+        END_AT: F.when(column(ENDS).isNotNull(), shown_point(target, column(ENDS))),
+        HIDDEN_COLUMN: F.struct(*fields),
+    }

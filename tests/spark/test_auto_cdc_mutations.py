@@ -1,0 +1,112 @@
+"""The five ways in which AUTO CDC is usually wrong, and the test that notices each.
+
+A mutation is applied to the product, and the test that is named beside it must fail; unchanged, each
+of these tests is green in its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from framework.cdc import applying, changes, facts, scd1
+from framework.cdc.changes import SOURCE, TARGET, Changes
+from framework.cdc.columns import column
+from framework.cdc.events import ORDER
+from framework.cdc.order import point_of, row_point
+from framework.cdc.reserved import HIDDEN_COLUMN
+from framework.cdc.target import CdcTarget
+from tests.spark import test_auto_cdc_scd1 as scd1_tests
+from tests.spark.test_auto_cdc_scenarios import FOLDER, IGNORING, outcomes
+from tests.support.cdc_cases import CHANGES
+from tests.support.cdc_scenarios import read_scenarios
+from tests.support.cdc_world import World
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+Catcher = Callable[[SparkSession, Path], None]
+
+
+def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
+    """Deletes are forgotten once their batch is done."""
+    patch.setattr(applying, "read_companion", lambda *_: None)
+
+
+def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
+    """An upsert at the point of the row replaces it, whatever it says."""
+
+    def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
+        true = changes.changes_to(target, floor=floor)
+        upsert = point_of(column(ORDER, of=SOURCE), target.order_type)
+        return replace(true, update=upsert >= row_point(column(HIDDEN_COLUMN, of=TARGET), target.hidden_type))
+
+    patch.setattr(scd1, "changes_to", changes_to)
+
+
+def coalesce_nulls(patch: pytest.MonkeyPatch) -> None:
+    """A newer event's nulls take the row's values, an older event is late as a whole."""
+
+    def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
+        whole = changes._whole_changes(target, floor)
+        both = {f.name: F.coalesce(column(f.name, of=SOURCE), column(f.name, of=TARGET)) for f in target.value_fields}
+        return replace(whole, updated={**whole.updated, **both})
+
+    patch.setattr(scd1, "changes_to", changes_to)
+
+
+def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
+    """Of a key's events in a batch the last to come counts."""
+
+    def last_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
+        names = [field.name for field in target.value_fields]
+        last = F.last(F.when(upsert.isNotNull(), F.struct(*map(column, names))), ignorenulls=True).alias(
+            "__sluice_last"
+        )
+        return [last], [column("__sluice_last").getField(name).alias(name) for name in names]
+
+    patch.setattr(facts, "_whole_values", last_values)
+
+
+def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
+    """Commits do not say which batch they are."""
+    patch.setattr(applying, "committing_once", lambda *_, **__: nullcontext())
+
+
+def scenario(file: str, called: str) -> Catcher:
+    """One line of the catalogue."""
+    (line,) = (scenario for scenario in read_scenarios(FOLDER / file) if scenario.name == called)
+    spec, other = (IGNORING, CHANGES) if "ignore_null" in file else (CHANGES, None)
+
+    def holds(spark: SparkSession, root: Path) -> None:
+        assert {called: line.rows} == outcomes(spark, root, (line,), spec, other=other)
+
+    return holds
+
+
+def golden(test: Callable[[World], None]) -> Catcher:
+    """A test of the golden flows."""
+    return lambda spark, root: test(World(spark, root, scd1_tests.FLOWS))
+
+
+MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
+    (drop_tombstones, scenario("scd1.txt", "delete before its insert arrives")),
+    (compare_with_or_equal, golden(scd1_tests.test_a_tie_ends_the_same_whichever_comes_first)),
+    (coalesce_nulls, scenario("scd1_ignore_null.txt", "a late event fills what a newer one left")),
+    (take_the_last_row, scenario("scd1.txt", "the batch's last row is not its highest sequence")),
+    (skip_the_transaction, golden(scd1_tests.test_a_batch_delivered_twice_is_skipped)),
+)
+
+
+@pytest.mark.parametrize(("mutate", "catch"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
+def test_a_mutation_is_caught_by_the_test_that_is_named_for_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
+) -> None:
+    """With the mutation the test fails on what it asserts."""
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):
+        catch(spark, tmp_path)

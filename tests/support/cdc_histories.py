@@ -1,0 +1,179 @@
+"""Random histories for AUTO CDC: hundreds of small worlds in one table, dealt out over few batches.
+
+Each world has a number, which is part of its keys, so one merge tests all of them at once. Values are
+`a` and a struct `n` of `b` and `c`; all are few, so that ties, repeats and returns are common.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.support.cdc_oracle import Event, Tie, Values, scd1, scd2
+
+DDL = "test int, k string, a string, n struct<b string, c string>, op string, seq int, listed array<string>"
+FLOWS = ("changes", "other", "snapshot")
+PLACES = ("cdc.after_tombstones", "cdc.after_events", "cdc.after_merge")
+LISTS: tuple[tuple[str, ...] | None, ...] = (None, (), ("a",), ("n",), ("n.b",), ("a", "N.c"))
+TRUNCATED = -1
+"""The world of a truncate: it is of no world and touches all."""
+
+Row = tuple[object, ...]
+Authorship = Callable[["Dealt"], tuple[bool, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """One event of a world, as it lies in the source of a flow."""
+
+    world: int
+    flow: str
+    operation: str
+    key: str
+    values: Values = (None, None, None)
+    sequence: int = 0
+    listed: tuple[str, ...] | None = None
+
+    def row(self) -> Row:
+        """The source's row; a truncate has no key."""
+        a, b, c = self.values
+        keyed = (None, None) if self.world == TRUNCATED else (self.world, self.key)
+        listed = None if self.listed is None else list(self.listed)
+        return (*keyed, a, (b, c), self.operation, self.sequence, listed)
+
+    def event(self, authorship: Mapping[str, Authorship]) -> Event:
+        """What the oracle is told."""
+        point = (0, 0) if self.flow == "snapshot" else (1, self.sequence)
+        if self.operation != "upsert":
+            return Event(point, self.operation, self.key)
+        return Event(point, self.operation, self.key, self.values, authorship[self.flow](self))
+
+
+def random_from(seed: int) -> Random:
+    """The random choices of a seed."""
+    return Random(seed)  # noqa: S311 - tests need choices that can be repeated, no secrets
+
+
+def writes_all(_: Dealt) -> tuple[bool, ...]:
+    """Every value."""
+    return (True, True, True)
+
+
+def writes_values(dealt: Dealt) -> tuple[bool, ...]:
+    """What is not null."""
+    return tuple(value is not None for value in dealt.values)
+
+
+def writes_listed(dealt: Dealt) -> tuple[bool, ...]:
+    """What the event's list names, itself or a struct around it; everything when there is no list."""
+    names = [{"a"}, {"n", "n.b"}, {"n", "n.c"}]
+    return tuple(dealt.listed is None or not mine.isdisjoint(n.lower() for n in dealt.listed) for mine in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One batch of one flow, and how its delivery goes.
+
+    `place` is where the process dies at the first try; `is_late` says that the next turn, of another
+    flow, comes before the second try. `repeated`: it is delivered once more when it is in;
+    `anew`: and that under the number of a new generation.
+    """
+
+    flow: str
+    events: tuple[Dealt, ...]
+    place: str | None = None
+    is_late: bool = False
+    repeated: bool = False
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All worlds' events, by turn."""
+
+    turns: tuple[Turn, ...]
+    worlds: int
+    authorship: Mapping[str, Authorship] = field(default_factory=dict)
+
+    def events(self, world: int) -> list[Event]:
+        """What happened to one world."""
+        dealt = [event for turn in self.turns for event in turn.events if event.world in {world, TRUNCATED}]
+        return [event.event(self.authorship) for event in dealt]
+
+    def told(self, world: int) -> str:
+        """One world's turns, to be read by a human."""
+        turns = [[e for e in turn.events if e.world in {world, TRUNCATED}] for turn in self.turns]
+        lines = [f"  {turn.flow}{_how(turn)}: {_list(mine)}" for turn, mine in zip(self.turns, turns, strict=True)]
+        return "\n".join(lines)
+
+
+def _how(turn: Turn) -> str:
+    parts = [
+        f"dies {turn.place}" if turn.place else "",
+        "late" if turn.is_late else "",
+        "twice" if turn.repeated else "",
+    ]
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""
+
+
+def _list(events: Sequence[Dealt]) -> str:
+    texts = []
+    for event in events:
+        values = "/".join(value or "_" for value in event.values)
+        listed = "" if event.listed is None else f"{{{','.join(event.listed)}}}"
+        mark = {"upsert": f"{event.key}={values}{listed}", "delete": f"-{event.key}", "truncate": "!"}[event.operation]
+        texts.append(f"{mark}@{event.sequence}")
+    return ", ".join(texts) or "-"
+
+
+def deal(random: Random, *, worlds: int, truncating: bool, authorship: Mapping[str, Authorship]) -> History:
+    """A history: every failpoint is died at, a snapshot comes somewhere, some batches and events come again."""
+    flows = ["snapshot", "other", *(["changes"] * 3)]
+    random.shuffle(flows)
+    places: list[str | None] = [*PLACES, *([None] * (len(flows) - len(PLACES)))]
+    random.shuffle(places)
+    hands: dict[int, list[Dealt]] = defaultdict(list)
+    for world in range(worlds):
+        for event in _world(random, world):
+            fitting = [turn for turn, flow in enumerate(flows) if flow == event.flow]
+            for turn in random.sample(fitting, k=2 if len(fitting) > 1 and random.random() < 0.15 else 1):
+                hands[turn].append(event)
+    if truncating:
+        for sequence in random.sample(range(7), k=2):
+            turn = random.choice([turn for turn, flow in enumerate(flows) if flow == "changes"])
+            hands[turn].append(Dealt(TRUNCATED, "changes", "truncate", "", sequence=sequence))
+    for hand in hands.values():
+        random.shuffle(hand)
+    again = random.randrange(len(flows))
+    turns = tuple(
+        Turn(flow, tuple(hands[turn]), places[turn], random.random() < 0.5, turn == again, random.random() < 0.5)
+        for turn, flow in enumerate(flows)
+    )
+    return History(turns, worlds, authorship)
+
+
+def _world(random: Random, world: int) -> Iterable[Dealt]:
+    top = random.choice((3, 6, 6, 12))
+    snapshotted = set()
+    for _ in range(random.randint(1, 9)):
+        flow, key = random.choice(("changes", "changes", "changes", "other", "snapshot")), random.choice("kkm")
+        operation = "delete" if random.random() < 0.25 and flow != "snapshot" else "upsert"
+        values = tuple(random.choice((None, "x", "y")) for _ in range(3)) if operation == "upsert" else (None,) * 3
+        if flow == "snapshot":
+            if key in snapshotted:
+                continue
+            snapshotted.add(key)
+        listed = random.choice(LISTS) if flow == "other" and operation == "upsert" else None
+        yield Dealt(world, flow, operation, key, values, random.randint(0, top), listed)
+
+
+def expected_rows(history: History, world: int, tie: Tie, *, scd_type: int, tracked: Sequence[int]) -> set[Row]:
+    """What the target must show of a world: key, values and for SCD type 2 the interval."""
+    events = history.events(world)
+    if scd_type == 1:
+        return {(key, *values) for key, values in scd1(events, tie)}
+    versions = [(key, values, start[1], end and end[1]) for key, values, start, end in scd2(events, tie, tracked)]
+    return {(key, *values, start, end) for key, values, start, end in versions if end is None or start < end}
