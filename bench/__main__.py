@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import append, idle, scale, side_by_side, start_up
+from bench import append, deploys, idle, scale, side_by_side, start_up
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "c": (scale.measure, 3),
     "d": (append.measure, 5),
     "f": (start_up.measure, 5),
+    "g": (deploys.measure, 5),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import RESULTS, VERBOSE
 from framework.cli.facade import PipelineFace, PipelineOpener, open_pipeline
 from framework.cli.output import Output
@@ -26,6 +27,7 @@ class Surroundings:
 
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)
+    bundles: BundleSurroundings = field(default_factory=BundleSurroundings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

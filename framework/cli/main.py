@@ -21,6 +21,7 @@ _COMMANDS = {
     "show": "Print rows of a dataset.",
     "sql": "Print the rows of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
+    "bundle": "Plan and deploy a bundle, without touching a running snapshot.",
 }
 
 cli = LazyGroup(

@@ -12,16 +12,24 @@ from framework.cli.refresh import refresh_of, refresh_options
 
 
 @click.command("run", cls=SluiceCommand)
+@click.option("--target", metavar="T", help="Update what is deployed to this target of the bundle, not what is here.")
+@click.option("--resource", metavar="KEY", help="Which pipeline of the target.  [default: its only one]")
+@click.option("--profile", metavar="P", help="The profile of the target's workspace.")
 @refresh_options
 @pipeline_options(result=True, parameters=True)
-def command(call: Call, /, **options: Any) -> None:
+def command(call: Call, /, *, target: str | None, resource: str | None, profile: str | None, **options: Any) -> None:
     """Bring the pipeline's datasets up to date.
 
     Reads what is new, computes what changed, and stops. Ctrl-C ends the queries and leaves every
     checkpoint sound; the next update goes on from there.
     """
+    refresh = refresh_of(options)
+    if target is not None:
+        from framework.cli.remote_updating import run_target
+
+        run_target(call, target=target, resource=resource, profile=profile, refresh=refresh)
+        return
     from framework.cli.updating import run_and_report
 
-    refresh = refresh_of(options)
     pipeline = call.pipeline(short=False)
     run_and_report(call, pipeline, refresh)

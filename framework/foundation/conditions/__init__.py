@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.foundation.conditions import cdc, cli, declare, demo, graph, loading, run, session, storage
+from framework.foundation.conditions import cdc, cli, declare, demo, deploy, graph, loading, run, session, storage
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -21,6 +21,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **run.CONDITIONS,
     **cli.CONDITIONS,
     **demo.CONDITIONS,
+    **deploy.CONDITIONS,
 }
 
 

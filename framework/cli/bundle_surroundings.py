@@ -1,0 +1,48 @@
+"""What commands about bundles find around them: the loader, the workspace's configuration, the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from framework.foundation.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from databricks.sdk.core import Config
+
+    from framework.deploy.bundle import Bundle
+
+
+class BundleLoader(Protocol):
+    """Loads the target of a bundle, for the user of a workspace."""
+
+    def __call__(self, *, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
+        """The bundle's target; None for the default one."""
+        ...
+
+
+def _load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
+    loader = import_module("framework.deploy.bundle").load_bundle
+    found: Bundle = loader(
+        Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ), lookups={}
+    )
+    return found
+
+
+def _configure(profile: str | None) -> Config:
+    from databricks.sdk.core import Config
+
+    return Config(profile=profile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSurroundings:
+    """What a command about a bundle finds around it; tests put their own in the place of the real ones."""
+
+    load: BundleLoader = _load
+    configure: Callable[[str | None], Config] = _configure
+    clock: Clock = field(default_factory=SystemClock)

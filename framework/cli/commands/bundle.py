@@ -1,0 +1,124 @@
+"""`sluice bundle`: deploys that never touch a running snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
+from framework.cli.command import SluiceCommand
+
+_TABLE = click.option(
+    "--table",
+    envvar="SLUICE_DEPLOYMENTS_TABLE",
+    metavar="C.S.T",
+    help="Where deploys are told, in three parts.  [env: SLUICE_DEPLOYMENTS_TABLE]",
+)
+_COMMIT = click.option("--commit", default="", metavar="SHA", help="The commit that is deployed, for the record.")
+_FORCE = click.option("--force-lock", is_flag=True, help="Take the lock of a deploy that is known to be dead.")
+
+
+@click.group("bundle")
+def command() -> None:
+    """Plan and deploy a bundle, without touching a running snapshot."""
+
+
+@command.command("plan", cls=SluiceCommand)
+@guard_options
+@bundle_options
+def plan(call: BundleCall, /, **options: Any) -> None:
+    """Print what a deploy would do; write nothing.
+
+    Exit codes: 0 nothing to do, 2 changes, 20 held, 22 refused, 23 a gateway's state is unknown.
+    """
+    from framework.cli.bundle_tables import print_changes
+
+    made = call.deployer(policy=policy_of(options)).plan()
+    code = made.exit_code()
+    print_changes(call.output, made, made.changes, code)
+    raise click.exceptions.Exit(int(code))
+
+
+@command.command("deploy", cls=SluiceCommand)
+@guard_options
+@click.option("--queue", is_flag=True, help="Queue what would be held.")
+@click.option("--queued", is_flag=True, help="Do the deploy that is queued, if its time has come.")
+@click.option("--wait", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait so long for snapshots to end.")
+@_FORCE
+@_TABLE
+@_COMMIT
+@bundle_options
+def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None, **options: Any) -> None:
+    """Deploy what changed, and hold what would restart a snapshot.
+
+    Exit codes: 0 deployed, 1 failed, 20 held, 21 queued, 22 refused, 23 a gateway's state is unknown.
+    """
+    from framework.cli.bundle_tables import print_changes
+
+    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), **options)
+    if queued:
+        result = deployer.deploy_queued()
+    else:
+        result = deployer.deploy() if wait is None else deployer.wait_and_deploy(wait)
+    print_changes(call.output, result.plan, result.done, result.exit_code)
+    for warning in result.warnings:
+        click.echo(warning, err=True)
+    raise click.exceptions.Exit(int(result.exit_code))
+
+
+@command.command("status", cls=SluiceCommand)
+@bundle_options
+def status(call: BundleCall) -> None:
+    """List what the target has deployed."""
+    from framework.cli.bundle_tables import print_state
+
+    print_state(call.output, call.deployer().status())
+
+
+@command.command("destroy", cls=SluiceCommand)
+@guard_options
+@_FORCE
+@_TABLE
+@_COMMIT
+@click.confirmation_option(prompt="Delete all that the target has deployed?")
+@bundle_options
+def destroy(call: BundleCall, /, **options: Any) -> None:
+    """Delete all that the target has deployed.
+
+    Pipelines need --allow-recreate each; what has prevent_destroy stays, and then so does all else.
+    """
+    from framework.cli.bundle_tables import print_changes
+
+    result = call.deployer(policy=policy_of(options), **options).destroy()
+    print_changes(call.output, result.plan, result.done, result.exit_code)
+    raise click.exceptions.Exit(int(result.exit_code))
+
+
+@command.command("bind", cls=SluiceCommand)
+@click.argument("key")
+@click.argument("id")
+@_FORCE
+@bundle_options
+def bind(call: BundleCall, /, *, key: str, id: str, force_lock: bool) -> None:
+    """Adopt what is there with ID as the resource KEY."""
+    call.deployer(force_lock=force_lock).bind(key, id)
+    call.output.text(f"{key} is {id} from now on.")
+
+
+@command.command("guard", cls=SluiceCommand)
+@guard_options
+@bundle_options
+def guard(call: BundleCall, /, **options: Any) -> None:
+    """Say whether a deploy may go on, for scripts that deploy by other means.
+
+    Only gateways count. Exit codes: 0 go on, 20 held, 22 refused, 23 a gateway's state is unknown.
+    A difference in tags is 20 too: other tools than this one would write it.
+    """
+    from framework.cli.bundle_tables import print_changes
+    from framework.deploy.guard import judge_gateways
+
+    made = call.deployer(policy=policy_of(options)).plan()
+    gateways, code = judge_gateways(made)
+    print_changes(call.output, made, gateways, code)
+    raise click.exceptions.Exit(int(code))

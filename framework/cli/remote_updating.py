@@ -1,0 +1,83 @@
+"""An update of what is deployed, shown as one that runs here."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from framework.cli.call import Call
+from framework.cli.flow_board import FlowBoard, flow_words
+from framework.cli.progress import open_progress
+from framework.cli.refresh import Refresh
+from framework.deploy.bundle import Bundle, Resource
+from framework.deploy.remote_run import RemoteRefresh, RemoteUpdate, run_remotely
+from framework.deploy.state import read_state
+from framework.deploy.workspace import Workspace
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.wording import rows_text
+from framework.record.events import Event
+
+_COLUMNS = ("flow", "state", "rows")
+
+
+def run_target(call: Call, *, target: str, resource: str | None, profile: str | None, refresh: Refresh) -> None:
+    """Start an update of a deployed pipeline, follow it, and print how it ended.
+
+    Raises:
+        click.exceptions.Exit: 1, when the update did not complete.
+    """
+    around = call.surroundings.bundles
+    workspace = Workspace(around.configure(profile), clock=around.clock)
+    user = str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
+    bundle = around.load(target=target, variables=dict(call.parameters), user=user)
+    pipeline = _chosen(bundle, resource)
+    state = read_state(workspace, bundle.state_path)
+    deployed = None if state is None else state.get(pipeline.key)
+    if deployed is None or deployed.id is None:
+        raise OperationError("REMOTE_PIPELINE_MISSING", key=pipeline.key, target=target)
+    board = FlowBoard()
+    with open_progress(sys.stderr, title=pipeline.name, clock=around.clock) as progress:
+
+        def show(event: Event) -> None:
+            board.take(event)
+            progress(event)
+
+        update = run_remotely(workspace, deployed.id, RemoteRefresh(**refresh), observer=show)
+    _print_end(call, pipeline.name, update, board)
+    if update.state != "COMPLETED":
+        raise click.exceptions.Exit(1)
+
+
+def _chosen(bundle: Bundle, key: str | None) -> Resource:
+    """The pipeline of that key, or the only one.
+
+    Raises:
+        UserError: DEPLOY_RESOURCE_UNKNOWN.
+    """
+    pipelines = [each for each in bundle.resources if each.kind == "pipelines"]
+    found = [each for each in pipelines if key is None or key in (each.key, each.key.partition(".")[2])]
+    if len(found) != 1:
+        names = ", ".join(each.key for each in pipelines)
+        raise UserError(
+            "DEPLOY_RESOURCE_UNKNOWN", key=key or "pipelines.?", target=bundle.target, hint=f" There are: {names}."
+        )
+    return found[0]
+
+
+def _print_end(call: Call, name: str, update: RemoteUpdate, board: FlowBoard) -> None:
+    rows = [
+        {
+            "flow": flow_words(flow.flow, flow.dataset, board.short()),
+            "state": flow.status,
+            "rows": rows_text(flow.written, flow.upserted, flow.deleted),
+        }
+        for flow in board.flows.values()
+    ]
+    if call.output.as_json:
+        flows = [{**row, "flow": flow} for row, flow in zip(rows, board.flows, strict=True)]
+        call.output.json({"pipeline": name, "update_id": update.update_id, "state": update.state, "flows": flows})
+        return
+    call.output.text(f"{name}  {update.state}  update {update.update_id}")
+    if rows:
+        call.output.table(_COLUMNS, rows)

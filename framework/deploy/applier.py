@@ -1,0 +1,216 @@
+"""One planned change, done: a call, then its record, so that stopping between them is found at the next deploy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from databricks.sdk.errors import ResourceConflict
+
+from framework.deploy.bundle import Bundle, FrozenSpec
+from framework.deploy.comparison import ChangeClass
+from framework.deploy.decisions import Policy, Verdict
+from framework.deploy.deploy_plan import PlannedChange, digest_of
+from framework.deploy.lock import DeployLock
+from framework.deploy.observation import read_gateway
+from framework.deploy.planner import Observed, plan_resource
+from framework.deploy.references import resolve, unresolved
+from framework.deploy.remotes import Remote, RemoteKind, access_of, set_access
+from framework.deploy.state import STATE_FILE, Deployed, DeployState, write_state
+from framework.deploy.workspace import AnswerLost, Workspace
+from framework.foundation.errors import OperationError
+
+_MOST_CREATES = 3
+
+
+class Applier:
+    """Does planned changes one at a time, and keeps the state.
+
+    Args:
+        state: what was deployed when it began; `self.state` is what is deployed now.
+        lock: checked before each write; None for a target without a lock.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        kinds: Mapping[str, RemoteKind],
+        bundle: Bundle,
+        state: DeployState,
+        lock: DeployLock | None,
+        policy: Policy,
+        user: str,
+    ) -> None:
+        self._workspace = workspace
+        self._kinds = kinds
+        self._bundle = bundle
+        self._lock = lock
+        self._policy = policy
+        self._user = user
+        self._owner = f"{bundle.state_path}/{STATE_FILE}"
+        self.state = state
+
+    def apply(self, change: PlannedChange) -> PlannedChange:
+        """Do a change; the change as it was done, which is held when a gateway began a snapshot meanwhile."""
+        if change.verdict is Verdict.APPLY and change.is_gateway and change.remote_id is not None:
+            change = self._checked_again(change)
+        if change.verdict is Verdict.APPLY:
+            self._check_lock()
+            self._do(change)
+        elif change.record:
+            self._check_lock()
+            self._record(change)
+        if change.access and change.spec is not None and change.verdict is not Verdict.APPLY:
+            self._give_access(change.key, change.kind, self._resolved(change))
+        return change
+
+    def keep(self, state: DeployState) -> None:
+        """Write the state."""
+        write_state(self._workspace, self._bundle.state_path, state)
+        self.state = state
+
+    def _do(self, change: PlannedChange) -> None:
+        if change.change_class in (ChangeClass.DELETE, ChangeClass.RECREATE):
+            self._delete(change)
+        if change.change_class is ChangeClass.DELETE:
+            return
+        spec = self._resolved(change)
+        former = self.state.get(change.key)
+        if change.change_class in (ChangeClass.CREATE, ChangeClass.RECREATE):
+            found_id = self._create(change, spec, former)
+        else:
+            found_id = self._replace(change, spec)
+        self._keep_resource(change, found_id, _without_access(spec, former))
+        if access_of(spec) or change.access:
+            self._give_access(change.key, change.kind, spec)
+
+    def _create(self, change: PlannedChange, spec: dict[str, Any], former: Deployed | None) -> str:
+        """Make a resource; the state says so first, so that a deploy after our death looks for it."""
+        kind = self._kinds[change.kind]
+        if former is not None and former.id is None:
+            found = kind.find(former.spec.as_dict(), self._owner)
+            if found is not None:
+                return found
+        else:
+            self.keep(self.state.with_resource(_intended(change, spec)))
+        for _ in range(_MOST_CREATES):
+            try:
+                return kind.create(spec, self._owner)
+            except AnswerLost:
+                found = kind.find(spec, self._owner)
+                if found is not None:
+                    return found
+            except ResourceConflict:
+                self.keep(self.state.without(change.key))
+                raise OperationError(
+                    "DEPLOY_RESOURCE_EXISTS", key=change.key, kind=change.kind, name=change.name
+                ) from None
+        raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="no answer, and no effect")
+
+    def _replace(self, change: PlannedChange, spec: dict[str, Any]) -> str:
+        """Replace the settings of a resource, as it was when the plan was made."""
+        assert change.remote_id is not None, "a change of something that is there has its id"
+        kind = self._kinds[change.kind]
+        remote = Remote(id=change.remote_id, spec=FrozenSpec.of({}), modified=change.remote_modified)
+        try:
+            kind.replace(remote, spec, self._owner)
+        except AnswerLost:
+            # If it took effect the service has another time of change; a second call would be a second restart.
+            found = kind.read(change.remote_id)
+            if found is None or found.modified == change.remote_modified:
+                raise
+        except ResourceConflict:
+            raise OperationError(
+                "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed since the plan was made"
+            ) from None
+        return change.remote_id
+
+    def _delete(self, change: PlannedChange) -> None:
+        kind, former = self._kinds[change.kind], self.state.get(change.key)
+        found_id = change.remote_id
+        if found_id is None and former is not None and former.id is None:
+            found_id = kind.find(former.spec.as_dict(), self._owner)
+        if found_id is not None:
+            kind.delete(found_id)
+        self.keep(self.state.without(change.key))
+
+    def _record(self, change: PlannedChange) -> None:
+        """Write what stands already: a deferral, a deploy whose record was lost, something gone."""
+        former = self.state.get(change.key)
+        if change.change_class is ChangeClass.DELETE:
+            self.keep(self.state.without(change.key))
+        elif change.verdict is Verdict.DEFER and former is not None:
+            self.keep(self.state.with_resource(replace(former, deferred=digest_of(change))))
+        elif change.remote_id is not None:
+            self._keep_resource(change, change.remote_id, self._resolved(change))
+
+    def _keep_resource(self, change: PlannedChange, id: str, spec: dict[str, Any]) -> None:
+        remote = self._kinds[change.kind].read(id)
+        deployed = replace(_intended(change, spec), id=id, remote=FrozenSpec.of({}) if remote is None else remote.spec)
+        self.keep(self.state.with_resource(deployed))
+
+    def _give_access(self, key: str, kind: str, spec: dict[str, Any]) -> None:
+        former = self.state.get(key)
+        assert former is not None, "what is given access to is on record"
+        assert former.id is not None, "and has its id"
+        self._check_lock()
+        deployed = former.spec.as_dict()
+        set_access(self._workspace, kind, former.id, wanted=spec, deployed=deployed, owner=self._user)
+        kept = {field: value for field, value in deployed.items() if field not in ("permissions", "grants")}
+        self.keep(self.state.with_resource(replace(former, spec=FrozenSpec.of(kept | access_of(spec)))))
+
+    def _resolved(self, change: PlannedChange) -> dict[str, Any]:
+        assert change.spec is not None, "only a deletion has no settings"
+        ids = {each.key: each.id for each in self.state.resources if each.id is not None}
+        specs = {each.key: each.spec for each in self._bundle.resources}
+        spec: dict[str, Any] = resolve(change.spec.as_dict(), ids, specs)
+        missing = unresolved(spec)
+        if missing is not None:
+            raise OperationError("DEPLOY_REFERENCE_UNRESOLVED", key=change.key, reference=missing)
+        return spec
+
+    def _checked_again(self, change: PlannedChange) -> PlannedChange:
+        """The change with what the gateway does now; nothing is sent when that, or the gateway itself, is another."""
+        remote = self._kinds[change.kind].read(change.remote_id or "")
+        resource = next((each for each in self._bundle.resources if each.key == change.key), None)
+        if remote is None or remote.modified != change.remote_modified:
+            return replace(change, verdict=Verdict.HOLD, reason="it was changed since the plan was made")
+        observed = Observed(remotes={change.key: remote}, gateways={change.key: read_gateway(self._workspace, remote)})
+        if resource is None:
+            return (
+                change
+                if observed.gateways[change.key].phase == _phase_of(change)
+                else replace(change, verdict=Verdict.REFUSE, reason="what it is doing changed since the plan was made")
+            )
+        deployed = self.state.get(change.key)
+        spec = self._resolved(change)
+        return plan_resource(
+            resource, deployed, observed, spec=spec, policy=self._policy, now=self._workspace.clock.now()
+        )
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+
+def _phase_of(change: PlannedChange) -> str:
+    return "" if change.gateway is None else change.gateway.phase
+
+
+def _intended(change: PlannedChange, spec: dict[str, Any]) -> Deployed:
+    return Deployed(
+        key=change.key,
+        kind=change.kind,
+        id=None,
+        spec=FrozenSpec.of(spec),
+        depends_on=change.depends_on,
+        prevent_destroy=change.prevent_destroy,
+    )
+
+
+def _without_access(spec: dict[str, Any], former: Deployed | None) -> dict[str, Any]:
+    """Settings with the access that is in force: the new one is on record only once its own call is made."""
+    in_force = {} if former is None or former.id is None else access_of(former.spec.as_dict())
+    return {key: value for key, value in spec.items() if key not in ("permissions", "grants")} | in_force

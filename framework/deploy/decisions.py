@@ -1,0 +1,136 @@
+"""The guard's decision table: what is done with a change, given what a gateway is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, time
+from enum import IntEnum, StrEnum
+
+from framework.deploy.comparison import ChangeClass
+from framework.deploy.snapshots import Phase
+
+
+class Verdict(StrEnum):
+    """What is done with a change."""
+
+    NOTHING = "nothing"
+    APPLY = "apply"
+    DEFER = "defer"
+    QUEUE = "queue"
+    HOLD = "hold"
+    UNKNOWN = "unknown"
+    REFUSE = "refuse"
+
+
+class ExitCode(IntEnum):
+    """How a plan or a deploy ended."""
+
+    CLEAN = 0
+    ERROR = 1
+    CHANGES = 2
+    HELD = 20
+    QUEUED = 21
+    REFUSED = 22
+    UNKNOWN = 23
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Hours of the day, in UTC, in which a gateway that takes changes may be restarted; may go over midnight."""
+
+    begins: time
+    ends: time
+
+    def holds(self, moment: datetime) -> bool:
+        """Whether a moment is in it."""
+        at = moment.time()
+        if self.begins <= self.ends:
+            return self.begins <= at < self.ends
+        return at >= self.begins or at < self.ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the caller allows.
+
+    Args:
+        allow_recreate: keys of the resources that may be recreated or deleted.
+        overrides: gateways whose semantic change goes on whatever they do, each with its reason.
+        queue: queue what would be held.
+        window: when a gateway that takes changes may be restarted; None for always.
+    """
+
+    allow_recreate: frozenset[str] = frozenset()
+    overrides: tuple[tuple[str, str], ...] = ()
+    queue: bool = False
+    window: Window | None = None
+
+    def reason_for(self, key: str) -> str | None:
+        """Why the gateway of that key is overridden; None when it is not."""
+        return dict(self.overrides).get(key)
+
+
+def decide(
+    *,
+    key: str,
+    classes: Collection[ChangeClass],
+    is_gateway: bool,
+    is_pipeline: bool,
+    phase: Phase,
+    prevent_destroy: bool,
+    policy: Policy,
+    now: datetime,
+) -> Verdict:
+    """What is done with the changes of one resource; for a gateway it depends on what the gateway is doing."""
+    highest = max(classes, key=lambda each: each.rank, default=ChangeClass.NONE)
+    if highest in (ChangeClass.NONE, ChangeClass.PHANTOM):
+        return Verdict.NOTHING
+    if highest in (ChangeClass.RECREATE, ChangeClass.DELETE):
+        return _decide_loss(
+            key,
+            phase,
+            policy,
+            prevent_destroy=prevent_destroy,
+            is_pipeline=is_pipeline,
+            is_gateway=is_gateway,
+        )
+    if is_gateway and highest in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
+        return Verdict.DEFER
+    if not is_gateway or highest is ChangeClass.CREATE or policy.reason_for(key) is not None:
+        return Verdict.APPLY
+    return Verdict.HOLD if ChangeClass.DRIFT in classes else _decide_restart(phase, policy, now)
+
+
+def _decide_loss(
+    key: str, phase: Phase, policy: Policy, *, prevent_destroy: bool, is_pipeline: bool, is_gateway: bool
+) -> Verdict:
+    """A resource that would be gone with all it holds."""
+    if prevent_destroy or (is_gateway and phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN)):
+        return Verdict.REFUSE
+    return Verdict.REFUSE if is_pipeline and key not in policy.allow_recreate else Verdict.APPLY
+
+
+def _decide_restart(phase: Phase, policy: Policy, now: datetime) -> Verdict:
+    """A gateway that would be restarted."""
+    if phase is Phase.STOPPED:
+        return Verdict.APPLY
+    if phase is Phase.CHANGES and (policy.window is None or policy.window.holds(now)):
+        return Verdict.APPLY
+    if policy.queue:
+        return Verdict.QUEUE
+    return Verdict.UNKNOWN if phase is Phase.UNKNOWN else Verdict.HOLD
+
+
+def exit_code(verdicts: Iterable[Verdict], *, applied: bool) -> ExitCode:
+    """How a plan (`applied` False) or a deploy ends, the worst of its verdicts first."""
+    found = set(verdicts)
+    for verdict, code in (
+        (Verdict.REFUSE, ExitCode.REFUSED),
+        (Verdict.UNKNOWN, ExitCode.UNKNOWN),
+        (Verdict.HOLD, ExitCode.HELD),
+        (Verdict.QUEUE, ExitCode.QUEUED),
+    ):
+        if verdict in found:
+            return code
+    return ExitCode.CHANGES if Verdict.APPLY in found and not applied else ExitCode.CLEAN

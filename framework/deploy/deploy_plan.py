@@ -1,0 +1,119 @@
+"""What a deploy would do, as values: for each resource its difference, its class and the guard's verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from framework.deploy.bundle import FrozenSpec
+from framework.deploy.comparison import ChangeClass, FieldChange
+from framework.deploy.decisions import ExitCode, Verdict, exit_code
+from framework.deploy.files import FileHashes
+from framework.deploy.normalising import FieldPath
+from framework.deploy.snapshots import GatewayState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange:
+    """One resource of a plan.
+
+    Args:
+        change_class: the highest among its fields.
+        fields: what differs; empty for one that is made or deleted.
+        phantoms: fields that only seem to differ.
+        verdict: what the guard says.
+        reason: why, for people.
+        gateway: what the gateway was doing, where that was looked at.
+        spec: the bundle's settings, references resolved as far as their ids are known; None to delete.
+        remote_id: its id, where it is there.
+        remote_modified: when its settings were changed last.
+        access: whether permissions or grants change, by calls of their own.
+        record: whether the state has to be written though no call is made: a deploy died before it could, or a change
+            is deferred for the first time.
+    """
+
+    key: str
+    kind: str
+    name: str
+    is_gateway: bool
+    change_class: ChangeClass
+    verdict: Verdict
+    reason: str
+    fields: tuple[FieldChange, ...] = ()
+    phantoms: tuple[FieldPath, ...] = ()
+    gateway: GatewayState | None = None
+    spec: FrozenSpec | None = None
+    depends_on: tuple[str, ...] = ()
+    prevent_destroy: bool = False
+    remote_id: str | None = None
+    remote_modified: int | None = None
+    access: bool = False
+    record: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """Whether applying it makes a call or writes the state."""
+        return self.verdict is Verdict.APPLY or self.access or self.record
+
+
+def digest_of(change: PlannedChange) -> str:
+    """The same for changes of the same fields to the same values."""
+    rows = [(field.path, field.wanted) for field in change.fields]
+    return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployPlan:
+    """All changes of one target, in the order in which they would be done.
+
+    Args:
+        lineage: of the state it was made from; with `serial` it tells whether that state still stands.
+        uploads: files to upload, and `removals` those to delete.
+        files: all files with their hashes.
+    """
+
+    bundle: str
+    target: str
+    lineage: str
+    serial: int
+    changes: tuple[PlannedChange, ...]
+    uploads: tuple[str, ...] = ()
+    removals: tuple[str, ...] = ()
+    files: FileHashes = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether something in it is refused: then nothing of it is done."""
+        return any(change.verdict is Verdict.REFUSE for change in self.changes)
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.uploads or self.removals) or any(change.acts for change in self.changes)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something in it waits for its time."""
+        return any(change.verdict in (Verdict.QUEUE, Verdict.HOLD, Verdict.UNKNOWN) for change in self.changes)
+
+    def exit_code(self) -> ExitCode:
+        """How `plan` ends."""
+        code = exit_code((change.verdict for change in self.changes), applied=False)
+        return ExitCode.CHANGES if code is ExitCode.CLEAN and self.acts else code
+
+    def change(self, key: str) -> PlannedChange | None:
+        """The change of the resource of that key."""
+        return next((each for each in self.changes if each.key == key), None)
+
+    def fingerprint(self) -> str:
+        """The same for plans that would do the same to the same state; what gateways are doing does not count."""
+        rows = [
+            (change.key, change.change_class, change.remote_id, change.remote_modified, change.access)
+            + tuple((field.path, field.remote, field.wanted) for field in change.fields)
+            + ((change.spec.text,) if change.spec is not None else ())
+            for change in self.changes
+            if change.change_class not in (ChangeClass.NONE, ChangeClass.PHANTOM)
+        ]
+        text = json.dumps([self.bundle, self.target, self.lineage, self.serial, rows, self.files])
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()

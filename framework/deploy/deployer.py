@@ -1,0 +1,243 @@
+"""Deploys of one target: plan without a lock, and only if there is something to do, lock, plan again, do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from framework.deploy.applier import Applier
+from framework.deploy.bundle import Bundle
+from framework.deploy.comparison import ChangeClass
+from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
+from framework.deploy.deploy_plan import DeployPlan, PlannedChange
+from framework.deploy.files import hash_files, upload_files
+from framework.deploy.history import Deployment, record_deployment
+from framework.deploy.lock import DeployLock
+from framework.deploy.observation import observe
+from framework.deploy.planner import make_plan
+from framework.deploy.queued import leave_queue, put_in_queue, queued_fingerprint
+from framework.deploy.remotes import remote_kinds
+from framework.deploy.state import Deployed, DeployState, new_state, read_state, write_state
+from framework.deploy.workspace import Workspace
+from framework.foundation.errors import OperationError, UserError
+
+_POLL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployResult:
+    """How a deploy ended: each change as it was done."""
+
+    plan: DeployPlan
+    done: tuple[PlannedChange, ...]
+    exit_code: ExitCode
+    warnings: tuple[str, ...] = ()
+
+
+class Deployer:
+    """Plans and deploys one target of a bundle.
+
+    Args:
+        user: who deploys.
+        table: where deployments are told, in three parts; None for nowhere.
+        commit: of the bundle's repository.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        bundle: Bundle,
+        *,
+        user: str,
+        policy: Policy | None = None,
+        table: str | None = None,
+        commit: str = "",
+        force_lock: bool = False,
+    ) -> None:
+        self._workspace = workspace
+        self._bundle = bundle
+        self._user = user
+        self._policy = policy or Policy()
+        self._table = table
+        self._commit = commit
+        self._force_lock = force_lock
+        self._kinds = remote_kinds(workspace)
+
+    def plan(self) -> DeployPlan:
+        """What a deploy would do now; writes nothing."""
+        return self._plan(self._state() or new_state())
+
+    def deploy(self) -> DeployResult:
+        """Do what the plan says; with nothing to do no call writes anything.
+
+        Raises:
+            OperationError: a call failed; the next deploy goes on where this one stopped.
+        """
+        return self._deploy(expected=None)
+
+    def deploy_queued(self) -> DeployResult:
+        """Do the deploy that waits, if its time has come and its plan is still the same.
+
+        Raises:
+            OperationError: DEPLOY_QUEUE_EMPTY, DEPLOY_QUEUE_STALE.
+        """
+        expected = queued_fingerprint(self._workspace, self._bundle.state_path)
+        if expected is None:
+            raise OperationError("DEPLOY_QUEUE_EMPTY", target=self._bundle.target)
+        result = self._deploy(expected=expected)
+        if not result.plan.waits and result.exit_code is ExitCode.CLEAN:
+            leave_queue(self._workspace, self._bundle.state_path)
+        return result
+
+    def wait_and_deploy(self, seconds: float) -> DeployResult:
+        """Deploy; while something is held, look again each minute, no longer than so many seconds."""
+        result = self._deploy(expected=None)
+        ends = self._workspace.clock.monotonic() + seconds
+        while result.plan.waits and self._workspace.clock.monotonic() < ends:
+            self._workspace.clock.sleep(_POLL_SECONDS)
+            result = self._deploy(expected=None)
+        return result
+
+    def bind(self, key: str, id: str) -> None:
+        """Adopt what is there as the resource of that key; its settings stay until the next deploy.
+
+        Raises:
+            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_BIND_MISSING.
+        """
+        resource = next((each for each in self._bundle.resources if each.key == key), None)
+        if resource is None:
+            raise UserError("DEPLOY_RESOURCE_UNKNOWN", key=key, target=self._bundle.target, hint="")
+        if self._kinds[resource.kind].read(id) is None:
+            raise UserError("DEPLOY_BIND_MISSING", kind=resource.kind, id=id)
+        with self._locked():
+            state = self._state() or new_state()
+            adopted = Deployed(
+                key=key,
+                kind=resource.kind,
+                id=id,
+                spec=resource.spec,
+                depends_on=resource.depends_on,
+                prevent_destroy=resource.prevent_destroy,
+            )
+            write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
+
+    def destroy(self) -> DeployResult:
+        """Delete all that the target has deployed; nothing at all when something of it is refused."""
+        empty = replace(self._bundle, resources=(), sync=())
+        deployer = Deployer(
+            self._workspace,
+            empty,
+            user=self._user,
+            policy=self._policy,
+            table=self._table,
+            commit=self._commit,
+            force_lock=self._force_lock,
+        )
+        return deployer.deploy()
+
+    def status(self) -> DeployState | None:
+        """What the target has deployed; None when it never was."""
+        return self._state()
+
+    def _deploy(self, expected: str | None) -> DeployResult:
+        plan = self.plan()
+        self._expect(plan, expected)
+        if plan.is_refused or not plan.acts:
+            return self._ended(plan, plan.changes)
+        with self._locked() as lock:
+            state = self._state() or new_state()
+            plan = self._plan(state)
+            self._expect(plan, expected)
+            if plan.is_refused or not plan.acts:
+                return self._ended(plan, plan.changes)
+            done = self._apply(plan, state, lock)
+            warnings = self._tell(done)
+        return self._ended(plan, done, warnings)
+
+    def _apply(self, plan: DeployPlan, state: DeployState, lock: DeployLock | None) -> tuple[PlannedChange, ...]:
+        applier = Applier(
+            self._workspace,
+            kinds=self._kinds,
+            bundle=self._bundle,
+            state=state,
+            lock=lock,
+            policy=self._policy,
+            user=self._user,
+        )
+        if plan.uploads or plan.removals:
+            upload_files(self._workspace, self._bundle.root, self._bundle.file_path, plan.uploads)
+            for path in plan.removals:
+                self._workspace.delete_file(f"{self._bundle.file_path}/{path}")
+            applier.keep(state.with_files(plan.files))
+        done: list[PlannedChange] = []
+        held: dict[str, Verdict] = {}
+        for change in plan.changes:
+            above = next((held[key] for key in change.depends_on if key in held), None)
+            waits = (
+                above is not None and change.verdict is Verdict.APPLY and change.change_class is not ChangeClass.DELETE
+            )
+            done.append(
+                replace(change, verdict=above, reason="what it depends on waits")
+                if waits and above is not None
+                else applier.apply(change)
+            )
+            if done[-1].verdict in (Verdict.HOLD, Verdict.UNKNOWN, Verdict.QUEUE):
+                held[change.key] = done[-1].verdict
+        return tuple(done)
+
+    def _ended(self, plan: DeployPlan, done: tuple[PlannedChange, ...], warnings: tuple[str, ...] = ()) -> DeployResult:
+        """The result; a deploy that has to wait is put in the queue, by the plan that is left of it."""
+        code = exit_code((change.verdict for change in done), applied=True)
+        if any(change.verdict is Verdict.QUEUE for change in done) and code is not ExitCode.REFUSED:
+            folder = self._bundle.state_path
+            rest = self.plan().fingerprint()
+            if queued_fingerprint(self._workspace, folder) != rest:
+                put_in_queue(self._workspace, folder, rest, self._user)
+        return DeployResult(plan=plan, done=done, exit_code=code, warnings=warnings)
+
+    def _expect(self, plan: DeployPlan, expected: str | None) -> None:
+        if expected is not None and plan.fingerprint() != expected:
+            leave_queue(self._workspace, self._bundle.state_path)
+            raise OperationError("DEPLOY_QUEUE_STALE", target=self._bundle.target)
+
+    def _tell(self, done: tuple[PlannedChange, ...]) -> tuple[str, ...]:
+        """Tell the deployment table; that it could not be told is no failure of a deploy that is done."""
+        if self._table is None:
+            return ()
+        deployment = Deployment(
+            table=self._table,
+            user=self._user,
+            bundle=self._bundle.name,
+            target=self._bundle.target,
+            commit=self._commit,
+        )
+        try:
+            record_deployment(self._workspace, deployment, done)
+        except OperationError as error:
+            return (error.render(),)
+        return ()
+
+    def _plan(self, state: DeployState) -> DeployPlan:
+        observed = observe(self._workspace, self._kinds, self._bundle, state)
+        files = hash_files(self._bundle.root, self._bundle.sync)
+        return make_plan(
+            self._bundle, state, observed, files=files, policy=self._policy, now=self._workspace.clock.now()
+        )
+
+    def _state(self) -> DeployState | None:
+        return read_state(self._workspace, self._bundle.state_path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[DeployLock | None]:
+        """The target's lock while the block runs; a development target has none."""
+        self._workspace.make_folder(self._bundle.state_path)
+        if self._bundle.mode == "development":
+            yield None
+            return
+        lock = DeployLock(self._workspace, self._bundle.state_path, self._user)
+        lock.acquire(force=self._force_lock)
+        try:
+            yield lock
+        finally:
+            lock.release()

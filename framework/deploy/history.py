@@ -1,0 +1,74 @@
+"""Who deployed what, when and why: rows of a table of its own, never tags of a gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from framework.deploy.deploy_plan import PlannedChange
+from framework.deploy.statements import run_statement
+from framework.deploy.workspace import AnswerLost, Workspace
+from framework.foundation.clock import timestamp_text
+
+COLUMNS = (
+    "deployment_id", "deployed_at", "deployed_by", "git_commit", "bundle", "target", "change_class", "resources",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """One deploy.
+
+    Args:
+        table: where it is told, in three parts.
+        commit: of the bundle's repository; empty when it is none.
+    """
+
+    table: str
+    user: str
+    bundle: str
+    target: str
+    commit: str = ""
+
+
+def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequence[PlannedChange]) -> None:
+    """Tell the table of a deploy, once, whatever becomes of the answer.
+
+    Raises:
+        OperationError: DEPLOY_STATEMENT_FAILED.
+    """
+    table = ".".join(f"`{part}`" for part in deployment.table.split("."))
+    told = [change for change in done if change.acts or change.fields]
+    worst = max((change.change_class for change in told), key=lambda each: each.rank, default=None)
+    values = {
+        "deployment_id": uuid4().hex,
+        "deployed_at": timestamp_text(workspace.clock.now()),
+        "deployed_by": deployment.user,
+        "git_commit": deployment.commit,
+        "bundle": deployment.bundle,
+        "target": deployment.target,
+        "change_class": "none" if worst is None else worst.value,
+        "resources": json.dumps({change.key: _told(change) for change in told}, ensure_ascii=False),
+    }
+    run_statement(workspace, f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(f'{name} STRING' for name in COLUMNS)})")
+    insert = f"INSERT INTO {table} ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
+    find = f"SELECT deployment_id FROM {table} WHERE deployment_id = :deployment_id"
+    for _ in range(3):
+        try:
+            run_statement(workspace, insert, values, again=False)
+        except AnswerLost:
+            if not run_statement(workspace, find, {"deployment_id": values["deployment_id"]}):
+                continue
+        return
+
+
+def _told(change: PlannedChange) -> dict[str, object]:
+    fields = {".".join(field.path): field.wanted for field in change.fields if field.path[0] in ("tags", "clusters")}
+    return {
+        "class": change.change_class.value,
+        "done": change.verdict.value,
+        "reason": change.reason,
+        "tags": fields,
+    }

@@ -1,0 +1,144 @@
+"""Settings in one spelling, so that what the service writes its own way is no difference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+FieldPath = tuple[str, ...]
+Leaves = Mapping[FieldPath, str]
+"""Each field by its path, with its value as JSON; items of a keyed list go by their key."""
+
+_FILLED_IN: Mapping[str, frozenset[str]] = {
+    "pipelines": frozenset(
+        {
+            "id", "pipeline_type", "data_sampling", "deployment", "expected_last_modified", "allow_duplicate_names",
+            "dry_run", "creator_user_name", "run_as_user_name", "last_modified",
+        }
+    ),
+    "jobs": frozenset({"deployment", "edit_mode"}),
+    "schemas": frozenset(
+        {
+            "full_name", "owner", "created_at", "created_by", "updated_at", "updated_by", "catalog_type",
+            "metastore_id", "schema_id", "effective_predictive_optimization_flag", "browse_only", "storage_location",
+        }
+    ),
+    "volumes": frozenset(
+        {"full_name", "owner", "created_at", "created_by", "updated_at", "updated_by", "metastore_id", "volume_id"}
+    ),
+}  # fmt: skip
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "pipelines": {
+        "continuous": False, "development": False, "serverless": False, "photon": False, "channel": "CURRENT",
+        "edition": "ADVANCED",
+    },
+    "jobs": {"format": "MULTI_TASK", "max_concurrent_runs": 1, "timeout_seconds": 0},
+    "schemas": {},
+    "volumes": {"volume_type": "MANAGED"},
+}  # fmt: skip
+_TASK_DEFAULTS = {"run_if": "ALL_SUCCESS", "timeout_seconds": 0}
+_APART = frozenset({"permissions", "grants", "lifecycle"})
+_UPPER: Mapping[str, frozenset[str]] = {"pipelines": frozenset({"channel", "edition"})}
+_LOWER: Mapping[str, frozenset[str]] = {
+    "pipelines": frozenset({"catalog"}),
+    "schemas": frozenset({"name", "catalog_name"}),
+    "volumes": frozenset({"name", "catalog_name", "schema_name"}),
+}
+_LIST_KEYS: Mapping[str, str] = {
+    "tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name", "clusters": "label",
+    "depends_on": "task_key", "environments": "environment_key",
+}  # fmt: skip
+_SETS = frozenset({"libraries", "objects", "notifications", "alerts", "email_recipients", "on_failure", "on_success"})
+
+
+def normalise(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without what the service fills in, defaults and emptiness, their case folded where it is the service's.
+
+    Normalising twice is normalising once. What is not known stays as it is: an unknown field is a difference.
+
+    Examples:
+        >>> normalise("pipelines", {"name": "p", "channel": "preview", "id": "1", "continuous": False, "tags": {}})
+        {'name': 'p', 'channel': 'PREVIEW'}
+    """
+    dropped = _FILLED_IN.get(kind, frozenset()) | _APART
+    storage = f"dbfs:/pipelines/{spec.get('id')}" if spec.get("id") else None
+    found: dict[str, Any] = {}
+    for key, value in spec.items():
+        folded = _folded(kind, key, value)
+        if key in dropped or _is_empty(folded) or (key == "storage" and value == storage):
+            continue
+        if key in (defaults := _DEFAULTS.get(kind, {})) and folded == defaults[key]:
+            continue
+        found[key] = _tasks(folded) if kind == "jobs" and key == "tasks" else folded
+    return found
+
+
+def flatten(spec: Mapping[str, Any]) -> dict[FieldPath, str]:
+    """Each field of settings by its path; the order of keyed and set-like lists tells nothing.
+
+    Examples:
+        >>> flatten({"tasks": [{"task_key": "b", "n": 1}], "tags": {"team": "a"}})
+        {('tasks', 'b', 'n'): '1', ('tasks', 'b', 'task_key'): '"b"', ('tags', 'team'): '"a"'}
+    """
+    leaves: dict[FieldPath, str] = {}
+    for key, value in spec.items():
+        _collect((key,), key, value, leaves)
+    return leaves
+
+
+def _collect(path: FieldPath, name: str, value: Any, leaves: dict[FieldPath, str]) -> None:
+    if isinstance(value, Mapping) and value:
+        for key in sorted(value):
+            _collect((*path, str(key)), str(key), value[key], leaves)
+    elif isinstance(value, list) and value and (keyed := _keyed(name, value)) is not None:
+        for key in sorted(keyed):
+            _collect((*path, key), "", keyed[key], leaves)
+    elif isinstance(value, list) and name in _SETS:
+        leaves[path] = json.dumps(sorted(_json(item) for item in value))
+    else:
+        leaves[path] = _json(value)
+
+
+def _keyed(name: str, items: list[Any]) -> dict[str, Any] | None:
+    """The items of a list by their key; None when it has none, or two of one key."""
+    key = _LIST_KEYS.get(name)
+    if key is None or not all(isinstance(item, Mapping) for item in items):
+        return None
+    by_key = {str(item.get(key, "default")): item for item in items}
+    return by_key if len(by_key) == len(items) else None
+
+
+def _folded(kind: str, key: str, value: Any) -> Any:
+    if isinstance(value, str) and key in _UPPER.get(kind, frozenset()):
+        return value.upper()
+    if isinstance(value, str) and key in _LOWER.get(kind, frozenset()):
+        return value.lower()
+    return _without_empty(value)
+
+
+def _without_empty(value: Any) -> Any:
+    """The value without fields that hold nothing; items of lists stay, for their number tells something."""
+    if isinstance(value, Mapping):
+        inner = {key: _without_empty(each) for key, each in value.items()}
+        return {key: each for key, each in inner.items() if not _is_empty(each)}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ({}, [])
+
+
+def _tasks(tasks: Any) -> Any:
+    if not isinstance(tasks, list):
+        return tasks
+    return [
+        {key: value for key, value in task.items() if _TASK_DEFAULTS.get(key, ...) != value}
+        if isinstance(task, Mapping)
+        else task
+        for task in tasks
+    ]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,211 @@
+"""From bundle, state and workspace to a plan: pure, so that whatever was read gives one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from graphlib import TopologicalSorter
+from typing import Any
+
+from framework.deploy.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.comparison import ChangeClass, Comparison, compare
+from framework.deploy.decisions import Policy, Verdict, decide
+from framework.deploy.deploy_plan import DeployPlan, PlannedChange, digest_of
+from framework.deploy.files import FileHashes, changed_files
+from framework.deploy.reasons import reason_of
+from framework.deploy.references import resolve
+from framework.deploy.remotes import Remote, access_of
+from framework.deploy.snapshots import GatewayState, Phase
+from framework.deploy.state import Deployed, DeployState
+
+_CALM = frozenset(
+    {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What was read from the workspace: resources by key, and gateways that a change could restart."""
+
+    remotes: Mapping[str, Remote | None]
+    gateways: Mapping[str, GatewayState]
+
+
+def make_plan(
+    bundle: Bundle, state: DeployState, observed: Observed, *, files: FileHashes, policy: Policy, now: datetime
+) -> DeployPlan:
+    """The plan: deletions first, then all else in the order of dependencies."""
+    ids = {each.key: each.id for each in state.resources if each.id is not None}
+    specs = {each.key: each.spec for each in bundle.resources}
+    resources = {each.key: each for each in bundle.resources}
+    ordered = []
+    for key in _order({each.key: each.depends_on for each in bundle.resources}):
+        spec = resolve(resources[key].spec.as_dict(), ids, specs)
+        ordered.append(plan_resource(resources[key], state.get(key), observed, spec=spec, policy=policy, now=now))
+        if ordered[-1].change_class is ChangeClass.RECREATE:
+            # It will have a new id, so that what names it differs too.
+            ids.pop(key, None)
+    gone = [each for each in state.resources if each.key not in resources]
+    deletions = {each.key: each.depends_on for each in gone}
+    by_key = {each.key: each for each in gone}
+    first = [_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
+    uploads, removals = changed_files(files, state.files)
+    return DeployPlan(
+        bundle=bundle.name,
+        target=bundle.target,
+        lineage=state.lineage,
+        serial=state.serial,
+        changes=tuple(_hold_dependents([*first, *ordered])),
+        uploads=uploads,
+        removals=removals,
+        files=files,
+    )
+
+
+def is_gateway(spec: Mapping[str, Any]) -> bool:
+    """Whether settings of a pipeline are those of an ingestion gateway."""
+    return "gateway_definition" in spec
+
+
+def gateways_at_stake(bundle: Bundle, state: DeployState, remotes: Mapping[str, Remote | None]) -> tuple[str, ...]:
+    """The gateways whose change, if any, could restart or end them: only their event logs are worth a query."""
+    blank = Observed(remotes=remotes, gateways={})
+    plan = make_plan(bundle, state, blank, files=state.files, policy=Policy(), now=datetime.min)  # noqa: DTZ901 - no window is asked
+    return tuple(
+        change.key
+        for change in plan.changes
+        if change.is_gateway and change.remote_id is not None and change.change_class not in _CALM
+    )
+
+
+def plan_resource(
+    resource: Resource,
+    deployed: Deployed | None,
+    observed: Observed,
+    *,
+    spec: dict[str, Any],
+    policy: Policy,
+    now: datetime,
+) -> PlannedChange:
+    """The change of one resource, whose references are resolved in `spec` as far as ids are known."""
+    remote = observed.remotes.get(resource.key)
+    compared = _compared(resource.kind, spec, deployed, remote)
+    gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
+    lost = remote is None and deployed is not None and deployed.id is not None and gateway
+    classes = [field.change_class for field in compared.changes]
+    if remote is None:
+        classes = [ChangeClass.RECREATE if lost else ChangeClass.CREATE]
+    highest = max(classes, key=lambda each: each.rank, default=compared.change_class)
+    access = access_of(spec) != (access_of(deployed.spec.as_dict()) if deployed is not None else {})
+    state = observed.gateways.get(resource.key)
+    verdict = decide(
+        key=resource.key,
+        classes=classes,
+        is_gateway=gateway,
+        is_pipeline=resource.kind == "pipelines",
+        phase=_phase(gateway, remote, state),
+        prevent_destroy=resource.prevent_destroy,
+        policy=policy,
+        now=now,
+    )
+    change = PlannedChange(
+        key=resource.key,
+        kind=resource.kind,
+        name=resource.name,
+        is_gateway=gateway,
+        change_class=highest,
+        verdict=verdict,
+        reason="",
+        fields=compared.changes,
+        phantoms=compared.phantoms,
+        gateway=state,
+        spec=FrozenSpec.of(spec),
+        depends_on=resource.depends_on,
+        prevent_destroy=resource.prevent_destroy,
+        remote_id=None if remote is None else remote.id,
+        remote_modified=None if remote is None else remote.modified,
+        access=access and remote is not None,
+    )
+    return replace(change, reason=reason_of(change, policy), record=_is_unrecorded(change, deployed))
+
+
+def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
+    if change.verdict is Verdict.DEFER:
+        return deployed is not None and deployed.deferred != digest_of(change)
+    stands = deployed is not None and deployed.spec == change.spec and deployed.remote is not None
+    return change.verdict is Verdict.NOTHING and not stands and not change.access
+
+
+def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None) -> Comparison:
+    if remote is None:
+        return Comparison()
+    known = deployed if deployed is not None and deployed.remote is not None else None
+    return compare(
+        kind,
+        wanted=spec,
+        deployed=None if known is None else known.spec.as_dict(),
+        remote=remote.spec.as_dict(),
+        remote_then=None if known is None or known.remote is None else known.remote.as_dict(),
+    )
+
+
+def _deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datetime) -> PlannedChange:
+    remote, spec = observed.remotes.get(deployed.key), deployed.spec.as_dict()
+    gateway, state = is_gateway(spec), observed.gateways.get(deployed.key)
+    verdict = decide(
+        key=deployed.key,
+        classes=[ChangeClass.DELETE],
+        is_gateway=gateway,
+        is_pipeline=deployed.kind == "pipelines",
+        phase=_phase(gateway, remote, state),
+        prevent_destroy=deployed.prevent_destroy,
+        policy=policy,
+        now=now,
+    )
+    change = PlannedChange(
+        key=deployed.key,
+        kind=deployed.kind,
+        name=str(spec.get("name", deployed.key)),
+        is_gateway=gateway,
+        change_class=ChangeClass.DELETE,
+        # What is gone already takes no call and needs no permission: only its record goes.
+        verdict=Verdict.NOTHING if remote is None and deployed.id is not None else verdict,
+        reason="",
+        gateway=state,
+        depends_on=deployed.depends_on,
+        prevent_destroy=deployed.prevent_destroy,
+        remote_id=None if remote is None else remote.id,
+        remote_modified=None if remote is None else remote.modified,
+        record=remote is None and deployed.id is not None,
+    )
+    return replace(change, reason=reason_of(change, policy))
+
+
+def _phase(gateway: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three facts
+    """What a gateway is doing; one that was not looked at is unknown, one that is not there is stopped."""
+    if not gateway or remote is None:
+        return Phase.STOPPED
+    return Phase.UNKNOWN if state is None else state.phase
+
+
+def _order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Keys after what they depend on, else in their order; what is not here is no edge."""
+    known = {key: [each for each in needs if each in edges] for key, needs in edges.items()}
+    return list(TopologicalSorter(known).static_order())
+
+
+def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
+    """Hold what depends on a resource that is held: its settings may name what is not there yet."""
+    waiting = {Verdict.HOLD, Verdict.QUEUE, Verdict.UNKNOWN}
+    held: dict[str, Verdict] = {}
+    found = []
+    for change in changes:
+        above = next((held[key] for key in change.depends_on if key in held), None)
+        if change.verdict in waiting:
+            held[change.key] = change.verdict
+        elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
+            held[change.key] = above
+            change = replace(change, verdict=above, reason="what it depends on waits")  # noqa: PLW2901 - the change, held
+        found.append(change)
+    return found

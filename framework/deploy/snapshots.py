@@ -1,0 +1,155 @@
+"""What a gateway is doing with each of its tables, read from its event log; what can't be told counts as a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+PROGRESS_SECONDS = 300.0
+"""How often a gateway tells its progress when nothing else is configured."""
+
+_RUNNING = frozenset({"STARTED", "IN_PROGRESS", "RUNNING"})
+_OVER = frozenset({"COMPLETED"})
+_STOPPED_UPDATE = frozenset({"COMPLETED", "FAILED", "CANCELED"})
+
+
+class Phase(StrEnum):
+    """What a restart of the gateway would interrupt."""
+
+    SNAPSHOTTING = "snapshotting"
+    UNKNOWN = "unknown"
+    CHANGES = "changes"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayEvent:
+    """One progress event of a gateway: `operation` for operation_progress of a snapshot, else flow_progress."""
+
+    at: datetime
+    update_id: str
+    table: str
+    flow: str
+    operation: bool
+    status: str
+    percent: float | None = None
+    left_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSnapshot:
+    """One table of a gateway.
+
+    Args:
+        began: when its snapshot began in this update; None when it is not known.
+        chunkable: whether it can be read in chunks; None when nobody said.
+    """
+
+    table: str
+    phase: Phase
+    percent: float | None = None
+    left_seconds: float | None = None
+    began: datetime | None = None
+    chunkable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayState:
+    """A gateway and its tables at one time; `reason` says why it is unknown."""
+
+    phase: Phase
+    tables: tuple[TableSnapshot, ...] = ()
+    reason: str = ""
+    lost_hours: float = 0.0
+
+
+def gateway_state(
+    *,
+    update: tuple[str, str] | None,
+    events: Sequence[GatewayEvent],
+    now: datetime,
+    interval_seconds: float = PROGRESS_SECONDS,
+    expected: Iterable[str] = (),
+) -> GatewayState:
+    """The state of a gateway from its newest update (id, state) and the events of its log.
+
+    Args:
+        update: None when it never ran.
+        now: the time by which what is told is fresh or stale.
+        events: of all updates, oldest first.
+        interval_seconds: how often it tells its progress.
+        expected: tables that it should take, besides those that its events name.
+    """
+    if update is None or update[1] in _STOPPED_UPDATE:
+        return GatewayState(phase=Phase.STOPPED)
+    stale_seconds = max(3 * interval_seconds, interval_seconds + 120)
+    current = [event for event in events if event.update_id == update[0]]
+    if not current:
+        return GatewayState(phase=Phase.UNKNOWN, reason="its update has told nothing yet")
+    names = sorted({*expected, *(event.table for event in events)})
+    tables = tuple(_table(name, current, now, stale_seconds) for name in names)
+    begun = [table.began for table in tables if table.phase is Phase.SNAPSHOTTING and table.began is not None]
+    return GatewayState(
+        phase=_worst(tables),
+        tables=tables,
+        reason=", ".join(f"nothing fresh about {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
+        lost_hours=max(((now - began).total_seconds() / 3600 for began in begun), default=0.0),
+    )
+
+
+def parse_events(rows: Iterable[Mapping[str, Any]]) -> list[GatewayEvent]:
+    """The progress events among rows of an event log, oldest first; `details` is an object, `origin` too."""
+    found = []
+    for row in rows:
+        event_type = str(row.get("event_type"))
+        details = (row.get("details") or {}).get(event_type) or {}
+        origin = row.get("origin") or {}
+        operation = event_type == "operation_progress"
+        if event_type not in ("operation_progress", "flow_progress") or not origin.get("dataset_name"):
+            continue
+        if operation and details.get("type") != "CDC_SNAPSHOT":
+            continue
+        left = details.get("estimated_completion_ms")
+        found.append(
+            GatewayEvent(
+                at=datetime.fromisoformat(str(row["timestamp"])),
+                update_id=str(origin.get("update_id")),
+                table=str(origin["dataset_name"]),
+                flow=str(origin.get("flow_name") or ""),
+                operation=operation,
+                status=str(details.get("status")),
+                percent=details.get("progress_percent"),
+                left_seconds=None if left is None else left / 1000,
+            )
+        )
+    return sorted(found, key=lambda event: event.at)
+
+
+def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seconds: float) -> TableSnapshot:
+    """One table: its newest operation_progress where there is one, else that of its snapshot flow, else its changes."""
+    mine = [event for event in current if event.table == name]
+    operations = [event for event in mine if event.operation]
+    snapshots = operations or [event for event in mine if event.flow.endswith("_snapshot_flow")]
+    if not snapshots:
+        fresh = any((now - event.at).total_seconds() <= stale_seconds for event in mine)
+        return TableSnapshot(table=name, phase=Phase.CHANGES if fresh else Phase.UNKNOWN)
+    newest = snapshots[-1]
+    if any(event.status in _OVER and event.at >= newest.at for event in snapshots):
+        return TableSnapshot(table=name, phase=Phase.CHANGES, percent=100.0)
+    is_stale = (now - newest.at).total_seconds() > stale_seconds
+    known = newest.status in _RUNNING and not is_stale
+    return TableSnapshot(
+        table=name,
+        phase=Phase.SNAPSHOTTING if known else Phase.UNKNOWN,
+        percent=newest.percent,
+        left_seconds=newest.left_seconds,
+        began=snapshots[0].at,
+    )
+
+
+def _worst(tables: Sequence[TableSnapshot]) -> Phase:
+    phases = {table.phase for table in tables}
+    return next((phase for phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN) if phase in phases), Phase.CHANGES)

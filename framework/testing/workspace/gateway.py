@@ -1,0 +1,109 @@
+"""A Lakeflow Connect gateway as a function of time: snapshots in chunks, lost by every restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+PROGRESS_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A table of the source, and how long its snapshot takes.
+
+    Args:
+        name: its full name at the destination.
+        chunks: how many chunks it is read in; 1 for a table that can't be chunked.
+        seconds_per_chunk: of the virtual clock.
+        tells_progress: whether the gateway writes operation_progress for it; older gateways don't.
+    """
+
+    name: str
+    chunks: int = 48
+    seconds_per_chunk: float = 3600.0
+    tells_progress: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """How long the whole snapshot takes."""
+        return self.chunks * self.seconds_per_chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Something that a gateway writes to its event log, and when."""
+
+    at: datetime
+    table: str
+    event_type: str
+    flow: str
+    status: str
+    percent: float | None = None
+    left_seconds: float | None = None
+
+
+def snapshot_moments(table: SourceTable, began: datetime, since: datetime, until: datetime) -> Iterator[Moment]:
+    """What a snapshot that began then writes in a span of time, its start excluded unless it is the beginning."""
+    ended = began + timedelta(seconds=table.seconds)
+    ticks = [began + timedelta(seconds=PROGRESS_SECONDS * n) for n in _ticks(began, since, min(until, ended))]
+    for at in ticks:
+        if at < ended:
+            yield from _progress(table, began, at, "RUNNING")
+    if since < ended <= until:
+        yield from _progress(table, began, ended, "COMPLETED")
+
+
+def change_moments(table: SourceTable, began: datetime, since: datetime, until: datetime) -> Iterator[Moment]:
+    """What the change flow of a table writes in a span of time: that it runs, at each interval."""
+    for n in _ticks(began, since, until):
+        at = began + timedelta(seconds=PROGRESS_SECONDS * n)
+        yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_cdc_flow", status="RUNNING")
+
+
+def _ticks(began: datetime, since: datetime, until: datetime) -> range:
+    """The numbers of the intervals that end in (since, until]; the beginning itself when since is before it."""
+    first = 0 if since < began else int((since - began).total_seconds() // PROGRESS_SECONDS) + 1
+    last = int((until - began).total_seconds() // PROGRESS_SECONDS)
+    return range(first, last + 1)
+
+
+def _progress(table: SourceTable, began: datetime, at: datetime, status: str) -> Iterator[Moment]:
+    yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_snapshot_flow", status=status)
+    if not table.tells_progress:
+        return
+    gone = (at - began).total_seconds()
+    chunks = min(table.chunks, int(gone // table.seconds_per_chunk))
+    state = "COMPLETED" if status == "COMPLETED" else "STARTED" if gone == 0 else "IN_PROGRESS"
+    yield Moment(
+        at=at,
+        table=table.name,
+        event_type="operation_progress",
+        flow="_snapshot_flow",
+        status=state,
+        percent=100.0 * chunks / table.chunks,
+        left_seconds=table.seconds - gone,
+    )
+
+
+def event_row(moment: Moment, origin: dict[str, Any], number: int) -> dict[str, Any]:
+    """The moment as a row of the event log's table; `details` is one object, as the API has it."""
+    details: dict[str, Any] = {"status": moment.status}
+    if moment.event_type == "operation_progress":
+        details |= {
+            "type": "CDC_SNAPSHOT",
+            "progress_percent": moment.percent,
+            "estimated_completion_ms": int((moment.left_seconds or 0.0) * 1000),
+        }
+    return {
+        "id": f"event-{number}",
+        "timestamp": moment.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "event_type": moment.event_type,
+        "level": "METRICS",
+        "message": f"{moment.table}: {moment.status}",
+        "maturity_level": "EVOLVING",
+        "origin": {**origin, "dataset_name": moment.table, "flow_name": moment.table + moment.flow},
+        "details": {moment.event_type: details},
+    }

@@ -1,0 +1,43 @@
+"""Which call goes to which part of the workspace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.testing.workspace.exchange import Request
+
+Handler = Callable[[Request], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A method, a path whose placeholders stand in braces, and who answers."""
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+
+
+class Routes:
+    """The routes in order; the first that fits answers."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._routes = [_route(text, handler) for text, handler in handlers.items()]
+
+    def find(self, method: str, path: str) -> tuple[Handler, Mapping[str, str]] | None:
+        """Who answers a call, and what the path's placeholders stand for; None when nobody does."""
+        for route in self._routes:
+            match = route.pattern.fullmatch(path)
+            if match is not None and route.method == method:
+                return route.handler, match.groupdict()
+        return None
+
+
+def _route(text: str, handler: Handler) -> Route:
+    """A route from `GET /api/…/{name}`; the version of an API may be any."""
+    method, _, path = text.partition(" ")
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)).replace("/api/V/", r"/api/\d\.\d/")
+    return Route(method=method, pattern=re.compile(pattern), handler=handler)

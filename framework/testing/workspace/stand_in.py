@@ -1,0 +1,209 @@
+"""A Databricks workspace in memory, as deep as deploys and runs of pipelines need it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from framework.testing.manual_clock import ManualClock
+from framework.testing.workspace.exchange import Request, ServiceFault
+from framework.testing.workspace.faults import Fault, FaultRules
+from framework.testing.workspace.files import WorkspaceFiles
+from framework.testing.workspace.gateway import SourceTable
+from framework.testing.workspace.jobs import Jobs
+from framework.testing.workspace.object_permissions import ObjectPermissions
+from framework.testing.workspace.pipelines import Pipeline, Pipelines
+from framework.testing.workspace.routing import Handler, Routes
+from framework.testing.workspace.statements import Statements
+from framework.testing.workspace.unity_catalog import UnityCatalog
+
+WAREHOUSE = "warehouse-1"
+TOKEN = "dapi-stand-in-0123456789abcdef"  # noqa: S105 - it opens nothing but this stand-in
+USER = "ada@example.com"
+
+
+class LineCut(Exception):  # noqa: N818 - what happens to a call, no error of ours
+    """The call gets no answer."""
+
+
+class StandIn:
+    """The workspace's state and its answers; `StandInWorkspace` puts it behind HTTP.
+
+    Args:
+        clock: the virtual clock; nothing moves on by itself.
+    """
+
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
+        self.requests: list[Request] = []
+        self.faults = FaultRules()
+        self.tokens: dict[str, str] = {TOKEN: USER}
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.RLock()
+        self.files = WorkspaceFiles()
+        self.pipelines = Pipelines(self.clock.now, self._new_id)
+        self.jobs = Jobs(self.clock.now, self._new_number)
+        self.catalog = UnityCatalog()
+        self.permissions = ObjectPermissions()
+        self.sql = Statements(WAREHOUSE, self._event_rows, self._new_id)
+        self._routes = Routes(self._handlers())
+
+    def answer(self, request: Request, token: str) -> dict[str, Any]:
+        """What the service answers to a call; each call is kept in `requests`.
+
+        Raises:
+            ServiceFault: with the status, when it is no success.
+            LineCut: a fault took the answer away.
+        """
+        with self._lock:
+            request = replace(request, user=self.tokens.get(token, ""))
+            try:
+                answer = self._answer(request)
+            except ServiceFault as fault:
+                self.requests.append(replace(request, status=fault.status))
+                raise
+            except LineCut:
+                self.requests.append(request)
+                raise
+            self.requests.append(replace(request, status=200))
+            return answer
+
+    def fail(self, fault: Fault) -> None:
+        """Have a fault hit from now on."""
+        self.faults.add(fault)
+
+    def expire_token(self) -> None:
+        """Let no token in any more."""
+        self.tokens.clear()
+
+    def source_tables(self, gateway: str, *tables: SourceTable) -> None:
+        """Say which tables the gateway of that name takes snapshots of."""
+        self.pipelines.source_tables[gateway] = tables
+
+    def flows(self, pipeline: str, *flows: tuple[str, int]) -> None:
+        """Say which flows an update of the pipeline of that name runs, and how many rows each writes."""
+        self.pipelines.flows[pipeline] = flows
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of that name, brought up to the clock's time.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            self.pipelines.settle()
+            found = [each for each in self.pipelines.by_id.values() if each.name == name]
+            if not found:
+                raise KeyError(name)
+            return found[0]
+
+    def writes(self, path: str = "") -> list[Request]:
+        """The calls so far that may have changed something, those whose path has `path` in it."""
+        return [request for request in self.requests if request.is_write and path in request.path]
+
+    def calls(self, path: str = "") -> list[Request]:
+        """The calls so far, those whose path has `path` in it."""
+        return [request for request in self.requests if path in request.path]
+
+    def forget_requests(self) -> None:
+        """Begin the record of requests anew."""
+        self.requests.clear()
+
+    def _answer(self, request: Request) -> dict[str, Any]:
+        if request.path.startswith("/.well-known"):
+            return {"oidc_endpoint": "http://127.0.0.1/oidc"}
+        if not request.user:
+            raise ServiceFault(401, "UNAUTHENTICATED", "The access token is invalid or has expired.")
+        self.pipelines.settle()
+        fault = self.faults.due(request)
+        if fault is not None and not fault.after_effect:
+            raise _failure(fault)
+        found = self._routes.find(request.method, request.path)
+        if found is None:
+            raise ServiceFault(404, "ENDPOINT_NOT_FOUND", f"No API found for '{request.method} {request.path}'.")
+        handler, parameters = found
+        answer = handler(replace(request, parameters=parameters))
+        if fault is not None:
+            raise _failure(fault)
+        return answer
+
+    def _new_id(self, kind: str) -> str:
+        self._counts[kind] += 1
+        return f"{kind}-{self._counts[kind]:04d}"
+
+    def _new_number(self) -> int:
+        self._counts["number"] += 1
+        return 1000 + self._counts["number"]
+
+    def _event_rows(self, name: str) -> list[dict[str, Any]] | None:
+        """The event log of a pipeline, by its id or by the table that its settings publish it to."""
+        for pipeline in self.pipelines.by_id.values():
+            table = pipeline.spec.get("event_log", {})
+            published = ".".join(str(table.get(part, "")) for part in ("catalog", "schema", "name")).lower()
+            if name in (pipeline.pipeline_id, published):
+                return pipeline.events
+        return None
+
+    def _handlers(self) -> dict[str, Handler]:
+        files, pipelines, jobs, catalog = self.files, self.pipelines, self.jobs, self.catalog
+        return {
+            "GET /api/V/preview/scim/v2/Me": _me,
+            "POST /api/V/workspace/import": files.import_file,
+            "GET /api/V/workspace/export": files.export_file,
+            "GET /api/V/workspace/list": files.list_folder,
+            "POST /api/V/workspace/mkdirs": files.make_folders,
+            "POST /api/V/workspace/delete": files.delete,
+            "GET /api/V/workspace/get-status": files.status,
+            "POST /api/V/pipelines": pipelines.create,
+            "GET /api/V/pipelines": pipelines.listing,
+            "GET /api/V/pipelines/{pipeline_id}": pipelines.read,
+            "PUT /api/V/pipelines/{pipeline_id}": pipelines.replace,
+            "DELETE /api/V/pipelines/{pipeline_id}": pipelines.remove,
+            "GET /api/V/pipelines/{pipeline_id}/updates": pipelines.list_updates,
+            "POST /api/V/pipelines/{pipeline_id}/updates": pipelines.start,
+            "GET /api/V/pipelines/{pipeline_id}/updates/{update_id}": pipelines.read_update,
+            "POST /api/V/pipelines/{pipeline_id}/stop": pipelines.stop,
+            "GET /api/V/pipelines/{pipeline_id}/events": pipelines.list_events,
+            "POST /api/V/jobs/create": jobs.create,
+            "POST /api/V/jobs/reset": jobs.reset,
+            "GET /api/V/jobs/get": jobs.read,
+            "GET /api/V/jobs/list": jobs.listing,
+            "POST /api/V/jobs/delete": jobs.remove,
+            "POST /api/V/jobs/run-now": jobs.run_now,
+            "GET /api/V/jobs/runs/list": jobs.list_runs,
+            "POST /api/V/unity-catalog/schemas": catalog.create_schema,
+            "GET /api/V/unity-catalog/schemas/{name}": catalog.read_schema,
+            "PATCH /api/V/unity-catalog/schemas/{name}": catalog.change_schema,
+            "DELETE /api/V/unity-catalog/schemas/{name}": catalog.delete_schema,
+            "POST /api/V/unity-catalog/volumes": catalog.create_volume,
+            "GET /api/V/unity-catalog/volumes/{name}": catalog.read_volume,
+            "PATCH /api/V/unity-catalog/volumes/{name}": catalog.change_volume,
+            "DELETE /api/V/unity-catalog/volumes/{name}": catalog.delete_volume,
+            "GET /api/V/unity-catalog/permissions/{kind}/{name}": catalog.read_grants,
+            "PATCH /api/V/unity-catalog/permissions/{kind}/{name}": catalog.change_grants,
+            "GET /api/V/permissions/{kind}/{name}": self.permissions.read,
+            "PUT /api/V/permissions/{kind}/{name}": self.permissions.replace,
+            "POST /api/V/sql/statements": self.sql.execute,
+            "GET /api/V/sql/statements/{statement_id}/result/chunks/{index}": self.sql.chunk,
+        }
+
+    def now(self) -> datetime:
+        """The time on the virtual clock."""
+        return self.clock.now()
+
+
+def short_name(user: str) -> str:
+    """The part of a user's name before the @, with nothing but letters, digits and underscores."""
+    return re.sub(r"\W", "_", user.partition("@")[0])
+
+
+def _me(request: Request) -> dict[str, Any]:
+    return {"id": "1", "userName": request.user, "displayName": short_name(request.user), "active": True}
+
+
+def _failure(fault: Fault) -> Exception:
+    return LineCut() if fault.status == 0 else fault.answer()

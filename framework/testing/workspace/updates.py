@@ -1,0 +1,113 @@
+"""Updates of pipelines on the virtual clock: triggered ones end, continuous ones go on, gateways take snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from framework.testing.workspace.gateway import Moment, SourceTable, change_moments, event_row, snapshot_moments
+
+_STEPS = (("INITIALIZING", 0.0), ("SETTING_UP_TABLES", 5.0), ("RUNNING", 10.0))
+_SECONDS_PER_FLOW = 10.0
+ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
+
+
+class Update:
+    """One update of a pipeline: what was asked, how far it is, what it has told so far."""
+
+    def __init__(self, *, update_id: str, cause: str, began: datetime, asked: dict[str, Any], endless: bool) -> None:
+        self.update_id = update_id
+        self.cause = cause
+        self.began = began
+        self.asked = asked
+        self.endless = endless
+        self.state = "QUEUED"
+        self.told_until = began - timedelta(seconds=1)
+
+    @property
+    def active(self) -> bool:
+        """Whether it still runs."""
+        return self.state not in ENDED
+
+    def info(self, pipeline_id: str) -> dict[str, Any]:
+        """The update as the API shows it."""
+        return {
+            "pipeline_id": pipeline_id,
+            "update_id": self.update_id,
+            "cause": self.cause,
+            "state": self.state,
+            "creation_time": int(self.began.timestamp() * 1000),
+            **self.asked,
+        }
+
+
+def gateway_events(
+    update: Update, tables: Sequence[SourceTable], done: set[str], now: datetime, origin: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """What a gateway's running update has told since the last look; notes snapshots that end in `done`."""
+    since = update.told_until
+    moments: list[Moment] = []
+    for table in tables:
+        if table.name in done:
+            moments += change_moments(table, update.began, since, now)
+            continue
+        ended = update.began + timedelta(seconds=table.seconds)
+        moments += snapshot_moments(table, update.began, since, now)
+        if ended <= now:
+            done.add(table.name)
+            moments += change_moments(table, ended, ended - timedelta(seconds=1), now)
+    update.state, update.told_until = "RUNNING", now
+    # At one moment the snapshot's end comes before the first word of the changes.
+    ordered = sorted(moments, key=lambda moment: (moment.at, moment.flow == "_cdc_flow"))
+    return [event_row(moment, origin, number) for number, moment in enumerate(ordered)]
+
+
+def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datetime) -> list[dict[str, Any]]:
+    """What another pipeline's update has told since the last look: its states, then each flow's progress."""
+    plan: list[tuple[float, dict[str, Any]]] = [(at, _update_event(state)) for state, at in _STEPS]
+    at = _STEPS[-1][1]
+    for flow, rows in flows:
+        plan.append((at, _flow_event(flow, "RUNNING", rows)))
+        at += _SECONDS_PER_FLOW
+        plan.append((at, _flow_event(flow, "COMPLETED", rows)))
+    if not update.endless:
+        plan.append((at + 1, _update_event("COMPLETED")))
+    told = []
+    for seconds, event in plan:
+        moment = update.began + timedelta(seconds=seconds)
+        if update.told_until < moment <= now:
+            told.append({**event, "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")})
+            if event["event_type"] == "update_progress":
+                update.state = event["details"]["update_progress"]["state"]
+    update.told_until = now
+    return told
+
+
+def update_event(state: str, at: datetime) -> dict[str, Any]:
+    """The event of an update's change of state."""
+    return {**_update_event(state), "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+
+def _update_event(state: str) -> dict[str, Any]:
+    return {
+        "event_type": "update_progress",
+        "level": "INFO",
+        "maturity_level": "STABLE",
+        "message": f"Update is {state}.",
+        "details": {"update_progress": {"state": state}},
+    }
+
+
+def _flow_event(flow: str, status: str, rows: int) -> dict[str, Any]:
+    progress: dict[str, Any] = {"status": status}
+    if status == "COMPLETED":
+        progress["metrics"] = {"num_output_rows": rows}
+    return {
+        "event_type": "flow_progress",
+        "level": "INFO",
+        "maturity_level": "STABLE",
+        "message": f"Flow {flow} is {status}.",
+        "flow": flow,
+        "details": {"flow_progress": progress},
+    }

@@ -1,0 +1,289 @@
+"""The guard's promises over generated edits of a bundle, at generated times of a snapshot, with generated faults."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.deploy.comparison import ChangeClass, compare
+from framework.deploy.decisions import ExitCode, Policy, Verdict
+from framework.deploy.deployer import Deployer, DeployResult
+from framework.deploy.normalising import flatten, normalise
+from framework.foundation.errors import OperationError
+from framework.testing.workspace.faults import Fault
+from framework.testing.workspace.gateway import SourceTable
+from framework.testing.workspace.stand_in import StandIn
+from tests.support.direct_workspace import DirectWorkspace
+from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of, specs
+
+Specs = dict[str, dict[str, Any]]
+Edit = tuple[str, tuple[str | int, ...], Any]
+
+MANY = settings(max_examples=200, deadline=None)
+WORDS = st.text("abcXYZ019_-", min_size=1, max_size=6)
+HOURS = st.floats(0, 80)
+
+TAGS: st.SearchStrategy[Edit] = st.one_of(
+    st.tuples(st.just(GATEWAY), st.tuples(st.just("tags"), WORDS), WORDS),
+    st.tuples(st.just(GATEWAY), st.tuples(st.just("clusters"), st.just(0), st.just("custom_tags"), WORDS), WORDS),
+)
+OTHERS: st.SearchStrategy[Edit] = st.one_of(
+    st.tuples(st.just("pipelines.flights"), st.tuples(st.just("configuration"), WORDS), WORDS),
+    st.tuples(st.just("pipelines.flights"), st.just(("development",)), st.booleans()),
+    st.tuples(st.just("jobs.flights"), st.tuples(st.just("tags"), WORDS), WORDS),
+    st.tuples(st.just("jobs.flights"), st.just(("max_concurrent_runs",)), st.integers(1, 3)),
+    st.tuples(st.just("schemas.staging"), st.just(("comment",)), WORDS),
+)
+SEMANTIC: st.SearchStrategy[Edit] = st.one_of(
+    st.tuples(st.just(GATEWAY), st.just(("clusters", 0, "num_workers")), st.integers(3, 9)),
+    st.tuples(st.just(GATEWAY), st.tuples(st.just("configuration"), WORDS), WORDS),
+    st.tuples(st.just(GATEWAY), st.tuples(st.just("unheard_of"), WORDS), WORDS),
+)
+RECREATES: st.SearchStrategy[Edit] = st.tuples(
+    st.just(GATEWAY),
+    st.sampled_from(
+        [("gateway_definition", name) for name in ("connection_name", "connection_id", "gateway_storage_catalog")]
+        + [("storage",)]
+    ),
+    st.just("another"),
+)
+NOTES: st.SearchStrategy[Edit] = st.tuples(
+    st.just(GATEWAY), st.just(("notifications", 0, "email_recipients")), st.lists(WORDS, min_size=1, max_size=2)
+)
+
+
+def edited(base: Specs, edits: list[Edit]) -> Specs:
+    """A bundle after some edits."""
+    wanted = copy.deepcopy(base)
+    for key, path, value in edits:
+        place: Any = wanted[key]
+        for step in path[:-1]:
+            place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
+        place[path[-1]] = value
+    return wanted
+
+
+def deployer(served: StandIn, wanted: Specs, policy: Policy | None = None) -> Deployer:
+    """A deployer without HTTP."""
+    return Deployer(DirectWorkspace(served), bundle_of(wanted), user=USER, policy=policy, table="main.ops.deployments")
+
+
+def running(hours: float, *, tells: bool = True) -> StandIn:
+    """A workspace some hours after the first deploy, with a snapshot that takes 48."""
+    served = StandIn()
+    table = SourceTable(name="main.staging.orders", chunks=48, tells_progress=tells)
+    served.source_tables(GATEWAY_NAME, table)
+    deployer(served, specs()).deploy()
+    served.clock.sleep(hours * HOUR)
+    return served
+
+
+def restarts(served: StandIn) -> tuple[int, int]:
+    """How often the gateway was sent settings, and how many updates it had."""
+    gateway = served.pipeline(GATEWAY_NAME)
+    return gateway.puts, len(gateway.updates)
+
+
+@MANY
+@given(edits=st.lists(st.one_of(TAGS, OTHERS), min_size=1, max_size=5), hours=HOURS)
+def test_any_tag_only_edit_makes_no_put_to_a_gateway(edits: list[Edit], hours: float) -> None:
+    """Whatever else changes beside it, and whatever the gateway does."""
+    served = running(hours)
+    assert deployer(served, edited(specs(), edits)).deploy().exit_code is ExitCode.CLEAN
+    assert restarts(served) == (0, 1)
+
+
+@MANY
+@given(edits=st.lists(st.one_of(SEMANTIC, OTHERS, NOTES), max_size=5), tags=st.lists(TAGS, max_size=2))
+def test_after_a_deploy_the_plan_is_empty(edits: list[Edit], tags: list[Edit]) -> None:
+    """Nothing to do, and nothing but deferrals: when the snapshot is over a wanted change takes the tags along."""
+    served = running(60)
+    wanted = edited(specs(), [*edits, *tags])
+    deployer(served, wanted).deploy()
+    plan = deployer(served, wanted).plan()
+    assert plan.acts is False
+    assert {each.verdict for each in plan.changes} <= {Verdict.NOTHING, Verdict.DEFER}
+    served.forget_requests()
+    deployer(served, wanted).deploy()
+    assert served.writes() == []
+
+
+@MANY
+@given(
+    groups=st.tuples(*(st.lists(each, max_size=2) for each in (TAGS, NOTES, SEMANTIC, RECREATES))),
+    hours=HOURS,
+)
+def test_a_mixed_change_takes_its_highest_class(groups: tuple[list[Edit], ...], hours: float) -> None:
+    """However edits are mixed, the worst of them decides."""
+    served = running(hours)
+    classes = (ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.SEMANTIC, ChangeClass.RECREATE)
+    change = deployer(served, edited(specs(), [edit for group in groups for edit in group])).plan().change(GATEWAY)
+    there = [each for group, each in zip(groups, classes, strict=True) if group]
+    assert change is not None
+    assert change.change_class is (there[-1] if there else ChangeClass.PHANTOM)
+
+
+@MANY
+@given(edits=st.lists(SEMANTIC, min_size=1, max_size=3), hours=st.floats(0, 47.5), tells=st.booleans())
+def test_no_put_while_a_snapshot_runs(edits: list[Edit], hours: float, *, tells: bool) -> None:
+    """Held at any time of the snapshot, whether the gateway tells its percent or only that it runs."""
+    served = running(hours, tells=tells)
+    result = deployer(served, edited(specs(), edits)).deploy()
+    assert (result.exit_code, restarts(served)) == (ExitCode.HELD, (0, 1))
+
+
+@MANY
+@given(
+    edits=st.lists(SEMANTIC, min_size=1, max_size=3),
+    hours=HOURS,
+    blindness=st.sampled_from(["no permission", "silent", "stale"]),
+)
+def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -> None:
+    """A log that can't be read, says nothing or says nothing fresh counts as a snapshot."""
+    served = running(hours)
+    if blindness == "no permission":
+        served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
+    gateway = served.pipeline(GATEWAY_NAME)
+    if blindness == "silent":
+        gateway.events.clear()
+    if blindness == "stale":
+        gateway.events[:] = [
+            each
+            for each in gateway.events
+            if "COMPLETED" not in each["message"] and "_cdc" not in each["origin"]["flow_name"]
+        ]
+        gateway.updates[-1].told_until = served.now()
+        served.source_tables(GATEWAY_NAME)
+        served.clock.sleep(HOUR)
+    result = deployer(served, edited(specs(), edits)).deploy()
+    assert (result.exit_code, restarts(served)) == (ExitCode.UNKNOWN, (0, 1))
+
+
+@MANY
+@given(
+    edits=st.lists(st.one_of(SEMANTIC, OTHERS, TAGS, NOTES), max_size=4),
+    skip=st.integers(0, 40),
+    after=st.booleans(),
+    cut=st.booleans(),
+)
+def test_a_fault_at_any_call_converges(edits: list[Edit], skip: int, *, after: bool, cut: bool) -> None:
+    """Deploy again after whatever failed: nothing twice, no restart too many, and the plan is empty."""
+    served = running(60)
+    wanted = edited(specs(), edits)
+    served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
+    attempt(served, wanted)
+    served.faults.clear()
+    served.clock.sleep(2 * HOUR)
+    assert deployer(served, wanted).deploy().exit_code is ExitCode.CLEAN
+    assert (len(served.pipelines.by_id), len(served.jobs.by_id)) == (3, 1)
+    assert restarts(served)[0] <= 1
+    assert deployer(served, wanted).plan().acts is False
+
+
+def attempt(served: StandIn, wanted: Specs) -> DeployResult | None:
+    """A deploy that may fail."""
+    try:
+        return deployer(served, wanted).deploy()
+    except OperationError:
+        return None
+
+
+@MANY
+@given(edits=st.lists(OTHERS, max_size=5), hours=HOURS)
+def test_a_bundle_without_ingestion_never_touches_a_gateway(edits: list[Edit], hours: float) -> None:
+    """Not even by a read: the pipelines' target knows nothing of it."""
+    served = running(hours)
+    plain = {key: {**spec, "name": f"other {spec['name']}"} for key, spec in edited(specs(), edits).items()}
+    plain = {key: plain[key] for key in ("pipelines.flights", "jobs.flights")}
+    served.forget_requests()
+    other = bundle_of(plain)
+    other = type(other)(
+        name="flights",
+        target="prod",
+        mode="production",
+        root_path="/Workspace/Shared/flights",
+        state_path="/Workspace/Shared/flights/state",
+        file_path="/Workspace/Shared/flights/files",
+        root=other.root,
+        resources=other.resources,
+    )
+    result = Deployer(DirectWorkspace(served), other, user=USER).deploy()
+    gateway = served.pipeline(GATEWAY_NAME).pipeline_id
+    assert (result.exit_code, served.calls(gateway), restarts(served)) == (ExitCode.CLEAN, [], (0, 1))
+
+
+@MANY
+@given(
+    first=st.lists(SEMANTIC, min_size=1, max_size=2),
+    then=st.lists(st.one_of(SEMANTIC, TAGS, OTHERS), max_size=2),
+    deployed=st.booleans(),
+)
+def test_a_stale_queued_plan_is_never_applied(first: list[Edit], then: list[Edit], *, deployed: bool) -> None:
+    """The gateway gets exactly the settings that were queued, or none."""
+    served = running(10)
+    queueing = Policy(queue=True)
+    queued = edited(specs(), first)
+    assert deployer(served, queued, queueing).deploy().exit_code is ExitCode.QUEUED
+    later = edited(queued, then)
+    if deployed:
+        deployer(served, edited(specs(), then)).deploy()
+    planned = deployer(served, queued, queueing).plan().fingerprint()
+    same = deployer(served, later, queueing).plan().fingerprint() == planned and not (deployed and served_moved(served))
+    served.clock.sleep(60 * HOUR)
+    result, condition = attempt_queued(served, later, queueing)
+    if result is None:
+        assert (condition, restarts(served)[0]) == ("DEPLOY_QUEUE_STALE", 0)
+    else:
+        assert same
+        assert (result.exit_code, restarts(served)[0]) == (ExitCode.CLEAN, 1)
+
+
+def attempt_queued(served: StandIn, wanted: Specs, policy: Policy) -> tuple[DeployResult | None, str]:
+    """A queued deploy, or the condition that it failed with."""
+    try:
+        return deployer(served, wanted, policy).deploy_queued(), ""
+    except OperationError as error:
+        return None, error.condition
+
+
+def served_moved(served: StandIn) -> bool:
+    """Whether something was deployed beside the queue since the first deploy and the queueing one."""
+    rows = served.sql.tables["main.ops.deployments"]
+    return len(rows) > 2
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(0, 3), WORDS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)),
+    max_leaves=8,
+)
+SPEC = st.dictionaries(
+    st.sampled_from(
+        ["name", "channel", "edition", "catalog", "id", "tags", "clusters", "libraries", "storage", "other"]
+    ),
+    JSON,
+    max_size=6,
+)
+
+
+@MANY
+@given(spec=SPEC)
+def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
+    """And settings never differ from themselves."""
+    once = normalise("pipelines", spec)
+    assert normalise("pipelines", once) == once
+    same = compare("pipelines", wanted=spec, deployed=spec, remote=spec, remote_then=spec)
+    assert same.changes == ()
+
+
+@MANY
+@given(spec=SPEC, unknown=WORDS, value=st.integers(1, 9))
+def test_an_unknown_field_is_a_semantic_change(spec: dict[str, Any], unknown: str, value: int) -> None:
+    """What nobody knows is not waved through."""
+    wanted = {**spec, f"new_{unknown}": value}
+    found = compare("pipelines", wanted=wanted, deployed=spec, remote=spec, remote_then=spec)
+    assert found.change_class is ChangeClass.SEMANTIC
+    assert len(flatten(wanted)) == len(flatten(spec)) + 1

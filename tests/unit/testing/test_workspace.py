@@ -1,0 +1,222 @@
+"""The stand-in workspace behaves as the service does where deploys depend on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import NotFound, PermissionDenied, ResourceAlreadyExists, ResourceConflict, Unauthenticated
+from databricks.sdk.service.catalog import Privilege
+from databricks.sdk.service.pipelines import IngestionGatewayPipelineDefinition
+from databricks.sdk.service.sql import StatementState
+
+from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace, throttled
+from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE
+
+GATEWAY = IngestionGatewayPipelineDefinition(
+    connection_name="sqlserver", gateway_storage_catalog="main", gateway_storage_schema="staging"
+)
+HOUR = 3600.0
+
+
+@pytest.fixture
+def workspace() -> Iterator[StandInWorkspace]:
+    """A workspace of the test's own."""
+    with serve_workspace() as served:
+        yield served
+
+
+@pytest.fixture
+def client(workspace: StandInWorkspace) -> WorkspaceClient:
+    """The real SDK on it."""
+    return workspace.client()
+
+
+def make_gateway(workspace: StandInWorkspace, client: WorkspaceClient, *tables: SourceTable) -> str:
+    """A continuous gateway over some tables; its id."""
+    workspace.source_tables("gateway", *tables)
+    made = client.pipelines.create(name="gateway", continuous=True, catalog="Main", gateway_definition=GATEWAY)
+    assert made.pipeline_id is not None
+    return made.pipeline_id
+
+
+def snapshot_events(client: WorkspaceClient, gateway: str) -> list[tuple[str, str, Any]]:
+    """Update, status and percent of each progress of a snapshot, by SQL."""
+    answer = client.statement_execution.execute_statement(
+        f"SELECT origin.update_id, details FROM event_log(`{gateway}`) "
+        "WHERE event_type = 'operation_progress' ORDER BY timestamp",
+        WAREHOUSE,
+    )
+    assert answer.result is not None
+    rows = [(row[0], json.loads(row[1])["operation_progress"]) for row in answer.result.data_array or []]
+    return [(update, details["status"], details["progress_percent"]) for update, details in rows]
+
+
+def test_a_snapshot_moves_on_by_chunks_with_the_clock_and_tells_the_event_log(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """Progress counts whole chunks, ends COMPLETED, and stands in the log's table but not in the events API."""
+    gateway = make_gateway(workspace, client, SourceTable(name="main.sales.orders", chunks=2, seconds_per_chunk=300))
+    workspace.clock.sleep(HOUR)
+    assert snapshot_events(client, gateway) == [
+        ("update-0001", "STARTED", 0.0),
+        ("update-0001", "IN_PROGRESS", 50.0),
+        ("update-0001", "COMPLETED", 100.0),
+    ]
+    assert list(client.pipelines.list_pipeline_events(gateway)) == []
+
+
+def test_replacing_a_gateways_settings_restarts_it_and_loses_the_snapshot(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """PUT cancels the update, begins one with cause SETTINGS_CHANGE, and the snapshot begins at zero."""
+    gateway = make_gateway(workspace, client, SourceTable(name="main.sales.orders", chunks=48))
+    workspace.clock.sleep(24 * HOUR)
+    client.pipelines.update(
+        gateway, name="gateway", continuous=True, catalog="Main", gateway_definition=GATEWAY, tags={"team": "a"}
+    )
+    workspace.clock.sleep(HOUR)
+    updates = client.api_client.do("GET", f"/api/2.0/pipelines/{gateway}/updates")
+    assert isinstance(updates, dict)
+    assert [(each["state"], each["cause"]) for each in updates["updates"]] == [
+        ("RUNNING", "SETTINGS_CHANGE"),
+        ("CANCELED", "USER_ACTION"),
+    ]
+    assert snapshot_events(client, gateway)[-1] == ("update-0002", "IN_PROGRESS", 100 / 48)
+
+
+def test_a_finished_snapshot_outlives_a_restart(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """Only what is unfinished is lost."""
+    gateway = make_gateway(workspace, client, SourceTable(name="main.sales.small", chunks=1, seconds_per_chunk=60))
+    workspace.clock.sleep(HOUR)
+    before = snapshot_events(client, gateway)
+    client.pipelines.update(gateway, name="gateway", continuous=True, catalog="main", gateway_definition=GATEWAY)
+    workspace.clock.sleep(HOUR)
+    assert snapshot_events(client, gateway) == before
+
+
+def test_settings_come_back_in_the_services_spelling(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """Channel and edition are upper case, the catalog is lower case, and the service's own fields are there."""
+    made = client.pipelines.create(name="p", channel="preview", edition="core", catalog="Main", schema="s")
+    assert made.pipeline_id is not None
+    spec = client.pipelines.get(made.pipeline_id).spec
+    assert spec is not None
+    assert (spec.channel, spec.edition, spec.catalog, spec.id) == ("PREVIEW", "CORE", "main", made.pipeline_id)
+    assert workspace.pipeline("p").spec["pipeline_type"] == "WORKSPACE"
+
+
+def test_settings_that_changed_since_they_were_read_are_not_replaced(client: WorkspaceClient) -> None:
+    """`expected_last_modified` of an older reading is a conflict."""
+    made = client.pipelines.create(name="p", catalog="main")
+    assert made.pipeline_id is not None
+    read = client.pipelines.get(made.pipeline_id).last_modified
+    client.pipelines.update(made.pipeline_id, name="p", catalog="main", expected_last_modified=read)
+    with pytest.raises(ResourceConflict):
+        client.pipelines.update(made.pipeline_id, name="p", catalog="main", expected_last_modified=read)
+
+
+def test_names_of_pipelines_are_taken_once_and_those_of_jobs_are_not(client: WorkspaceClient) -> None:
+    """A second pipeline of a name is a conflict; a second job is another job."""
+    client.pipelines.create(name="p", catalog="main")
+    with pytest.raises(ResourceConflict):
+        client.pipelines.create(name="p", catalog="main")
+    assert client.jobs.create(name="j").job_id != client.jobs.create(name="j").job_id
+    assert len(list(client.jobs.list(name="j"))) == 2
+
+
+def test_an_update_runs_its_flows_and_ends(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """States and flows are events in order; a second update meanwhile is a conflict."""
+    made = client.pipelines.create(name="p", catalog="main")
+    assert made.pipeline_id is not None
+    workspace.flows("p", ("main.s.a", 3))
+    client.pipelines.start_update(made.pipeline_id, full_refresh_selection=["a"])
+    with pytest.raises(ResourceConflict):
+        client.pipelines.start_update(made.pipeline_id)
+    workspace.clock.sleep(60)
+    events = list(client.pipelines.list_pipeline_events(made.pipeline_id, order_by=["timestamp asc"]))
+    assert [event.message for event in events] == [
+        "Update is INITIALIZING.",
+        "Update is SETTING_UP_TABLES.",
+        "Update is RUNNING.",
+        "Flow main.s.a is RUNNING.",
+        "Flow main.s.a is COMPLETED.",
+        "Update is COMPLETED.",
+    ]
+
+
+def test_files_need_their_folder_and_are_not_overwritten_unasked(client: WorkspaceClient) -> None:
+    """Import into an absent folder is 404, a second import is a conflict, and what went in comes out."""
+    content = base64.b64encode(b"x = 1\n").decode("ascii")
+    with pytest.raises(NotFound):
+        client.workspace.import_("/Workspace/Shared/a/b.py", content=content)
+    client.workspace.mkdirs("/Workspace/Shared/a")
+    client.workspace.import_("/Workspace/Shared/a/b.py", content=content)
+    with pytest.raises(ResourceAlreadyExists):
+        client.workspace.import_("/Workspace/Shared/a/b.py", content=content)
+    assert client.workspace.export("/Workspace/Shared/a/b.py").content == content
+    assert [each.path for each in client.workspace.list("/Shared/a")] == ["/Workspace/Shared/a/b.py"]
+
+
+def test_schemas_volumes_and_grants_are_kept(client: WorkspaceClient) -> None:
+    """Names are folded; a volume needs its schema; grants add and remove."""
+    client.schemas.create("Staging", "main")
+    assert client.schemas.get("main.staging").full_name == "main.staging"
+    client.api_client.do(
+        "PATCH",
+        "/api/2.1/unity-catalog/permissions/schema/main.staging",
+        body={"changes": [{"principal": "readers", "add": ["SELECT", "USE_SCHEMA"], "remove": ["MODIFY"]}]},
+    )
+    held = client.grants.get("schema", "main.staging").privilege_assignments
+    assert held is not None
+    assert [(each.principal, each.privileges) for each in held] == [
+        ("readers", [Privilege.SELECT, Privilege.USE_SCHEMA])
+    ]
+
+
+def test_rows_go_into_tables_and_come_out_by_chunks(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """More rows than fit one chunk have a next one; what is no SQL of ours fails as a statement."""
+    sql = client.statement_execution
+    sql.execute_statement("CREATE TABLE IF NOT EXISTS main.ops.d (a STRING)", WAREHOUSE)
+    for _ in range(3):
+        workspace.sql.tables["main.ops.d"] += [{"a": str(number)} for number in range(700)]
+    answer = sql.execute_statement("SELECT a FROM main.ops.d", WAREHOUSE)
+    assert answer.result is not None
+    assert (len(answer.result.data_array or []), answer.result.next_chunk_index) == (1000, 1)
+    assert answer.statement_id is not None
+    assert len(sql.get_statement_result_chunk_n(answer.statement_id, 2).data_array or []) == 100
+    failed = sql.execute_statement("DROP EVERYTHING", WAREHOUSE).status
+    assert failed is not None
+    assert failed.state is StatementState.FAILED
+
+
+def test_faults_hit_as_often_as_they_were_told(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """The SDK waits out a 429 on the virtual clock; other faults come through, then calls work again."""
+    workspace.fail(throttled(path="/pipelines", times=2, retry_after_seconds=30))
+    client.pipelines.create(name="p", catalog="main")
+    assert workspace.clock.elapsed_seconds >= 60
+    workspace.fail(Fault(path="scim", status=403, error_code="PERMISSION_DENIED"))
+    with pytest.raises(PermissionDenied):
+        client.current_user.me()
+    assert client.current_user.me().user_name == "ada@example.com"
+
+
+def test_a_lost_answer_leaves_its_effect(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """The call took effect though nobody heard: the SDK's own second try meets it."""
+    workspace.fail(lost_answer(method="POST", path="/jobs/create"))
+    client.jobs.create(name="j")
+    assert len(workspace.jobs.by_id) == 2
+
+
+def test_a_token_that_expired_lets_nobody_in_and_stands_in_no_record(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """Calls are 401 from then on; the record of requests holds no token."""
+    client.current_user.me()
+    workspace.expire_token()
+    with pytest.raises(Unauthenticated):
+        client.current_user.me()
+    assert TOKEN not in repr(workspace.requests)
