@@ -89,11 +89,13 @@ class DataflowGraph:
     datasets: tuple[GraphDataset, ...]
     flows: tuple[GraphFlow, ...]
     _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
+    _flows_by_name: Mapping[QualifiedName, GraphFlow] = field(init=False, repr=False, compare=False)
     _into: Mapping[QualifiedName, tuple[GraphFlow, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Index datasets and flows by name."""
         object.__setattr__(self, "_by_name", {dataset.name: dataset for dataset in self.datasets})
+        object.__setattr__(self, "_flows_by_name", {flow.spec.name: flow for flow in self.flows})
         into: dict[QualifiedName, tuple[GraphFlow, ...]] = {}
         for flow in self.flows:
             into[flow.spec.target] = (*into.get(flow.spec.target, ()), flow)
@@ -105,7 +107,7 @@ class DataflowGraph:
 
     def flow(self, name: QualifiedName) -> GraphFlow | None:
         """The flow of that name, or None."""
-        return next((flow for flow in self.flows if flow.spec.name == name), None)
+        return self._flows_by_name.get(name)
 
     def flows_into(self, name: QualifiedName) -> tuple[GraphFlow, ...]:
         """The flows whose target is that dataset, in order of declaration."""

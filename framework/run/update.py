@@ -82,7 +82,7 @@ class Update:
         started = self.clock.monotonic()
         update_id = str(uuid.uuid4())
         self.store.storage.check_writable()
-        with update_lock(self.store.storage, update_id):
+        with update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             self._rebuilds.settle_all()
             plan = self.plan()
             with self._log(update_id) as log:
