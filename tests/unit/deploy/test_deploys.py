@@ -281,6 +281,23 @@ def test_a_lost_lock_stops_the_deploy_before_its_next_write(served: StandInWorks
     assert json.loads(served.files.files[path])["ID"] == "2"
 
 
+def test_of_two_deployers_at_once_one_is_kept_out(served: StandInWorkspace) -> None:
+    """The second begins in the middle of the first: it is told who deploys, and each resource is made once."""
+    original = served.answer
+    told: list[str] = []
+
+    def answer(request: Request, token: str) -> dict[str, Any]:
+        if request.path.endswith("/pipelines") and request.method == "POST" and not told:
+            with pytest.raises(OperationError) as error:
+                deployer_of(served, specs()).deploy()
+            told.append(error.value.condition)
+        return original(request, token)
+
+    served.answer = answer  # type: ignore[method-assign]
+    assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
+    assert (told, len(served.pipelines.by_id), len(served.jobs.by_id)) == (["DEPLOY_LOCKED"], 3, 1)
+
+
 @pytest.mark.parametrize("path", ["/pipelines$", "/jobs/create", "/schemas$", "/workspace/import", "/sql/statements"])
 @pytest.mark.parametrize("after", [True, False])
 def test_a_lost_answer_is_looked_up_and_nothing_is_made_twice(

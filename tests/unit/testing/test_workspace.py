@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,20 +13,13 @@ from databricks.sdk.service.catalog import Privilege
 from databricks.sdk.service.pipelines import IngestionGatewayPipelineDefinition
 from databricks.sdk.service.sql import StatementState
 
-from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace, throttled
+from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, throttled
 from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE
 
 GATEWAY = IngestionGatewayPipelineDefinition(
     connection_name="sqlserver", gateway_storage_catalog="main", gateway_storage_schema="staging"
 )
 HOUR = 3600.0
-
-
-@pytest.fixture
-def workspace() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
-    with serve_workspace() as served:
-        yield served
 
 
 @pytest.fixture
