@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,11 +25,9 @@ class BundleLoader(Protocol):
 
 
 def _load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
-    loader = import_module("framework.deploy.bundle").load_bundle
-    found: Bundle = loader(
-        Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ), lookups={}
-    )
-    return found
+    from framework.deploy.loading import load_bundle
+
+    return load_bundle(Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ))
 
 
 def _configure(profile: str | None) -> Config:

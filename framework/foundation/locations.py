@@ -13,14 +13,15 @@ _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """A file and a line, from 1; printed as `file:line`."""
+    """A file and a line, from 1, and a column where it is known; printed as `file:line:column`."""
 
     file: str
     line: int
+    column: int | None = None
 
     def __str__(self) -> str:
         """`file:line`, which editors and terminals turn into a link."""
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" + ("" if self.column is None else f":{self.column}")
 
 
 def is_user_file(file: str) -> bool:

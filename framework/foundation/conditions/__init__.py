@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.foundation.conditions import cdc, cli, declare, demo, deploy, graph, loading, run, session, storage
+from framework.foundation.conditions import (
+    bundles,
+    cdc,
+    cli,
+    declare,
+    demo,
+    deploy,
+    graph,
+    loading,
+    run,
+    session,
+    storage,
+)
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -22,6 +34,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **cli.CONDITIONS,
     **demo.CONDITIONS,
     **deploy.CONDITIONS,
+    **bundles.CONDITIONS,
 }
 
 

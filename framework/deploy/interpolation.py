@@ -1,0 +1,116 @@
+"""`${...}` in a bundle: references to variables and to other settings, with types kept and circles found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from framework.deploy.nodes import Node, kind_of
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+REFERENCE = re.compile(r"\$\{([a-zA-Z][\w-]*(?:\.[a-zA-Z_][\w-]*|\[\d+\])*)\}")
+_PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
+_USER = "workspace.current_user."
+_MOST_VALUES = 100_000
+
+
+class Interpolation:
+    """Resolves the references of one tree.
+
+    References to resources (`${resources.pipelines.x.id}`) stay: they get their values when ids are known.
+
+    Args:
+        tree: what references without a prefix of their own refer to.
+        variables: the value of each variable that has one.
+        declared: the names of all variables.
+    """
+
+    def __init__(self, tree: Node, variables: Mapping[str, Node], declared: frozenset[str]) -> None:
+        self._tree = tree
+        self._variables = variables
+        self._declared = declared
+        self._resolved: dict[str, Node] = {}
+        self._open: list[str] = []
+        self._count = 0
+
+    def resolve(self, node: Node) -> Node:
+        """The node with each reference replaced by what it refers to.
+
+        Raises:
+            UserError: BUNDLE_REFERENCE_UNKNOWN, BUNDLE_REFERENCE_CYCLE, BUNDLE_VARIABLE_WITHOUT_VALUE, ...
+        """
+        self._count += 1
+        if self._count > _MOST_VALUES:
+            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=node.place, limit=_MOST_VALUES)
+        if isinstance(node.value, dict):
+            return Node(value={key: self.resolve(each) for key, each in node.value.items()}, place=node.place)
+        if isinstance(node.value, tuple):
+            return Node(value=tuple(self.resolve(each) for each in node.value), place=node.place)
+        if not isinstance(node.value, str):
+            return node
+        whole = REFERENCE.fullmatch(node.value)
+        if whole is not None:
+            return self._refer(whole[1], node)
+        return Node(value=REFERENCE.sub(lambda match: self._text(match[1], node), node.value), place=node.place)
+
+    def _text(self, path: str, at: Node) -> str:
+        value = self._refer(path, at).value
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, dict | tuple):
+            raise UserError(
+                "BUNDLE_REFERENCE_NOT_TEXT", location=at.place, reference=f"${{{path}}}", actual=kind_of(value)
+            )
+        return "" if value is None else str(value)
+
+    def _refer(self, path: str, at: Node) -> Node:
+        if path.startswith("resources."):
+            return Node(value=f"${{{path}}}", place=at.place)
+        if path in self._open:
+            circle = " -> ".join([*self._open[self._open.index(path) :], path])
+            raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.place, path=circle)
+        if path not in self._resolved:
+            self._open.append(path)
+            try:
+                self._resolved[path] = self.resolve(self._find(path, at))
+            finally:
+                self._open.pop()
+        return Node(value=self._resolved[path].value, place=at.place)
+
+    def _find(self, path: str, at: Node) -> Node:
+        parts = [name or int(index) for name, index in _PART.findall(path)]
+        if parts[0] in {"var", "variables"} and len(parts) > 1:
+            found: Node | None = self._variable(str(parts[1]), at)
+            rest = parts[2:]
+            if parts[0] == "variables":
+                rest = rest[1:] if rest[:1] == ["value"] else rest
+        else:
+            found, rest = self._tree, parts
+        for part in rest:
+            found = self._below(found, part)
+        if found is None:
+            if path.startswith(_USER):
+                raise UserError("BUNDLE_USER_UNKNOWN", location=at.place, reference=f"${{{path}}}")
+            top = self._tree.value if len(parts) == 1 else (self._tree.get(str(parts[0])) or self._tree).value
+            names = [f"{parts[0]}.{key}" for key in top] if isinstance(top, dict) else []
+            hint = nearest_hint(path, names)
+            raise UserError("BUNDLE_REFERENCE_UNKNOWN", location=at.place, reference=f"${{{path}}}", hint=hint)
+        return found
+
+    def _below(self, node: Node | None, part: str | int) -> Node | None:
+        if node is not None and isinstance(node.value, str) and REFERENCE.search(node.value):
+            node = self.resolve(node)
+        if node is None:
+            return None
+        if isinstance(part, int):
+            return node.value[part] if isinstance(node.value, tuple) and part < len(node.value) else None
+        return node.get(part)
+
+    def _variable(self, name: str, at: Node) -> Node:
+        if name not in self._declared:
+            hint = nearest_hint(name, self._declared)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.place, name=name, hint=hint)
+        if name not in self._variables:
+            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.place, name=name)
+        return self._variables[name]

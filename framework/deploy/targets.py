@@ -1,0 +1,93 @@
+"""A bundle's target: which one is meant, and the tree with its changes merged in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.deploy.merging import collapse, merge
+from framework.deploy.nodes import Node, as_node
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+MODES = frozenset({"development", "production"})
+_OVERWRITTEN = ("run_as", "variables")
+
+
+def choose_target(tree: Node, wanted: str | None) -> str:
+    """The target's name: the wanted one, else the default one, else the only one.
+
+    Raises:
+        UserError: BUNDLE_TARGET_UNKNOWN; BUNDLE_TARGET_AMBIGUOUS when none was named and none is the default.
+    """
+    targets = _targets(tree)
+    known = ", ".join(sorted(targets)) or "none"
+    if wanted is not None:
+        if wanted not in targets:
+            hint = nearest_hint(wanted, targets)
+            raise UserError("BUNDLE_TARGET_UNKNOWN", location=tree.place, target=wanted, hint=hint, known=known)
+        return wanted
+    defaults = [name for name, node in targets.items() if (flag := node.get("default")) is not None and flag.value]
+    if len(defaults) == 1:
+        return defaults[0]
+    if not defaults and len(targets) == 1:
+        return next(iter(targets))
+    reason = f"{len(defaults)} are the default" if defaults else "none is the default"
+    raise UserError("BUNDLE_TARGET_AMBIGUOUS", location=tree.place, reason=reason, known=known)
+
+
+def merge_target(tree: Node, name: str) -> Node:
+    """The tree with the target's settings over it; `run_as`, `mode` and each variable are overwritten whole.
+
+    Raises:
+        UserError: BUNDLE_MODE_UNKNOWN.
+    """
+    over = _targets(tree)[name]
+    settings = dict(over.value or {})
+    base = {key: node for key, node in tree.value.items() if key != "targets"}
+    for key in ("default", "git"):
+        settings.pop(key, None)
+    mode = settings.get("mode")
+    if mode is not None and mode.value is not None and mode.value not in MODES:
+        raise UserError("BUNDLE_MODE_UNKNOWN", location=mode.place, mode=mode.value)
+    for key in _OVERWRITTEN:
+        if key in settings and settings[key].value is not None:
+            base[key] = _overwritten(key, base.get(key), settings.pop(key))
+    merged = merge(Node(value=base, place=tree.place), Node(value=settings, place=over.place))
+    resources = merged.get("resources")
+    if resources is None:
+        return merged
+    collapsed = {
+        kind: Node(value={key: collapse(kind, each) for key, each in named.entries(kind).items()}, place=named.place)
+        for kind, named in resources.entries("resources").items()
+    }
+    return Node(value={**merged.value, "resources": Node(value=collapsed, place=resources.place)}, place=merged.place)
+
+
+def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
+    """The other targets that declare the resource."""
+    kind, _, resource = key.partition(".")
+    return tuple(
+        other for other, node in _targets(tree).items() if other != name and node.get("resources", kind, resource)
+    )
+
+
+def _targets(tree: Node) -> Mapping[str, Node]:
+    targets = tree.get("targets")
+    if targets is None:
+        return {"default": as_node({}, tree.place)}
+    return targets.entries("targets")
+
+
+def _overwritten(key: str, base: Node | None, over: Node) -> Node:
+    """`run_as` as the target says; of `variables` each one that it names, whose declaration stays."""
+    if key != "variables" or base is None:
+        return over
+    known = dict(base.entries(key))
+    for name, value in over.entries(key).items():
+        declared = known.get(name)
+        is_value = not value.is_map or not set(value.value) & {"default", "description", "type", "lookup"}
+        new = {"default": value} if is_value else dict(value.value)
+        kept = {} if declared is None or not declared.is_map else declared.value
+        dropped = {"default", "lookup"} if set(new) & {"default", "lookup"} else set()
+        known[name] = Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, place=value.place)
+    return Node(value=known, place=base.place)

@@ -1,0 +1,69 @@
+"""Conditions of bundles: loading, resolving, rendering, lint."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: dict[str, Condition] = {
+    "BUNDLE_FILE_UNREADABLE": Condition(
+        "{path} can't be read: {cause}.", "Correct the path, or begin with `sluice init`."
+    ),
+    "BUNDLE_INVALID_YAML": Condition("{path} is no YAML that a bundle can be read from: {cause}.", "Correct it."),
+    "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition("`include` names {pattern}, and there is no such file.", "Correct it."),
+    "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
+    "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
+    "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
+    "BUNDLE_DUPLICATE_RESOURCE": Condition(
+        "{key} is declared at {other} already.", "Give one of the two another key; a target may change a resource."
+    ),
+    "BUNDLE_TARGET_UNKNOWN": Condition("There is no target {target!r}.{hint}", "Choose one of {known}."),
+    "BUNDLE_TARGET_AMBIGUOUS": Condition(
+        "No target was named, and {reason}.", "Name one with `--target`: {known}; or give one `default: true`."
+    ),
+    "BUNDLE_MODE_UNKNOWN": Condition("{mode!r} is no mode.", "Write `development` or `production`, or leave it out."),
+    "BUNDLE_VARIABLE_UNKNOWN": Condition("There is no variable {name!r}.{hint}", "Declare it under `variables`."),
+    "BUNDLE_VARIABLE_WITHOUT_VALUE": Condition(
+        "Variable {name!r} has no value.", "Give it one with `--var {name}=...`, BUNDLE_VAR_{name}, or a `default`."
+    ),
+    "BUNDLE_VARIABLE_NOT_SIMPLE": Condition(
+        "Variable {name!r} is complex; {origin} can only give it a text.",
+        "Give it a value in `.databricks/bundle/<target>/variable-overrides.json`, or a `default`.",
+    ),
+    "BUNDLE_VARIABLE_TYPE": Condition(
+        "The value of variable {name!r} is {actual}, and its declaration does not say so.",
+        "Write `type: complex` in its declaration.",
+    ),
+    "BUNDLE_VARIABLE_OVERRIDES_INVALID": Condition("{path} can't be read: {cause}.", "Correct it, or remove it."),
+    "BUNDLE_LOOKUP_INVALID": Condition(
+        "The lookup of variable {name!r} names {count} things.", "Name one, as in `lookup: {{cluster: NAME}}`."
+    ),
+    "BUNDLE_LOOKUP_OFFLINE": Condition(
+        "Variable {name!r} looks up {kind} {wanted!r}, and no workspace is at hand.",
+        "Give it a value with `--var {name}=...`, or do this with a workspace.",
+    ),
+    "BUNDLE_REFERENCE_UNKNOWN": Condition("{reference} refers to nothing.{hint}", "Correct it."),
+    "BUNDLE_REFERENCE_CYCLE": Condition("References go in a circle: {path}.", "Break the circle."),
+    "BUNDLE_REFERENCE_NOT_TEXT": Condition(
+        "{reference} is {actual} and can't stand inside a text.", "Let it be the whole value."
+    ),
+    "BUNDLE_REFERENCE_TOO_LARGE": Condition(
+        "The values that references stand for grow past {limit} entries.", "Use fewer or smaller complex variables."
+    ),
+    "BUNDLE_USER_UNKNOWN": Condition(
+        "{reference} needs to know who deploys, and nobody is signed in.", "Sign in to a workspace, or name the user."
+    ),
+    "BUNDLE_RESOURCE_ELSEWHERE": Condition(
+        "{key} refers to {reference}, which target {target} does not have; {others} has it.",
+        "Refer to it by its table's name, or by a variable with `lookup`: then no deploy of this target can touch it.",
+    ),
+    "BUNDLE_RESOURCE_UNKNOWN": Condition(
+        "{key} refers to {reference}, which the bundle does not have.{hint}", "Correct the reference."
+    ),
+    "BUNDLE_DEVELOPMENT_IN_PRODUCTION": Condition(
+        "{key} has `development: true`, and target {target} is of `mode: production`.", "Remove one of the two."
+    ),
+    "BUNDLE_GATEWAY_IN_DEVELOPMENT": Condition(
+        "{key} is a gateway, and target {target} is of `mode: development`: it would silently stop being continuous.",
+        "Give ingestion a target of its own without that mode.",
+    ),
+}
