@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from databricks.sdk.core import Config
 
     from framework.deploy.bundle import Bundle
+
+
+# How long reads of a workspace that does not answer are tried again; the SDK's own five minutes look like a hang.
+_RETRY_SECONDS = 30
 
 
 class BundleLoader(Protocol):
@@ -33,7 +38,11 @@ def _load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bun
 def _configure(profile: str | None) -> Config:
     from databricks.sdk.core import Config
 
-    return Config(profile=profile)
+    try:
+        return Config(profile=profile, retry_timeout_seconds=_RETRY_SECONDS)
+    except ValueError as error:  # the SDK's own word for credentials that are missing or contradict each other
+        cause = str(error).split(", please check")[0]
+        raise UserError("WORKSPACE_NOT_CONFIGURED", cause=cause) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

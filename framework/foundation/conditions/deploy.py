@@ -5,6 +5,10 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
+    "WORKSPACE_NOT_CONFIGURED": Condition(
+        "No workspace can be reached: {cause}.",
+        "Set DATABRICKS_HOST and DATABRICKS_TOKEN, or name a profile of your configuration file with --profile.",
+    ),
     "WORKSPACE_UNAUTHENTICATED": Condition(
         "The workspace did not let us in ({call}).",
         "The token is wrong or has expired: sign in again, then deploy again; it goes on where it stopped.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -159,3 +160,14 @@ def test_no_file_from_outside_is_uploaded(served: StandInWorkspace, tmp_path: Pa
     result = CliRunner().invoke(cli, ["bundle", "deploy"], obj=Surroundings(bundles=bundles))
     assert (result.exit_code, served.writes()) == (2, [])
     assert "[DEPLOY_FILE_OUTSIDE]" in result.stderr
+
+
+def test_without_credentials_the_way_to_give_them_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One short paragraph and exit code 2, not a fault of ours."""
+    for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "none"))
+    result = CliRunner().invoke(cli, ["bundle", "plan"])
+    assert result.exit_code == 2
+    assert "[WORKSPACE_NOT_CONFIGURED] No workspace can be reached: default auth" in result.stderr
+    assert "DATABRICKS_HOST" in result.stderr
