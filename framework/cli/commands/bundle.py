@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
-from framework.cli.command import SluiceCommand
+from framework.cli.call import output_option, verbose_option
+from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.output import Output
 
 _TABLE = click.option(
     "--table",
@@ -22,6 +25,30 @@ _FORCE = click.option("--force-lock", is_flag=True, help="Take the lock of a dep
 @click.group("bundle")
 def command() -> None:
     """Plan and deploy a bundle, without touching a running snapshot."""
+
+
+@command.command("render", cls=SluiceCommand)
+@click.option("--check", is_flag=True, help="Write nothing; fail when a rendered file is not what it should be.")
+@output_option
+@verbose_option
+@click.pass_context
+def render(context: click.Context, /, *, check: bool, output: str, verbose: bool) -> None:
+    """Render bundles/specs with bundles/templates to bundles/rendered.
+
+    Needs no workspace. Exit codes: 0 all is as it should be, or is now; with --check, 2 and the files that differ.
+    """
+    from framework.deploy.rendered_files import rendered_files, write_rendered
+
+    context.meta[VERBOSE] = verbose
+    files = rendered_files(Path.cwd())
+    told = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
+    rows = [{"file": file.path.as_posix(), "state": file.state} for file in told]
+    results = Output(stream=context.meta[RESULTS], as_json=output == "json")
+    if rows or results.as_json:
+        results.table(("file", "state"), rows)
+    else:
+        results.text(f"{len(files)} rendered files are up to date.")
+    raise click.exceptions.Exit(2 if check and rows else 0)
 
 
 @command.command("plan", cls=SluiceCommand)

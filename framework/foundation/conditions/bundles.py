@@ -13,6 +13,36 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
     "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
+    "BUNDLE_FIELD_RANGE": Condition("`{field}` is {value!r} and should be {expected}.", "Correct its value."),
+    "BUNDLE_SPEC_COLUMNS": Condition(
+        "Table {table} has both `include_columns` and `exclude_columns`.", "Keep one of the two."
+    ),
+    "BUNDLE_SPEC_TABLE_UNKNOWN": Condition(
+        "There is no table {name!r} in the spec.{hint}", "Name one of its `tables`, without its schema."
+    ),
+    "BUNDLE_SPEC_TABLE_TWICE": Condition(
+        "Two tables of the spec would both arrive as {name!r}.", "Ingest one of them by a spec of its own."
+    ),
+    "BUNDLE_SPEC_TARGET_TWICE": Condition(
+        "Target {target!r} belongs to {other} already.",
+        "Give each spec targets of its own: one target is deployed under one lock, with one state.",
+    ),
+    "BUNDLE_TEMPLATE_MISSING": Condition(
+        "There is no template {name!r} in {folder}.", "Correct the name; templates outside that folder are not read."
+    ),
+    "BUNDLE_TEMPLATE_INVALID": Condition("{path} can't be rendered: {cause}.", "Correct the template, or its spec."),
+    "BUNDLE_RENDERED_INVALID": Condition(
+        "{template} makes no bundle file of {spec}: {cause}.",
+        "Correct the template; the line is that of what it would have written to {path}.",
+    ),
+    "BUNDLE_RENDERED_FOREIGN": Condition(
+        "{path} is not from `sluice bundle render`, and would be overwritten.",
+        "Move it away, or give the spec another name.",
+    ),
+    "BUNDLE_RENDERED_OUTSIDE": Condition(
+        "{path} is a link, or leads out of the bundle's root.", "Replace it by a folder or file of the bundle itself."
+    ),
+    "BUNDLE_RENDERED_UNWRITABLE": Condition("{path} can't be written: {cause}.", "Correct that; what was there stays."),
     "BUNDLE_DUPLICATE_RESOURCE": Condition(
         "{key} is declared at {other} already.", "Give one of the two another key; a target may change a resource."
     ),
