@@ -35,6 +35,12 @@ def _load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bun
     return load_bundle(Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ))
 
 
+def _list_targets() -> tuple[str, ...]:
+    from framework.deploy.loading import list_targets
+
+    return list_targets(Path.cwd())
+
+
 def _configure(profile: str | None) -> Config:
     from databricks.sdk.core import Config
 
@@ -50,5 +56,6 @@ class BundleSurroundings:
     """What a command about a bundle finds around it; tests put their own in the place of the real ones."""
 
     load: BundleLoader = _load
+    list_targets: Callable[[], tuple[str, ...]] = _list_targets
     configure: Callable[[str | None], Config] = _configure
     clock: Clock = field(default_factory=SystemClock)

@@ -60,13 +60,13 @@ def _report(error: SluiceError, *, verbose: bool) -> NoReturn:
     raise click.exceptions.Exit(error.exit_code)
 
 
-def styled(paragraph: str) -> str:
-    """An error's text with its condition in red and its remedy in bold."""
+def styled(paragraph: str, *, colour: str = "red") -> str:
+    """An error's text with its condition in a colour and its remedy in bold."""
     lines = []
     for line in paragraph.splitlines():
         condition, bracket, rest = line.partition("] ")
         if line.startswith("[") and bracket:
-            lines.append(click.style(condition + "]", fg="red", bold=True) + f" {rest}")
+            lines.append(click.style(condition + "]", fg=colour, bold=True) + f" {rest}")
         else:
             lines.append(click.style(line, bold=True) if line.startswith("  -> ") else line)
     return "\n".join(lines)

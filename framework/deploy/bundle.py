@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.deploy.findings import Finding
 from framework.foundation.locations import SourceLocation
 
 
@@ -58,6 +59,7 @@ class Bundle:
         state_path: where state and lock lie in the workspace.
         file_path: where the synced files lie in the workspace.
         sync: the files to upload, relative to `root`.
+        findings: what the lint found.
     """
 
     name: str
@@ -71,3 +73,4 @@ class Bundle:
     sync: tuple[str, ...] = ()
     permissions: FrozenSpec | None = None
     run_as: FrozenSpec | None = None
+    findings: tuple[Finding, ...] = ()

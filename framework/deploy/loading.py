@@ -8,12 +8,13 @@ from pathlib import Path
 
 from framework.deploy.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.interpolation import Interpolation
+from framework.deploy.lint import lint
 from framework.deploy.modes import apply_presets, presets_of
 from framework.deploy.nodes import Node, as_node
 from framework.deploy.paths import in_workspace
 from framework.deploy.reading import read_files, resources_of
 from framework.deploy.synced_files import synced_files
-from framework.deploy.targets import choose_target, merge_target, others_with
+from framework.deploy.targets import choose_target, merge_target, others_with, target_names
 from framework.deploy.variables import set_variables
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
@@ -64,7 +65,17 @@ def load_bundle(
         sync=synced_files(root, resolved.get("sync")),
         permissions=_frozen(resolved.get("permissions")),
         run_as=_frozen(resolved.get("run_as")),
+        findings=lint(tree, values, resources, name),
     )
+
+
+def list_targets(root: Path) -> tuple[str, ...]:
+    """The names of the bundle's targets, as they are written.
+
+    Raises:
+        UserError: a file can't be read, or holds what the format does not know.
+    """
+    return target_names(read_files(root))
 
 
 def short_name(user: str) -> str:

@@ -51,6 +51,22 @@ def render(context: click.Context, /, *, check: bool, output: str, verbose: bool
     raise click.exceptions.Exit(2 if check and rows else 0)
 
 
+@command.command("validate", cls=SluiceCommand)
+@bundle_options
+def validate(call: BundleCall) -> None:
+    """Check all targets, or one: files, references, modes, and what would endanger a gateway.
+
+    Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
+    """
+    from framework.cli.bundle_findings import tell_findings
+    from framework.cli.bundle_validation import print_validation
+
+    validation = call.validation()
+    tell_findings(validation.findings)
+    print_validation(call.output, validation)
+    raise click.exceptions.Exit(0 if validation.is_sound else 2)
+
+
 @command.command("plan", cls=SluiceCommand)
 @guard_options
 @bundle_options
@@ -61,7 +77,7 @@ def plan(call: BundleCall, /, **options: Any) -> None:
     """
     from framework.cli.bundle_tables import print_changes
 
-    made = call.deployer(policy=policy_of(options)).plan()
+    made = call.deployer(policy=policy_of(options), lint=True).plan()
     code = made.exit_code()
     print_changes(call.output, made, made.changes, code)
     raise click.exceptions.Exit(int(code))
@@ -83,7 +99,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
     """
     from framework.cli.bundle_tables import print_changes
 
-    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), **options)
+    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, **options)
     if queued:
         result = deployer.deploy_queued()
     else:

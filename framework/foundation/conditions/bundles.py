@@ -96,4 +96,38 @@ CONDITIONS: dict[str, Condition] = {
         "{key} is a gateway, and target {target} is of `mode: development`: it would silently stop being continuous.",
         "Give ingestion a target of its own without that mode.",
     ),
+    "BUNDLE_GATEWAY_NOT_APART": Condition(
+        "{key} is a gateway, and target {target} deploys {others} too: each deploy of those has to decide about it.",
+        "Declare gateways with their ingestion under a target of its own: `sluice bundle render` makes such a target.",
+    ),
+    "BUNDLE_GATEWAY_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy would change it, and restart the gateway.",
+        "Write a fixed value. `sluice bundle deploy --table` tells who deployed which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy changes it, and other tools than this one would "
+        "restart the gateway for it.",
+        "Take it away, or pin it by a fixed value at the gateway; `sluice bundle deploy --table` tells who deployed "
+        "which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_UNPINNED": Condition(
+        "The preset tag {tag!r} reaches gateway {key}: whoever changes it changes the gateway.",
+        "Write the tag with a fixed value at the gateway; a preset only fills what is missing or empty.",
+    ),
+    "BUNDLE_DESTROY_NOT_PREVENTED": Condition(
+        "{key} holds or moves ingested data, and does not say whether it may be destroyed.",
+        "Write `lifecycle: {{prevent_destroy: true}}`, or `false` where it may.",
+    ),
+    "BUNDLE_SPELLING": Condition(
+        "The service spells `{field}` of {key} {expected!r}, and here it is {value!r}: a difference at each deploy.",
+        "Write {expected!r}.",
+    ),
+    "BUNDLE_MODEL": Condition(
+        "{key} does not fit the model that Databricks publishes: {cause}.",
+        "Correct the field; or install a newer `databricks-bundles`, if the service has learnt it since.",
+    ),
+    "BUNDLE_LINT": Condition(
+        "Target {target} was not looked at any further: the lint found {count} error{plural}, told above.",
+        "Correct what is told above.",
+    ),
 }
