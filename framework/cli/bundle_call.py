@@ -51,13 +51,19 @@ class BundleCall:
         table: str | None = None,
         commit: str = "",
         force_lock: bool = False,
+        build: bool = False,
     ) -> Deployer:
-        """Plans and deploys of the target."""
+        """Plans and deploys of the target; `build` makes its artifacts first."""
         from framework.deploy.deployer import Deployer
+        from framework.deploy.lookups import workspace_lookup
 
         workspace = self.workspace()
         user = self.user(workspace)
-        bundle = self.surroundings.load(target=self.target, variables=dict(self.variables), user=user)
+        bundle = self.surroundings.load(
+            target=self.target, variables=dict(self.variables), user=user, look_up=workspace_lookup(workspace)
+        )
+        if build:
+            self.surroundings.build(bundle)
         return Deployer(workspace, bundle, user=user, policy=policy, table=table, commit=commit, force_lock=force_lock)
 
 
