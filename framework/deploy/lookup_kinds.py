@@ -13,7 +13,7 @@ class LookupKind:
     Args:
         path: of the listing.
         items: the field of the answer that holds the page.
-        name: the field of an item that is its name.
+        name: the field of an item that is its name; `a.b` lies in field `a`.
         id: the field that a reference to the variable becomes.
         narrowing: the query by which the service leaves out others, `{name}` being the wanted one, in it escaped.
     """
@@ -35,7 +35,9 @@ LOOKUP_KINDS: Mapping[str, LookupKind] = {
     "instance_pool": LookupKind(
         path="/api/2.0/instance-pools/list", items="instance_pools", name="instance_pool_name", id="instance_pool_id"
     ),
-    "job": LookupKind(path="/api/2.2/jobs/list", items="jobs", id="job_id", narrowing=("name", "{name}")),
+    "job": LookupKind(
+        path="/api/2.2/jobs/list", items="jobs", name="settings.name", id="job_id", narrowing=("name", "{name}")
+    ),
     "metastore": LookupKind(path="/api/2.1/unity-catalog/metastores", items="metastores", id="metastore_id"),
     "notification_destination": LookupKind(
         path="/api/2.0/notification-destinations", items="results", name="display_name"

@@ -20,10 +20,17 @@ def workspace_lookup(workspace: Workspace) -> LookUp:
 
     def look_up(kind: str, name: str) -> tuple[str, ...]:
         listing = LOOKUP_KINDS[kind]
-        found = (item for item in _listed(workspace, listing, name) if item.get(listing.name) == name)
+        found = (item for item in _listed(workspace, listing, name) if _name(item, listing) == name)
         return tuple(str(item[listing.id]) for item in found)
 
     return look_up
+
+
+def _name(item: Mapping[str, Any], listing: LookupKind) -> Any:
+    value: Any = item
+    for field in listing.name.split("."):
+        value = value.get(field) if isinstance(value, Mapping) else None
+    return value
 
 
 def _listed(workspace: Workspace, listing: LookupKind, name: str) -> Iterator[Mapping[str, Any]]:
