@@ -11,6 +11,7 @@ from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
 from framework.cli.refresh import Refresh
 from framework.deploy.bundle import Bundle, Resource
+from framework.deploy.lookups import workspace_lookup
 from framework.deploy.remote_run import RemoteRefresh, RemoteUpdate, run_remotely
 from framework.deploy.state import read_state
 from framework.deploy.workspace import Workspace
@@ -30,7 +31,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     around = call.surroundings.bundles
     workspace = Workspace(around.configure(profile), clock=around.clock)
     user = str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
-    bundle = around.load(target=target, variables=dict(call.parameters), user=user)
+    bundle = around.load(target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace))
     pipeline = _chosen(bundle, resource)
     state = read_state(workspace, bundle.state_path)
     deployed = None if state is None else state.get(pipeline.key)

@@ -99,7 +99,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
     """
     from framework.cli.bundle_tables import print_changes
 
-    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, **options)
+    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, build=True, **options)
     if queued:
         result = deployer.deploy_queued()
     else:

@@ -10,6 +10,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_INVALID_YAML": Condition("{path} is no YAML that a bundle can be read from: {cause}.", "Correct it."),
     "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition("`include` names {pattern}, and there is no such file.", "Correct it."),
+    "BUNDLE_INCLUDE_OUTSIDE": Condition(
+        "`include` names {pattern!r}, which is no file below the bundle's root.", "Name files below it, relative to it."
+    ),
     "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
     "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
@@ -71,6 +74,17 @@ CONDITIONS: dict[str, Condition] = {
         "Variable {name!r} looks up {kind} {wanted!r}, and no workspace is at hand.",
         "Give it a value with `--var {name}=...`, or do this with a workspace.",
     ),
+    "BUNDLE_LOOKUP_WITH_DEFAULT": Condition(
+        "Variable {name!r} has both a `lookup` and a `default`.", "Remove one; a target may have the other."
+    ),
+    "BUNDLE_LOOKUP_NOTHING": Condition(
+        "Variable {name!r} looks up {kind} {wanted!r}, and the workspace has none, or shows us none.",
+        "Correct the name, or ask for the permission to see it.",
+    ),
+    "BUNDLE_LOOKUP_AMBIGUOUS": Condition(
+        "Variable {name!r} looks up {kind} {wanted!r}, and there are {count}: {ids}.",
+        "Give the right one with `--var {name}=ID`, or rename the others.",
+    ),
     "BUNDLE_REFERENCE_UNKNOWN": Condition("{reference} refers to nothing.{hint}", "Correct it."),
     "BUNDLE_REFERENCE_CYCLE": Condition("References go in a circle: {path}.", "Break the circle."),
     "BUNDLE_REFERENCE_NOT_TEXT": Condition(
@@ -79,8 +93,48 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_REFERENCE_TOO_LARGE": Condition(
         "The values that references stand for grow past {limit} entries.", "Use fewer or smaller complex variables."
     ),
+    "BUNDLE_REFERENCE_TOO_DEEP": Condition(
+        "References lead from one value to the next too many times.", "Use fewer variables that refer to others."
+    ),
     "BUNDLE_USER_UNKNOWN": Condition(
         "{reference} needs to know who deploys, and nobody is signed in.", "Sign in to a workspace, or name the user."
+    ),
+    "BUNDLE_PERMISSION_INVALID": Condition("A permission can't be given: {cause}.", "Write {expected}."),
+    "BUNDLE_PERMISSION_TWICE": Condition(
+        "{key} gives {principal} a permission, and the bundle's own `permissions` at {other} do too.",
+        "Remove one of the two.",
+    ),
+    "BUNDLE_RUN_AS_INVALID": Condition(
+        "`run_as` names {count} identities.", "Name one, by `user_name` or `service_principal_name`."
+    ),
+    "BUNDLE_PATH_OUTSIDE": Condition(
+        "{path} leads out of the bundle's root {root}.", "Copy what it names below the root; only that is uploaded."
+    ),
+    "BUNDLE_PATH_MISSING": Condition(
+        "{path} names {inside}, which is not there.", "Correct the path; it counts from the file that it stands in."
+    ),
+    "BUNDLE_SYNC_OUTSIDE": Condition(
+        "`sync` names {path}, which leads out of the bundle's root.", "Only what lies below the root is uploaded."
+    ),
+    "BUNDLE_PAUSE_STATUS_UNKNOWN": Condition(
+        "{status!r} is no status of schedules.", "Write `PAUSED` or `UNPAUSED`, or leave it out."
+    ),
+    "BUNDLE_SETTING_UNSUPPORTED": Condition(
+        "Sluice does not do `{field}`.", "Remove it, or deploy this bundle with Databricks' own command line."
+    ),
+    "BUNDLE_GIT_BRANCH": Condition(
+        "Target {target} is deployed from branch {wanted!r}, and {actual!r} is checked out.",
+        "Check out {wanted!r}, or change the target's `git.branch`.",
+    ),
+    "BUNDLE_BUILD_FAILED": Condition(
+        "The build of artifact {name!r} failed: {cause}", "Mend the build; nothing was deployed."
+    ),
+    "BUNDLE_SHELL_MISSING": Condition(
+        "There is no {shell} to run the build with.", "Install it, or name another `executable`."
+    ),
+    "BUNDLE_PACKAGE_MISSING": Condition(
+        "{key} needs {package}, and there is no such file.",
+        "Build it first, or declare it under `artifacts` with its `build`.",
     ),
     "BUNDLE_RESOURCE_ELSEWHERE": Condition(
         "{key} refers to {reference}, which target {target} does not have; {others} has it.",
@@ -93,8 +147,9 @@ CONDITIONS: dict[str, Condition] = {
         "{key} has `development: true`, and target {target} is of `mode: production`.", "Remove one of the two."
     ),
     "BUNDLE_GATEWAY_IN_DEVELOPMENT": Condition(
-        "{key} is a gateway, and target {target} is of `mode: development`: it would silently stop being continuous.",
-        "Give ingestion a target of its own without that mode.",
+        "{key} is a gateway, and target {target} is of `mode: development` or pauses triggers: it would silently stop "
+        "being continuous.",
+        "Give ingestion a target of its own without that mode and preset.",
     ),
     "BUNDLE_GATEWAY_NOT_APART": Condition(
         "{key} is a gateway, and target {target} deploys {others} too: each deploy of those has to decide about it.",

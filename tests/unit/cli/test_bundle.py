@@ -40,7 +40,8 @@ def sluice(served: StandInWorkspace, wanted: dict[str, dict[str, object]], tmp_p
     """Calls `sluice` about the bundle of `wanted`, with one file to upload."""
     (tmp_path / "flights.py").write_text("x = 1\n", encoding="utf-8")
 
-    def load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
+    def load(*, target: str | None, variables: Mapping[str, str], user: str, look_up: object) -> Bundle:
+        assert callable(look_up)
         assert (dict(variables), user) == ({}, "ada@example.com")
         assert target in (None, "ingestion")
         return bundle_of(wanted, root=tmp_path, sync=("flights.py",))

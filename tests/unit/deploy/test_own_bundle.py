@@ -24,11 +24,22 @@ TRANSFORMATION = ("dev", "prod")
 GATEWAY = "sales_gateway"
 
 
-def load(target: str) -> Bundle:
+FILES = ("databricks.yml", "bundles/flights.yml")
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A folder with a few of the bundle's files and a built package."""
+    for name in (*FILES, "dist/sluice-1-py3-none-any.whl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes() if name in FILES else b"wheel")
+    return tmp_path
+
+
+def load(target: str, root: Path = ROOT, **variables: str) -> Bundle:
     """A target of the bundle, but few of its files to upload."""
-    loaded = load_bundle(ROOT, target=target, user=USER)
-    few = tuple(path for path in loaded.sync if path in ("databricks.yml", "bundles/flights.yml"))
-    return replace(loaded, sync=few)
+    loaded = load_bundle(ROOT, target=target, user=USER, variables=variables)
+    return replace(loaded, root=root, sync=tuple(path for path in loaded.sync if path in FILES))
 
 
 def specs(target: str) -> dict[str, dict[str, Any]]:
@@ -46,14 +57,17 @@ def calls_about(served: StandInWorkspace, pipeline_id: str) -> list[str]:
     return [f"{each.method} {each.path}" for each in served.requests if pipeline_id in each.path]
 
 
-def test_it_deploys_to_prod_once_and_then_has_nothing_to_do() -> None:
-    """The pipeline and its job are made, the job runs that pipeline, and a second deploy writes nothing."""
+def test_it_deploys_to_prod_once_and_then_has_nothing_to_do(built: Path) -> None:
+    """The pipeline, its package and its job are made, the job runs that pipeline, a second deploy writes nothing."""
     assert {"databricks.yml", "pipelines/flights/pipeline.yml"} <= set(load_bundle(ROOT, target="prod", user=USER).sync)
-    bundle = load("prod")
+    bundle = load("prod", built)
     with serve_workspace() as served:
         assert deploy(served, bundle) is ExitCode.CLEAN
         flights = served.pipeline("flights")
         assert flights.spec["root_path"] == "/Workspace/Shared/.bundle/sluice/prod/files/pipelines/flights"
+        wheel = "/Workspace/Shared/.bundle/sluice/prod/artifacts/.internal/sluice-1-py3-none-any.whl"
+        assert flights.spec["environment"]["dependencies"] == [wheel]
+        assert served.files.files[wheel] == b"wheel"
         (job,) = served.jobs.by_id.values()
         assert job["settings"]["tasks"][0]["pipeline_task"]["pipeline_id"] == flights.pipeline_id
         before = len(served.writes())
@@ -104,8 +118,10 @@ def test_ingestion_and_transformation_share_nothing() -> None:
 
 
 def test_no_code_is_uploaded_with_ingestion() -> None:
-    """Of the repository only the files at its top are, so that a changed pipeline changes nothing there."""
-    assert [path for path in load_bundle(ROOT, target="ingestion", user=USER).sync if "/" in path] == []
+    """Only what was rendered for it is, so that a changed pipeline changes nothing there; and no package is built."""
+    bundle = load_bundle(ROOT, target="ingestion", user=USER)
+    assert (bundle.sync, bundle.artifacts) == (("bundles/rendered/sales.yml",), ())
+    assert [artifact.name for artifact in load_bundle(ROOT, target="prod", user=USER).artifacts] == ["sluice"]
 
 
 def test_what_lasts_cannot_be_destroyed_in_production() -> None:
@@ -138,7 +154,7 @@ def test_each_schedule_is_a_job_and_the_gateways_is_continuous() -> None:
     assert paused == ["PAUSED"]
 
 
-def test_no_deploy_of_prod_calls_a_gateway_even_in_its_snapshot() -> None:
+def test_no_deploy_of_prod_calls_a_gateway_even_in_its_snapshot(built: Path) -> None:
     """No call of any kind names it, whether prod is made, changed or destroyed."""
     with serve_workspace() as served:
         served.source_tables(GATEWAY, SourceTable(name="main.sales.orders", chunks=48))
@@ -146,11 +162,10 @@ def test_no_deploy_of_prod_calls_a_gateway_even_in_its_snapshot() -> None:
         gateway = served.pipeline(GATEWAY)
         served.clock.sleep(24 * HOUR)
         served.forget_requests()
-        assert deploy(served, load("prod")) is ExitCode.CLEAN
-        changed = load_bundle(ROOT, target="prod", user=USER, variables={"flights_data": "/elsewhere"})
-        assert deploy(served, replace(changed, sync=())) is ExitCode.CLEAN
+        assert deploy(served, load("prod", built)) is ExitCode.CLEAN
+        assert deploy(served, load("prod", built, flights_data="/elsewhere")) is ExitCode.CLEAN
         assert served.pipeline("flights").spec["configuration"] == {"flights.data": "/elsewhere"}
-        assert deploy(served, load("dev")) is ExitCode.CLEAN
+        assert deploy(served, load("dev", built)) is ExitCode.CLEAN
         assert calls_about(served, gateway.pipeline_id) == []
         assert (len(gateway.updates), gateway.updates[0].active) == (1, True)
 

@@ -212,3 +212,14 @@ def test_a_token_that_expired_lets_nobody_in_and_stands_in_no_record(
     with pytest.raises(Unauthenticated):
         client.current_user.me()
     assert TOKEN not in repr(workspace.requests)
+
+
+def test_what_is_only_looked_up_is_listed_by_pages(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """As the SDK reads it: warehouses, clusters, metastores."""
+    for number in range(25):
+        workspace.directory.add("warehouse", f"w{number}", f"id-{number}")
+    for kind in ("cluster", "metastore"):
+        workspace.directory.add(kind, "one", "id-1")
+    assert [each.id for each in client.warehouses.list()] == [f"id-{number}" for number in range(25)]
+    assert [(each.cluster_name, each.cluster_id) for each in client.clusters.list()] == [("one", "id-1")]
+    assert [(each.name, each.metastore_id) for each in client.metastores.list()] == [("one", "id-1")]
