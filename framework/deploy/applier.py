@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from databricks.sdk.errors import ResourceConflict
+from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.bundle import Bundle, FrozenSpec
 from framework.deploy.comparison import ChangeClass
@@ -121,7 +121,7 @@ class Applier:
             found = kind.read(change.remote_id)
             if found is None or found.modified == change.remote_modified:
                 raise
-        except ResourceConflict:
+        except (NotFound, ResourceConflict):
             raise OperationError(
                 "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed since the plan was made"
             ) from None

@@ -11,7 +11,7 @@ from framework.deploy.bundle import Bundle
 from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.deploy_plan import DeployPlan, PlannedChange
-from framework.deploy.files import hash_files, place_of, upload_files
+from framework.deploy.files import hash_files, is_below, place_of, upload_files
 from framework.deploy.history import Deployment, record_deployment
 from framework.deploy.lock import DeployLock
 from framework.deploy.observation import observe
@@ -172,8 +172,9 @@ class Deployer:
         if plan.uploads or plan.removals:
             root, folder, packages = self._bundle.root, self._bundle.file_path, dict(self._bundle.packages)
             upload_files(self._workspace, root, folder, plan.uploads, packages)
-            for name in plan.removals:
-                self._workspace.delete_file(place_of(folder, name))
+            for place in (place_of(folder, name) for name in plan.removals):
+                if is_below(place, (folder, self._bundle.artifact_path)):
+                    self._workspace.delete_file(place)
             applier.keep(state.with_files(plan.files))
         done: list[PlannedChange] = []
         held: dict[str, Verdict] = {}

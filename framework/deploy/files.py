@@ -38,6 +38,12 @@ def place_of(folder: str, name: str) -> str:
     return name if name.startswith("/") else f"{folder}/{name}"
 
 
+def is_below(place: str, folders: Iterable[str]) -> bool:
+    """Whether a path of the workspace lies in one of these folders: nothing else is deleted, whatever a state says."""
+    plain = posixpath.normpath(place)
+    return any(plain.startswith(f"{posixpath.normpath(folder)}/") for folder in folders if folder)
+
+
 def upload_files(
     workspace: Workspace, root: Path, folder: str, names: Sequence[str], packages: Mapping[str, str]
 ) -> None:

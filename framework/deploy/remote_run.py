@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from databricks.sdk.errors import ResourceConflict
+
 from framework.deploy.workspace import AnswerLost, Workspace
 from framework.foundation.errors import OperationError
 from framework.record.events import Event, EventLevel, EventType, MaturityLevel, Origin
@@ -112,6 +114,8 @@ def _start(workspace: Workspace, pipeline_id: str, refresh: RemoteRefresh) -> st
     before = {each["update_id"] for each in _updates(workspace, path)}
     try:
         return str(workspace.write("POST", path, refresh.body())["update_id"])
+    except ResourceConflict as error:
+        raise OperationError("WORKSPACE_CALL_FAILED", call=f"POST {path}", cause=str(error)) from None
     except AnswerLost:
         fresh = [each["update_id"] for each in _updates(workspace, path) if each["update_id"] not in before]
         if not fresh:
