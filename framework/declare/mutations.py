@@ -52,6 +52,11 @@ def guarded_query() -> Iterator[None]:
         yield
 
 
+def is_guarded() -> bool:
+    """Whether code of the pipeline runs under a guard of ours."""
+    return _guard.get() is not _Guard.NOTHING
+
+
 @contextmanager
 def unguarded() -> Iterator[None]:
     """Lift the guards inside one: for the engine's own work on behalf of a query function."""
