@@ -9,13 +9,14 @@ from typing import Any
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _SETTINGS = frozenset({"spark_conf", "table_properties", "options"})
 _DATASETS = frozenset({"name", "target", "source"})
+_HIDING = frozenset({"private", "temporary"})
 _NEWER = {"flow_name": "name", "temporary": "private"}
 
 
 def translated(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments under their native names; what our faces take in more forms is brought to the native one.
 
-    A table's `format` is left out: `delta` is the one there is, there and here.
+    A table's `format` is left out: `delta` is the one there is, there and here. So is `private` when it is false.
 
     Args:
         function: the face's function.
@@ -28,7 +29,7 @@ def translated(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         _NEWER.get(name, name): _value(name, value)
         for name, value in given.items()
-        if name != "format" or function == "create_sink"
+        if not (name == "format" and function != "create_sink") and not (name in _HIDING and value is False)
     }
 
 
