@@ -98,6 +98,7 @@ OLDER_FUNCTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 OLDER_PARAMETERS: Mapping[str, str] = MappingProxyType({"name": "flow_name", "private": "temporary"})
+_NEWER_PARAMETERS = {older: newer for newer, older in OLDER_PARAMETERS.items()}
 
 # Ours, made of native ones: the flow's own arguments, and those of the view that holds its query.
 COMPOSED: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -107,3 +108,14 @@ COMPOSED: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 VIEW_PARAMETERS = ("spark_conf", "comment")
+
+
+def native_parameter(name: str) -> str:
+    """The newer name of a parameter that has two."""
+    return _NEWER_PARAMETERS.get(name, name)
+
+
+def is_said(function: str, name: str, value: object) -> bool:
+    """Whether an argument says more than the native module does anyway."""
+    implied = name == "format" and function != "create_sink"
+    return not implied and not (native_parameter(name) == "private" and value is False)

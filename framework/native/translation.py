@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from framework.native.interface import is_said, native_parameter
+
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _SETTINGS = frozenset({"spark_conf", "table_properties", "options"})
 _DATASETS = frozenset({"name", "target", "source"})
-_HIDING = frozenset({"private", "temporary"})
-_NEWER = {"flow_name": "name", "temporary": "private"}
 
 
 def translated(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,9 +27,7 @@ def translated(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
         {'private': True, 'table_properties': {'p': 'true'}}
     """
     return {
-        _NEWER.get(name, name): _value(name, value)
-        for name, value in given.items()
-        if not (name == "format" and function != "create_sink") and not (name in _HIDING and value is False)
+        native_parameter(name): _value(name, value) for name, value in given.items() if is_said(function, name, value)
     }
 
 

@@ -17,6 +17,14 @@ CONDITIONS: dict[str, Condition] = {
         "{function}(): argument `{argument}` has no native form.",
         "Leave `{argument}` out where Databricks is to run the module, or use a runtime that knows it.",
     ),
+    "NATIVE_FUNCTION_OURS": Condition(
+        "{function}() is Sluice's own, and {module} does not have it on Databricks.",
+        "Import it with `from framework import pipelines as dp`: on Databricks that makes it of native calls.",
+    ),
+    "NATIVE_IMPORT_MISSING": Condition(
+        "{name} is a part of Sluice that Databricks does not run.",
+        "Import nothing but `framework.pipelines` in a pipeline's modules; what else they need belongs beside them.",
+    ),
     "NATIVE_DECORATOR_ORDER": Condition(
         "@{expectation} stands above @{decorator}, and the native @{decorator} gives nothing back to go on with.",
         "Move @{expectation} below @{decorator}.",
