@@ -46,7 +46,7 @@ def _at(node: Node, path: tuple[str, ...], file_path: str) -> Node:
 
 def _translated(node: Node, file_path: str) -> Node:
     text = node.value
-    if not isinstance(text, str) or not text.startswith(("./", "../")):
+    if not isinstance(text, str) or not f"{text}/".startswith(("./", "../")):
         return node
     folder = posixpath.dirname(node.place.file)
     return Node(value=posixpath.normpath(posixpath.join(file_path, folder, text)), place=node.place)
