@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,15 @@ def test_what_a_module_declares_arrives_at_the_native_module(module: Path, spark
 def test_no_text_is_left_of_a_module_that_is_gone() -> None:
     """The texts and the modules are the same."""
     assert {path.name for path in (FOLDER / "native").iterdir()} == set(map(text_of, MODULES))
+
+
+def test_the_documentation_shows_what_arrives(tmp_path: Path, spark: SparkSession) -> None:
+    """The module in docs/databricks.md makes the native calls beside it, and is used as the page says."""
+    page = (ROOT / "docs" / "databricks.md").read_text("utf-8")
+    module, arrived, usage = (match.group(1) for match in re.finditer(r"```\w+\n(.*?)```", page, re.DOTALL))
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "users.py").write_text(module, encoding="utf-8")
+    printed: list[str] = []
+    program = usage.replace('"transformations/', f'"{tmp_path}/transformations/')
+    exec(compile(program, "page", "exec"), {"spark": spark, "print": printed.append})  # noqa: S102 - our own page
+    assert "\n".join(printed) + "\n" == arrived
