@@ -8,7 +8,8 @@ from typing import Any
 
 from framework.cli.output import Output
 from framework.deploy.bundle import Bundle
-from framework.deploy.findings import Finding, Severity
+from framework.deploy.findings import Finding, Severity, of_error
+from framework.deploy.pipeline_modules import native_faults
 from framework.deploy.published_models import check_models
 
 _COLUMNS = ("target", "mode", "resource", "name")
@@ -28,8 +29,9 @@ class Validation:
 
 
 def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
-    """What the lint found while a target was loaded, and what the published models have to say."""
-    return (*bundle.findings, *check_models(bundle.resources))
+    """What the lint found while a target was loaded, what the published models say, what modules have no form there."""
+    native = (of_error(fault) for fault in native_faults(bundle))
+    return (*bundle.findings, *check_models(bundle.resources), *native)
 
 
 def print_validation(output: Output, validation: Validation) -> None:

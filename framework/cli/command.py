@@ -11,10 +11,13 @@ from typing import NoReturn
 import click
 
 from framework.cli.output import colours_wanted
-from framework.foundation.errors import InternalError, SluiceError
+from framework.foundation.errors import InternalError, SluiceError, UserError
 
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
+
+# What the extra `spark` installs.
+_SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 
 class SluiceCommand(click.Command):
@@ -45,8 +48,11 @@ class SluiceCommand(click.Command):
             _report(_unexpected(error), verbose=bool(ctx.meta.get(VERBOSE)))
 
 
-def _unexpected(error: Exception) -> InternalError:
+def _unexpected(error: Exception) -> SluiceError:
     """An exception that no room turned into an error of ours, as one."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in _SPARK:
+        return UserError("SPARK_NOT_INSTALLED", package=package)
     first_line = (str(error).strip().splitlines() or ["no message"])[0]
     internal = InternalError("INTERNAL_ERROR", kind=type(error).__name__, message=first_line)
     internal.__cause__ = error

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from framework.cli.bundle_surroundings import BundleSurroundings
+from framework.cli.call import Surroundings
+from framework.cli.main import cli
 from framework.declare.pipeline_spec import load_spec
+from framework.deploy.loading import load_bundle
+from framework.deploy.pipeline_modules import module_files, native_faults
+from framework.testing.workspace import StandInWorkspace, serve_workspace
 
 Sluice = Callable[..., Result]
 
@@ -33,6 +39,19 @@ def project(sluice: Sluice) -> Path:
     """A new project."""
     assert sluice("init", "Night-Shop").exit_code == 0
     return Path("Night-Shop").resolve()
+
+
+@pytest.fixture
+def inside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project is the current folder."""
+    monkeypatch.chdir(project)
+
+
+@pytest.fixture
+def served() -> Iterator[StandInWorkspace]:
+    """A workspace of the test's own."""
+    with serve_workspace() as workspace:
+        yield workspace
 
 
 def written(folder: Path) -> list[str]:
@@ -97,3 +116,40 @@ def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
 def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
     """Click's own usage error is kept."""
     assert sluice("init", "-x").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "files", "pause_status"),
+    [
+        ("dev", "[dev ada] Night-Shop", "/Workspace/Users/ada@example.com/.bundle/Night-Shop/dev/files", "PAUSED"),
+        ("prod", "Night-Shop", "/Workspace/Shared/.bundle/Night-Shop/prod/files", None),
+    ],
+)
+@pytest.mark.usefixtures("inside")
+def test_its_bundle_deploys_at_once_and_then_has_nothing_to_do(
+    served: StandInWorkspace, target: str, name: str, files: str, pause_status: str | None
+) -> None:
+    """Both targets: planned, deployed with the modules and the job that runs them, and idle the second time."""
+    bundles = BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
+    around = Surroundings(clock=served.clock, bundles=bundles)
+
+    def bundle(command: str) -> int:
+        return CliRunner().invoke(cli, ["bundle", command, "--target", target], obj=around).exit_code
+
+    assert [bundle("plan"), bundle("deploy"), bundle("plan")] == [2, 0, 0]
+    pipeline = served.pipeline(name)
+    assert pipeline.spec["root_path"] == files
+    assert pipeline.spec["libraries"] == [{"glob": {"include": f"{files}/transformations/**"}}]
+    assert f"{files}/transformations/shop.py" in served.files.files
+    (job,) = served.jobs.by_id.values()
+    assert job["settings"]["tasks"][0]["pipeline_task"]["pipeline_id"] == pipeline.pipeline_id
+    assert job["settings"]["schedule"].get("pause_status") == pause_status
+    writes = len(served.writes())
+    assert (bundle("deploy"), len(served.writes())) == (0, writes)
+
+
+def test_its_modules_have_a_native_form(project: Path) -> None:
+    """What the project begins with runs on Databricks as it is."""
+    bundle = load_bundle(project, target="dev", user="ada@example.com")
+    assert module_files(bundle) == ("transformations/shop.py",)
+    assert native_faults(bundle) == ()
