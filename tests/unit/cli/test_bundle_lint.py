@@ -109,6 +109,17 @@ def test_validate_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (result.exit_code, "checked as somebody@example.com" in result.stderr) == (0, True)
 
 
+def test_validate_tells_what_a_module_has_no_form_for_on_databricks(sluice: Sluice, tmp_path: Path) -> None:
+    """A declaration that only runs here is an error of the bundle, with the module's line."""
+    (tmp_path / "shop.py").write_text("import dlt\n\n\ndlt.auto_cdc_flow\n", encoding="utf-8")
+    pipeline = "pipelines: {shop: {name: shop, libraries: [{file: {path: ./shop.py}}]}}"
+    text = BUNDLE.replace("jobs: {nightly: {name: nightly, tasks: []}}", pipeline)
+    (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+    result = sluice("bundle", "validate", "-t", "other", "-o", "json")
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (result.exit_code, finding["condition"], finding["line"]) == (2, "NATIVE_FUNCTION_OURS", 4)
+
+
 def test_plan_and_deploy_tell_warnings_once_and_go_on(sluice: Sluice, served: StandInWorkspace) -> None:
     """On standard error, each once, whatever is planned twice; the exit code is the plan's."""
     assert sluice("bundle", "plan").stderr.count("[BUNDLE_SPELLING]") == 1

@@ -24,6 +24,7 @@ FILES = [
     ".gitignore",
     "README.md",
     "bundles/Night-Shop.yml",
+    "bundles/templates/ingestion.yml.j2",
     "data/customers/changes.json",
     "data/orders/2026-01-01.json",
     "data/orders/2026-01-02.json",
@@ -73,8 +74,9 @@ def test_spec_and_module_agree_on_names(project: Path) -> None:
     assert (spec.name, spec.schema) == ("Night-Shop", "night_shop")
     assert 'spark.conf.get("night_shop.data"' in (project / "transformations" / "shop.py").read_text("utf-8")
     bundle = yaml.safe_load((project / "bundles" / "Night-Shop.yml").read_text("utf-8"))
-    resource = bundle["resources"]["pipelines"]["night_shop"]
-    job = bundle["resources"]["jobs"]["night_shop"]
+    assert bundle["targets"]["dev"] == bundle["targets"]["prod"]
+    resource = bundle["targets"]["prod"]["resources"]["pipelines"]["night_shop"]
+    job = bundle["targets"]["prod"]["resources"]["jobs"]["night_shop"]
     assert job["tasks"][0]["pipeline_task"]["pipeline_id"] == "${resources.pipelines.night_shop.id}"
     assert resource["configuration"] == {"night_shop.data": "${var.data}"}
     root = yaml.safe_load((project / "databricks.yml").read_text("utf-8"))
@@ -83,8 +85,8 @@ def test_spec_and_module_agree_on_names(project: Path) -> None:
 
 
 def test_nothing_of_the_templates_is_left(project: Path) -> None:
-    """No file has a placeholder in it; Python compiles and data is JSON."""
-    for path in map(project.joinpath, FILES):
+    """No file but a template has a placeholder in it; Python compiles and data is JSON."""
+    for path in (project / name for name in FILES if not name.endswith(".j2")):
         text = path.read_text("utf-8")
         assert "{{" not in text
         assert "{%" not in text
@@ -153,3 +155,27 @@ def test_its_modules_have_a_native_form(project: Path) -> None:
     bundle = load_bundle(project, target="dev", user="ada@example.com")
     assert module_files(bundle) == ("transformations/shop.py",)
     assert native_faults(bundle) == ()
+
+
+@pytest.mark.usefixtures("inside")
+def test_its_readme_tells_the_way_to_an_ingestion_of_its_own(project: Path, served: StandInWorkspace) -> None:
+    """The spec that is printed there renders, has no findings, and deploys a gateway that prod knows nothing of."""
+    around = Surroundings(
+        clock=served.clock, bundles=BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
+    )
+
+    def bundle(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["bundle", *arguments], obj=around)
+
+    spec = (project / "README.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
+    (project / "bundles" / "specs").mkdir()
+    (project / "bundles" / "specs" / "sales.yml").write_text(spec, encoding="utf-8")
+    root = project / "databricks.yml"
+    root.write_text(root.read_text("utf-8").replace("# - bundles/rendered", "- bundles/rendered"), encoding="utf-8")
+    assert [bundle("render").exit_code, bundle("render", "--check").exit_code] == [0, 0]
+    validated = bundle("validate", "-o", "json")
+    assert (json.loads(validated.stdout)["findings"], validated.exit_code) == ([], 0)
+    assert [bundle("deploy", "-t", target).exit_code for target in ("ingestion", "prod")] == [0, 0]
+    assert served.pipeline("sales_gateway").is_gateway
+    transformation = [resource.key for resource in load_bundle(project, target="prod", user="a@b.c").resources]
+    assert transformation == ["pipelines.night_shop", "jobs.night_shop"]
