@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from functools import partial
 
 import click
 
@@ -10,6 +12,7 @@ from framework.cli.call import Call
 from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
 from framework.cli.refresh import Refresh
+from framework.cli.stopping import run_stoppable
 from framework.deploy.bundle import Bundle, Resource
 from framework.deploy.lookups import workspace_lookup
 from framework.deploy.remote_run import RemoteRefresh, RemoteUpdate, run_remotely
@@ -26,7 +29,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     """Start an update of a deployed pipeline, follow it, and print how it ended.
 
     Raises:
-        click.exceptions.Exit: 1, when the update did not complete.
+        click.exceptions.Exit: 1, when the update did not complete; Ctrl-C cancels it.
     """
     around = call.surroundings.bundles
     workspace = Workspace(around.configure(profile), clock=around.clock)
@@ -44,7 +47,10 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
             board.take(event)
             progress(event)
 
-        update = run_remotely(workspace, deployed.id, RemoteRefresh(**refresh), observer=show)
+        asked = threading.Event()
+        follow = partial(run_remotely, workspace, deployed.id, RemoteRefresh(**refresh))
+        # The following thread makes the call that stops: a signal's handler is no place to wait for a network.
+        update = run_stoppable(lambda: follow(observer=show, is_stopping=asked.is_set), asked.set, progress)
     _print_end(call, pipeline.name, update, board)
     if update.state != "COMPLETED":
         raise click.exceptions.Exit(1)

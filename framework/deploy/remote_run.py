@@ -52,15 +52,25 @@ def run_remotely(
     refresh: RemoteRefresh,
     *,
     observer: Callable[[Event], None],
+    is_stopping: Callable[[], bool] = lambda: False,
     most_seconds: float = _MOST_SECONDS,
 ) -> RemoteUpdate:
     """Start an update and hand its events to `observer`, each once and in order, until it has ended.
+
+    Args:
+        workspace: where the pipeline is.
+        pipeline_id: its id there.
+        refresh: what the update brings up to date.
+        observer: gets the events.
+        is_stopping: asked at each look; once it is true the update is told to stop, and followed to its end.
+        most_seconds: after which it is left alone.
 
     Raises:
         OperationError: WORKSPACE_CALL_FAILED when another update runs; REMOTE_UPDATE_SILENT when it does not end.
     """
     update_id = _start(workspace, pipeline_id, refresh)
     seen: set[str] = set()
+    stopped = False
     for _ in range(int(most_seconds / _POLL_SECONDS) + 1):
         # The state is read before the events: those of a state that has ended are all there.
         path = f"/api/2.0/pipelines/{pipeline_id}/updates/{update_id}"
@@ -72,6 +82,9 @@ def run_remotely(
                 observer(event)
         if state in ENDED:
             return RemoteUpdate(update_id=update_id, state=state)
+        if not stopped and is_stopping():
+            stop_remotely(workspace, pipeline_id)
+            stopped = True
         workspace.clock.sleep(_POLL_SECONDS)
     raise OperationError("REMOTE_UPDATE_SILENT", update=update_id, seconds=int(most_seconds))
 

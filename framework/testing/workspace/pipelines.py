@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from framework.testing.workspace.exchange import Request, ServiceFault, invalid, missing, run_as_of
-from framework.testing.workspace.gateway import SourceTable
+from framework.testing.workspace.gateway import SourceTable, interval_of
 from framework.testing.workspace.updates import Update, gateway_events, pipeline_events, update_event
 
 _FIXED = (
@@ -104,7 +104,15 @@ class Pipelines:
             if pipeline.is_gateway:
                 origin = {"pipeline_id": pipeline.pipeline_id, "update_id": update.update_id}
                 tables = self.source_tables.get(pipeline.name, ())
-                pipeline.tell(update, gateway_events(update, tables, pipeline.snapshots_done, self._now(), origin))
+                told = gateway_events(
+                    update,
+                    tables,
+                    pipeline.snapshots_done,
+                    now=self._now(),
+                    interval=interval_of(pipeline.spec),
+                    origin=origin,
+                )
+                pipeline.tell(update, told)
             else:
                 pipeline.tell(update, pipeline_events(update, self.flows.get(pipeline.name, ()), self._now()))
 

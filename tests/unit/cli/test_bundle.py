@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +18,7 @@ from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.deploy.bundle import Bundle
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
+from framework.testing.workspace.exchange import Request
 from framework.testing.workspace.stand_in import TOKEN
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, TABLE, bundle_of, specs, with_snapshot
 
@@ -118,6 +121,33 @@ def test_a_remote_run_asks_for_what_is_named_and_shows_each_flow(served: StandIn
     }
     assert "flights: RUNNING" in result.stderr
     assert sluice("run", "--target", "ingestion").exit_code == 2
+
+
+def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
+    served: StandInWorkspace, sluice: Sluice
+) -> None:
+    """One call that stops it, followed to its end: CANCELED there and here, exit code 1; nobody is left waiting."""
+    assert sluice("bundle", "deploy").exit_code == 0
+    served.flows("flights", *((f"main.flights.t{number}", 1) for number in range(500)))
+    original = served.answer
+    looks: list[str] = []
+
+    def answer(request: Request, token: str) -> dict[str, Any]:
+        if "/updates/" in request.path:
+            looks.append(request.path)
+            if len(looks) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+        return original(request, token)
+
+    served.answer = answer  # type: ignore[method-assign]
+    result = sluice("run", "--target", "ingestion", "--resource", "flights", "-o", "json")
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    (update,) = served.pipeline("flights").updates
+    assert (told["state"], told["update_id"], update.state) == ("CANCELED", update.update_id, "CANCELED")
+    assert "SIGINT: stopping" in result.stderr
+    assert "flights: CANCELED" in result.stderr
+    assert len(served.writes("/stop")) == 1
 
 
 def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
