@@ -26,6 +26,18 @@ def files_faults(paths: Iterable[Path]) -> tuple[UserError, ...]:
     return tuple(fault for path, source in sources for fault in module_faults(source, str(path)))
 
 
+def face_import(path: Path) -> SourceLocation | None:
+    """Where a Python file imports our face; None where it does not, or is no Python."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8")) if path.suffix == ".py" else None
+    except SyntaxError:
+        return None
+    for node, name in _imports(tree) if tree is not None else ():
+        if f"{name}.".startswith(f"{_OURS}."):
+            return _place(str(path), node)
+    return None
+
+
 def module_faults(source: str, file: str) -> tuple[UserError, ...]:
     """What of a module has no native form, in order of its lines; a module that is no Python has none.
 
@@ -53,16 +65,18 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 def _import_faults(tree: ast.Module, file: str) -> Iterator[UserError]:
     """Imports of Sluice's engine, which Databricks does not have and does not need."""
+    for node, name in _imports(tree):
+        if name.partition(".")[0] == "framework" and not f"{name}.".startswith(f"{_OURS}."):
+            yield UserError("NATIVE_IMPORT_MISSING", location=_place(file, node), name=name)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    """The full name of all that is imported when the module runs."""
     for node in _run_nodes(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            if name.partition(".")[0] == "framework" and not f"{name}.".startswith(f"{_OURS}."):
-                yield UserError("NATIVE_IMPORT_MISSING", location=_place(file, node), name=name)
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def _run_nodes(tree: ast.AST) -> Iterator[ast.AST]:

@@ -25,6 +25,10 @@ CONDITIONS: dict[str, Condition] = {
         "{name} is a part of Sluice that Databricks does not run.",
         "Import nothing but `framework.pipelines` in a pipeline's modules; what else they need belongs beside them.",
     ),
+    "NATIVE_WHEEL_MISSING": Condition(
+        "A module of {pipeline} imports `framework`, and nothing brings it to Databricks.",
+        "Name Sluice's wheel under `environment: dependencies:` of the pipeline, or import `pyspark.pipelines`.",
+    ),
     "NATIVE_DECORATOR_ORDER": Condition(
         "@{expectation} stands above @{decorator}, and the native @{decorator} gives nothing back to go on with.",
         "Move @{expectation} below @{decorator}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from framework.cli.main import cli
 from framework.declare.pipeline_spec import load_spec
 from framework.deploy.loading import load_bundle
 from framework.deploy.pipeline_modules import module_files, native_faults
+from framework.testing.databricks import as_on_databricks
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 
 Sluice = Callable[..., Result]
@@ -155,6 +157,19 @@ def test_its_modules_have_a_native_form(project: Path) -> None:
     bundle = load_bundle(project, target="dev", user="ada@example.com")
     assert module_files(bundle) == ("transformations/shop.py",)
     assert native_faults(bundle) == ()
+    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
+    with as_on_databricks() as native:
+        native.load(project / "transformations" / "shop.py", spark)
+    named = [(each.function, dict(each.arguments).get("name") or each.decorated) for each in native.records]
+    assert [f"{function} {name}" for function, name in named] == [
+        "expect 'has a customer'",
+        "expect_or_drop 'has an amount'",
+        "table orders",
+        "temporary_view customer_changes",
+        "create_streaming_table 'customers'",
+        "create_auto_cdc_flow None",
+        "materialized_view revenue_by_city",
+    ]
 
 
 @pytest.mark.usefixtures("inside")

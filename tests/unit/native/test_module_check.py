@@ -68,13 +68,43 @@ def test_the_modules_of_a_bundle_s_pipelines_are_checked_and_no_other_file(tmp_p
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     libraries = [{"glob": {"include": "/files/flows/**"}}, {"file": {"path": "/files/one/c.py"}}, {"notebook": {}}]
-    resource = Resource(key="pipelines.p", kind="pipelines", name="p", spec=FrozenSpec.of({"libraries": libraries}))
+    spec = {"libraries": libraries, "environment": {"dependencies": ["sluice.whl"]}}
+    resource = Resource(key="pipelines.p", kind="pipelines", name="p", spec=FrozenSpec.of(spec))
     bundle = Bundle(
         name="b", target="dev", mode=None, root_path="/", state_path="/state", file_path="/files", root=tmp_path,
         resources=(resource, replace(resource, key="jobs.p", kind="jobs")), sync=sync,
     )  # fmt: skip
     found = [str(fault.location) for fault in native_faults(bundle)]
     assert found == [f"{tmp_path / path}:2" for path in ("flows/a.py", "flows/deep/b.py", "one/c.py")]
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "beside", "faults"),
+    [
+        ("\n" + OURS, {}, (), ["flows/a.py:2 NATIVE_WHEEL_MISSING"]),
+        ("\n" + OURS, {"environment": {"dependencies": []}}, (), ["flows/a.py:2 NATIVE_WHEEL_MISSING"]),
+        (OURS, {"environment": {"dependencies": ["../dist/*.whl"]}}, (), []),
+        (OURS, {"root_path": "/files"}, ("framework/pipelines.py",), []),
+        (OURS, {"root_path": "/files/flows"}, ("flows/framework/pipelines.py",), []),
+        ("from pyspark import pipelines as dp\n", {}, (), []),
+        ("not python", {}, (), []),
+    ],
+)
+def test_a_pipeline_that_imports_our_face_has_something_that_brings_it(
+    tmp_path: Path, source: str, settings: dict[str, object], beside: tuple[str, ...], faults: list[str]
+) -> None:
+    """A wheel among the dependencies, or the package below the pipeline's root."""
+    for path in ("flows/a.py", *beside):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source if path == "flows/a.py" else "", encoding="utf-8")
+    spec = {"libraries": [{"file": {"path": "/files/flows/a.py"}}], **settings}
+    bundle = Bundle(
+        name="b", target="dev", mode=None, root_path="/", state_path="/state", file_path="/files", root=tmp_path,
+        resources=(Resource(key="pipelines.p", kind="pipelines", name="p", spec=FrozenSpec.of(spec)),),
+        sync=("flows/a.py", *beside),
+    )  # fmt: skip
+    found = [f"{fault.location} {fault.condition}" for fault in native_faults(bundle)]
+    assert found == [f"{tmp_path}/{fault}" for fault in faults]
 
 
 @pytest.mark.parametrize("target", ["dev", "prod"])
