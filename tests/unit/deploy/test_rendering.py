@@ -147,6 +147,7 @@ FAULTY_TEMPLATES = {
     "a way out by format": ("a: {{ '{0.__class__}'.format(name) }}", "access to attribute '__class__'"),
     "a change to the spec": ("a: {{ source.update({'database': 'x'}) }}", "unsafe"),
     "a range without end": ("a: {{ range(10000000) | length }}", "Range too big"),
+    "a macro without end": ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
     "chance": ("a: {{ tables | random }}", "No filter named 'random'"),
     "an unknown statement": ("{% import_all %}", "unknown tag"),
     "a file of the machine": ("{% include '/etc/passwd' %}", ""),
