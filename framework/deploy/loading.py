@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from framework.deploy.artifacts import read_artifacts
@@ -21,6 +23,22 @@ from framework.deploy.variables import set_variables
 from framework.foundation.errors import UserError
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No search for garbage in cycles while the block runs.
+
+    Trees of many small values have no cycles, and looking for some takes as long as loading does.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collections()
 def load_bundle(
     root: Path,
     *,
