@@ -16,7 +16,7 @@ from framework.foundation.errors import InternalError, SluiceError, UserError
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
 
-# What the extra `spark` installs.
+# What a wheel for Databricks does not bring.
 _SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 

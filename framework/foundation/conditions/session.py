@@ -6,7 +6,7 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "SPARK_NOT_INSTALLED": Condition(
-        "This needs Spark, and the package {package} is not installed.", "Install it: pip install 'sluice[spark]'."
+        "This needs Spark, and the package {package} is not installed.", "Install it: pip install sluice."
     ),
     "JAVA_NOT_FOUND": Condition(
         "Spark needs Java, and {place}.",

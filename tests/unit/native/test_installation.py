@@ -1,51 +1,61 @@
-"""What the wheel brings by itself, and what it does where Spark was not installed with it."""
+"""What Sluice brings by itself, and what its wheel for Databricks leaves out."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
+import pytest
+
+from framework.native.wheel import BROUGHT, leave_spark_out, main
+
 ROOT = Path(__file__).parents[3]
-SPARK = {"pyspark", "delta-spark", "pandas", "pyarrow"}
-
-# None in sys.modules is Python's own way to say that a module can't be imported.
-WITHOUT_SPARK = """
-import sys
-for name in ("pyspark", "delta", "py4j", "pandas", "pyarrow"):
-    sys.modules[name] = None
-from framework.cli.main import main
-main()
-"""
 
 
-def sluice(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process that has no Spark."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT_SPARK, *arguments],
-        check=False, capture_output=True, text=True, cwd=folder, env=environment,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small wheel with Sluice's own requirements, built as pip would lay it out."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    metadata = "Metadata-Version: 2.4\nName: sluice\nVersion: 0.1.0\n"
+    metadata += "".join(f"Requires-Dist: {each}\n" for each in project["dependencies"])
+    metadata += "Requires-Dist: pyspark[pipelines]==4.2.0; extra == 'bench'\nProvides-Extra: bench\n\nThe readme.\n"
+    path = tmp_path_factory.mktemp("dist") / "sluice-0.1.0-py3-none-any.whl"
+    info = "sluice-0.1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("framework_of_a_test.py", "ANSWER = 42\n")
+        archive.writestr(f"{info}/METADATA", metadata)
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = ("framework_of_a_test.py", f"{info}/METADATA", f"{info}/WHEEL", f"{info}/RECORD")
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in names))
+    return path
 
 
-def test_the_wheel_leaves_spark_to_databricks() -> None:
-    """Spark comes with the extra `spark`, and with those for demo and development: never with the wheel alone."""
+def test_spark_is_installed_with_sluice() -> None:
+    """Nothing but the package's name needs to be typed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {entry.partition("==")[0].partition(">=")[0] for entry in project["dependencies"]}
-    extras = project["optional-dependencies"]
-    assert names & SPARK == set()
-    assert SPARK <= {entry.partition("==")[0].partition(">=")[0] for entry in extras["spark"]}
-    assert ("sluice[spark]" in extras["demo"], "sluice[demo]" in extras["dev"]) == (True, True)
+    assert names >= BROUGHT
 
 
-def test_what_needs_spark_says_how_to_install_it(tmp_path: Path) -> None:
-    """A project is begun and looked at for Databricks without Spark; to validate it takes the extra."""
-    assert sluice(tmp_path, "init", "shop").returncode == 0
-    done = sluice(tmp_path / "shop", "validate", "--databricks")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "[SPARK_NOT_INSTALLED] This needs Spark, and the package pyspark is not installed.\n"
-        "  -> Install it: pip install 'sluice[spark]'.\n"
-    )
+def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: Path) -> None:
+    """Databricks' own Spark stays in sight; the wheel still installs, and a second time changes nothing."""
+    assert main([str(wheel.parent)]) == 0
+    assert leave_spark_out(wheel) == ()
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read("sluice-0.1.0.dist-info/METADATA").decode()
+    required = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
+    assert required == [
+        "pyyaml>=6",
+        "jinja2>=3.1",
+        "databricks-sdk>=0.40",
+        "pathspec>=0.12",
+        "click>=8.1",
+        "rich>=13",
+        "pyspark[pipelines]==4.2.0;",
+    ]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
+    subprocess.run([*command, str(wheel)], check=True, timeout=120)
+    assert (tmp_path / "framework_of_a_test.py").read_text() == "ANSWER = 42\n"
