@@ -115,9 +115,21 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
 
 
 def _substituted(spark: SparkSession, text: str) -> str:
-    """The text with `${key}` filled in from the configuration, as Spark does before it parses."""
+    """The text with `${key}` filled in from the session's configuration, as Spark does before it parses.
+
+    Spark looks at the thread's active session, which is this one only where something happened to make it so.
+    """
     jvm: Any = spark._jvm
-    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
