@@ -177,6 +177,28 @@ def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
     assert [text for text in texts if TOKEN in text] == []
 
 
+def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
+    served: StandInWorkspace,
+    sluice: Sluice,
+    wanted: dict[str, dict[str, object]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Plans, results, logs, state and table show that it changed and never what it is; with no change there is none."""
+    caplog.set_level(logging.DEBUG)
+    left = []
+    for secret in ("hunter2-first", "hunter2-second"):
+        wanted["pipelines.flights"]["configuration"] = {"source.password": secret, "a": "1"}
+        wanted["jobs.flights"]["parameters"] = [{"name": "api_token", "default": secret}]
+        left += [sluice("bundle", "plan", "-v"), sluice("bundle", "plan", "-v", "-o", "json")]
+        left += [sluice("bundle", "deploy", "-v", "--table", TABLE), sluice("bundle", "plan")]
+        assert served.pipeline("flights").spec["configuration"]["source.password"] == secret
+    assert [result.exit_code for result in left] == [2, 2, 0, 0, 2, 2, 0, 0]
+    assert "source.password: " in left[4].stdout
+    texts = [result.output + str(result.exception) for result in left]
+    texts += [caplog.text, repr(served.sql.tables), repr(served.files.files), repr(served.pipeline("flights").events)]
+    assert [text for text in texts if "hunter2" in text] == []
+
+
 def test_no_file_from_outside_is_uploaded(served: StandInWorkspace, tmp_path: Path) -> None:
     """A link that leads out of the bundle's root is refused, and nothing is written."""
     root = tmp_path / "bundle"
