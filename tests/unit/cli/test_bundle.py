@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
+from framework.deploy.builds import Artifact
 from framework.deploy.bundle import Bundle
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 from framework.testing.workspace.exchange import Request
@@ -121,6 +123,20 @@ def test_a_remote_run_asks_for_what_is_named_and_shows_each_flow(served: StandIn
     }
     assert "flights: RUNNING" in result.stderr
     assert sluice("run", "--target", "ingestion").exit_code == 2
+
+
+def test_only_a_deploy_builds_and_a_build_that_fails_ends_it(served: StandInWorkspace) -> None:
+    """Plan, guard and status build nothing; the deploy fails with the build's last line before it writes."""
+    artifact = Artifact(name="lib", folder=Path(), build="echo no compiler; exit 7")
+    bundle = replace(bundle_of(specs()), artifacts=(artifact,))
+    bundles = BundleSurroundings(load=lambda **_: bundle, configure=lambda _: served.config(), clock=served.clock)
+    around = Surroundings(clock=served.clock, bundles=bundles)
+    codes = [CliRunner().invoke(cli, ["bundle", name], obj=around).exit_code for name in ("plan", "guard", "status")]
+    assert codes == [2, 0, 0]
+    result = CliRunner().invoke(cli, ["bundle", "deploy"], obj=around)
+    assert (result.exit_code, served.writes()) == (1, [])
+    assert "[BUNDLE_BUILD_FAILED]" in result.stderr
+    assert "exit code 7\n    no compiler" in result.stderr
 
 
 def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
