@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.deploy.builds import Artifact
+from framework.deploy.findings import Finding
 from framework.foundation.locations import SourceLocation
 
 
@@ -63,6 +64,7 @@ class Bundle:
         packages: the packages to upload: path in the workspace, path relative to `root`.
         artifacts: what is built before a deploy.
         locks: whether a deploy takes the target's lock.
+        findings: what the lint found.
     """
 
     name: str
@@ -78,3 +80,4 @@ class Bundle:
     packages: tuple[tuple[str, str], ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     locks: bool = True
+    findings: tuple[Finding, ...] = ()

@@ -12,12 +12,13 @@ from framework.deploy.bundle import Bundle
 from framework.deploy.context import check_settings, with_context
 from framework.deploy.git_state import read_git_state
 from framework.deploy.interpolation import Interpolation
+from framework.deploy.lint import lint
 from framework.deploy.lookups import LookUp
 from framework.deploy.nodes import Node
 from framework.deploy.reading import read_files
 from framework.deploy.resources import check_edges, resources_in
 from framework.deploy.synced_files import synced_files
-from framework.deploy.targets import choose_target, merge_target
+from framework.deploy.targets import choose_target, merge_target, target_names
 from framework.deploy.variables import set_variables
 from framework.foundation.errors import UserError
 
@@ -82,7 +83,17 @@ def load_bundle(
         sync=synced_files(root, resolved.get("sync")),
         artifacts=tuple(read_artifacts(root, resolved.get("artifacts"))),
         locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
+        findings=lint(tree, values.values, resources, name),
     )
+
+
+def list_targets(root: Path) -> tuple[str, ...]:
+    """The names of the bundle's targets, as they are written.
+
+    Raises:
+        UserError: a file can't be read, or holds what the format does not know.
+    """
+    return target_names(read_files(root))
 
 
 def _resolved(tree: Node, interpolation: Interpolation) -> Node:

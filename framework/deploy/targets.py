@@ -74,6 +74,11 @@ def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
     )
 
 
+def target_names(tree: Node) -> tuple[str, ...]:
+    """The names of all targets; a bundle without any has one."""
+    return tuple(_targets(tree))
+
+
 def _targets(tree: Node) -> Mapping[str, Node]:
     targets = tree.get("targets")
     if targets is None:

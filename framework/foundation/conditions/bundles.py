@@ -16,6 +16,36 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
     "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
+    "BUNDLE_FIELD_RANGE": Condition("`{field}` is {value!r} and should be {expected}.", "Correct its value."),
+    "BUNDLE_SPEC_COLUMNS": Condition(
+        "Table {table} has both `include_columns` and `exclude_columns`.", "Keep one of the two."
+    ),
+    "BUNDLE_SPEC_TABLE_UNKNOWN": Condition(
+        "There is no table {name!r} in the spec.{hint}", "Name one of its `tables`, without its schema."
+    ),
+    "BUNDLE_SPEC_TABLE_TWICE": Condition(
+        "Two tables of the spec would both arrive as {name!r}.", "Ingest one of them by a spec of its own."
+    ),
+    "BUNDLE_SPEC_TARGET_TWICE": Condition(
+        "Target {target!r} belongs to {other} already.",
+        "Give each spec targets of its own: one target is deployed under one lock, with one state.",
+    ),
+    "BUNDLE_TEMPLATE_MISSING": Condition(
+        "There is no template {name!r} in {folder}.", "Correct the name; templates outside that folder are not read."
+    ),
+    "BUNDLE_TEMPLATE_INVALID": Condition("{path} can't be rendered: {cause}.", "Correct the template, or its spec."),
+    "BUNDLE_RENDERED_INVALID": Condition(
+        "{template} makes no bundle file of {spec}: {cause}.",
+        "Correct the template; the line is that of what it would have written to {path}.",
+    ),
+    "BUNDLE_RENDERED_FOREIGN": Condition(
+        "{path} is not from `sluice bundle render`, and would be overwritten.",
+        "Move it away, or give the spec another name.",
+    ),
+    "BUNDLE_RENDERED_OUTSIDE": Condition(
+        "{path} is a link, or leads out of the bundle's root.", "Replace it by a folder or file of the bundle itself."
+    ),
+    "BUNDLE_RENDERED_UNWRITABLE": Condition("{path} can't be written: {cause}.", "Correct that; what was there stays."),
     "BUNDLE_DUPLICATE_RESOURCE": Condition(
         "{key} is declared at {other} already.", "Give one of the two another key; a target may change a resource."
     ),
@@ -120,5 +150,39 @@ CONDITIONS: dict[str, Condition] = {
         "{key} is a gateway, and target {target} is of `mode: development` or pauses triggers: it would silently stop "
         "being continuous.",
         "Give ingestion a target of its own without that mode and preset.",
+    ),
+    "BUNDLE_GATEWAY_NOT_APART": Condition(
+        "{key} is a gateway, and target {target} deploys {others} too: each deploy of those has to decide about it.",
+        "Declare gateways with their ingestion under a target of its own: `sluice bundle render` makes such a target.",
+    ),
+    "BUNDLE_GATEWAY_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy would change it, and restart the gateway.",
+        "Write a fixed value. `sluice bundle deploy --table` tells who deployed which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy changes it, and other tools than this one would "
+        "restart the gateway for it.",
+        "Take it away, or pin it by a fixed value at the gateway; `sluice bundle deploy --table` tells who deployed "
+        "which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_UNPINNED": Condition(
+        "The preset tag {tag!r} reaches gateway {key}: whoever changes it changes the gateway.",
+        "Write the tag with a fixed value at the gateway; a preset only fills what is missing or empty.",
+    ),
+    "BUNDLE_DESTROY_NOT_PREVENTED": Condition(
+        "{key} holds or moves ingested data, and does not say whether it may be destroyed.",
+        "Write `lifecycle: {{prevent_destroy: true}}`, or `false` where it may.",
+    ),
+    "BUNDLE_SPELLING": Condition(
+        "The service spells `{field}` of {key} {expected!r}, and here it is {value!r}: a difference at each deploy.",
+        "Write {expected!r}.",
+    ),
+    "BUNDLE_MODEL": Condition(
+        "{key} does not fit the model that Databricks publishes: {cause}.",
+        "Correct the field; or install a newer `databricks-bundles`, if the service has learnt it since.",
+    ),
+    "BUNDLE_LINT": Condition(
+        "Target {target} was not looked at any further: the lint found {count} error{plural}, told above.",
+        "Correct what is told above.",
     ),
 }
