@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any, cast
 
 import requests
@@ -11,6 +13,7 @@ from databricks.sdk.errors import DeadlineExceeded, InternalError, TemporarilyUn
 from databricks.sdk.errors.base import DatabricksError
 
 _TRY_SECONDS = 300
+_STATUS = re.compile(r"< \d{3} ")
 _PASSING = (DeadlineExceeded, InternalError, TemporarilyUnavailable, TooManyRequests)
 CALL_ERRORS = (DatabricksError, TimeoutError, requests.RequestException)
 """All that a call raises."""
@@ -55,6 +58,19 @@ def seconds_asked_for(error: Exception) -> float | None:
     """How long the service asks us to wait, by its `Retry-After`."""
     seconds = getattr(error, "retry_after_secs", None)
     return None if seconds is None else float(seconds)
+
+
+class _WithoutBodies(logging.Filter):
+    """Leaves calls and their status in the SDK's debug log, and drops their bodies: settings hold secret values."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let each record through, cut."""
+        lines = record.getMessage().splitlines()
+        record.msg, record.args = "\n".join(lines[:1] + [line for line in lines[1:] if _STATUS.match(line)]), ()
+        return True
+
+
+logging.getLogger("databricks.sdk").addFilter(_WithoutBodies())
 
 
 class _OneTryConfig:
