@@ -28,3 +28,19 @@ def spark() -> Iterator[SparkSession]:
 def storage(tmp_path: Path) -> Storage:
     """A local storage in a folder of the test's own, not made yet."""
     return open_storage(str(tmp_path / "storage"))
+
+
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@pytest.fixture
+def interpreting(spark: SparkSession) -> SparkSession:
+    """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
+    session = spark.newSession()
+    for key, value in INTERPRETED.items():
+        session.conf.set(key, value)
+    return session

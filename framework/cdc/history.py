@@ -56,7 +56,7 @@ def _ordered(target: CdcTarget) -> WindowSpec:
 def _bound(moments: DataFrame, target: CdcTarget) -> DataFrame:
     """Which events begin a run, which are the newest of one, and what each row's bounds are."""
     ordered = _ordered(target)
-    tracked = F.struct(F.lit(0).alias("_"), *(_comparable(target, name) for name in target.tracked))
+    tracked = F.struct(F.lit(0).alias("_"), *(comparable(target, name) for name in target.tracked))
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     seen = F.struct(column(OPERATION).alias("operation"), tracked.alias("tracked"))
     before = moments.withColumns({_TRACKED: tracked, _PREVIOUS: F.lag(seen).over(ordered)})
@@ -77,7 +77,7 @@ def _bound(moments: DataFrame, target: CdcTarget) -> DataFrame:
     return bounded.drop(_TRACKED, _FOLLOWS, _PREVIOUS, _NEXT)
 
 
-def _comparable(target: CdcTarget, name: str) -> Column:
+def comparable(target: CdcTarget, name: str) -> Column:
     """A tracked column as something that can be compared: maps by their text."""
     field = target.row_schema[name]
     value = column(name) if is_orderable(field.dataType) else F.to_json(F.struct(column(name)))

@@ -8,6 +8,7 @@ from framework.cdc.applying import apply_events
 from framework.cdc.events import read_events
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
+from framework.cdc.snapshots import apply_snapshot
 from framework.cdc.target import CdcTarget
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.addresses import TableAddress
@@ -15,6 +16,8 @@ from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from framework.cdc.versions import SnapshotVersion
 
 TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"),)
 """What the engine should create a target with, where the user says nothing else."""
@@ -55,3 +58,11 @@ class AutoCdcWriter:
         target = self._place.target
         literal = self._place.flow in target.literal_flows
         return apply_events(read_events(batch, self._spec, target, literal=literal), self._place, batch_id)
+
+    def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
+        """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.
+
+        Raises:
+            OperationError: a key is null or comes twice, before anything is written.
+        """
+        return apply_snapshot(snapshot, self._spec, self._place, version, ordinal)

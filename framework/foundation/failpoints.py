@@ -32,6 +32,8 @@ FAILPOINTS: frozenset[str] = frozenset(
         # run
         "tables.after_create",  # a table is there, the record that it is ours and as it should be is not
         "run.before_once_mark",  # a once flow's rows are in, its generation is not marked completed
+        "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not in
+        "snapshots.before_mark",  # a snapshot's rows are in, it is not marked as applied
         "views.after_commit",  # a view's rows are replaced, its record is not written
         "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations are not there
         "rebuilds.after_companion",  # AUTO CDC's state is that of the rebuild, the table's rows are the old ones

@@ -50,6 +50,16 @@ def reading(reads: TableReads) -> Iterator[None]:
             _active.reset(token)
 
 
+@contextmanager
+def not_reading() -> Iterator[None]:
+    """Let reads of the block's own thread be PySpark's own, though a query is being called around it."""
+    token = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
 def _patches() -> list[Patch]:
     return [
         Patch(DataFrameReader, "table", lambda _: _read_table),

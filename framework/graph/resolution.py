@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
+from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
@@ -30,12 +31,14 @@ from framework.graph.kinds import check_view_read, dataset_kind, query_type_erro
 from framework.graph.relations import named, stand_in
 from framework.graph.rules import RULES, did_you_mean
 from framework.graph.schemas import with_change_feed
+from framework.graph.snapshots import snapshot_shape
 from framework.graph.streaming_sources import DirectSources, direct_sources
 from framework.graph.tables import KnownTables
 from framework.graph.targets import check_expectations, table_target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 _DEEP_CHAIN = 20_000
 
@@ -44,6 +47,7 @@ _DEEP_CHAIN = 20_000
 class _ResolvedFlow:
     flow: GraphFlow
     frame: DataFrame
+    versions: DataType | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -182,7 +186,7 @@ class Resolution:
     def _typed(self, spec: DatasetSpec, resolved: list[_ResolvedFlow]) -> GraphDataset | None:
         """The dataset with its kind and schema; None when its flows' queries are of the wrong kind."""
         kind = dataset_kind(spec, [flow.flow for flow in resolved])
-        stored = None if self.ignore_stored(spec.name) else self.tables.stored_schema(spec.name)
+        stored = self._stored_schema(spec.name)
         dataset = GraphDataset(spec=spec, kind=kind)
         errors = [error for flow in resolved if (error := query_type_error(dataset, flow.flow))]
         if errors:
@@ -192,19 +196,21 @@ class Resolution:
             check_expectations(spec, flow.frame)
         if dataset.is_sink:
             return dataset
-        return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored)
+        versions = {flow.flow.spec.name: flow.versions for flow in resolved if flow.versions is not None}
+        return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored, versions)
+
+    def _stored_schema(self, name: QualifiedName) -> StructType | None:
+        return None if self.ignore_stored(name) else self.tables.stored_schema(name)
 
     def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow | None:
         """The analysed flow; None when it has a fault, which is gathered."""
         if spec.name in self._flows:
             return self._flows[spec.name]
         self._flows[spec.name] = None
-        if spec.from_snapshots:
-            return None
         self._reads.append([])
         try:
-            frame = call_query(self._query(spec), spec.name, spec.location)
-            self._flows[spec.name] = self._analysed(dataset, spec, frame)
+            is_handed_out = spec.name in self.registry.snapshot_functions
+            self._flows[spec.name] = self._handing_out(spec) if is_handed_out else self._analysed(dataset, spec)
         except UpstreamInvalidError:
             pass
         except (SluiceError, PySparkException) as error:
@@ -213,9 +219,10 @@ class Resolution:
             self._reads.pop()
         return self._flows[spec.name]
 
-    def _analysed(self, dataset: DatasetSpec, spec: FlowSpec, frame: DataFrame) -> _ResolvedFlow:
-        fingerprint = None
-        if dataset.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW} and not frame.isStreaming:
+    def _analysed(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
+        frame, fingerprint = call_query(self._query(spec), spec.name, spec.location), None
+        is_compared = spec.from_snapshots or dataset.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW}
+        if is_compared and not frame.isStreaming:
             fingerprint = plan_fingerprint(
                 frame, code_version=self.code_version, file_identity=self.tables.file_identity
             )
@@ -229,24 +236,30 @@ class Resolution:
             streamed_folders=sources.folders,
             opaque_sources=sources.opaque,
         )
-        return _ResolvedFlow(flow=flow, frame=frame)
+        return _ResolvedFlow(flow=flow, frame=frame, versions=TimestampType() if spec.from_snapshots else None)
+
+    def _handing_out(self, spec: FlowSpec) -> _ResolvedFlow:
+        """A flow whose function hands out snapshots, by what it wrote before, or by its first snapshot."""
+        function = self.registry.snapshot_functions[spec.name]
+        shape = snapshot_shape(function, spec, self._stored_schema(spec.target))
+        read = Read(text=f"{display_name(function)}()", streaming=False)
+        flow = GraphFlow(spec=spec, reads=(read,), schema=shape.schema.json())
+        frame = stand_in(self.spark, shape.schema, streaming=False)
+        return _ResolvedFlow(flow=flow, frame=frame, versions=shape.versions)
 
     def _query(self, spec: FlowSpec) -> Callable[[], DataFrame]:
         """The flow's query function, or the read of its named source."""
-        query = self.registry.queries.get(spec.name)
-        if query is not None:
-            return query
-        return lambda: self.source_frame(spec)
+        return self.registry.queries.get(spec.name) or (lambda: self.source_frame(spec))
 
     def source_frame(self, spec: FlowSpec) -> DataFrame:
         """The rows of an AUTO CDC flow's named source: a stream, but for a once flow over what does not stream."""
         source = spec.source or ""
         name = self.registry.name(source)
-        batch = spec.once
+        batch = spec.once or spec.from_snapshots
         if name in self._specs and self._specs[name].kind is DatasetKind.TEMPORARY_VIEW:
             self._dataset(name)
             view = self._flows.get(self._into[name][0].name)
-            batch = spec.once and view is not None and not view.flow.streaming
+            batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
         return self.read(self.spark, source, {}, streaming=not batch)
 
     def _gather(self, error: SluiceError | PySparkException, spec: FlowSpec | DatasetSpec) -> None:

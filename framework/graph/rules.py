@@ -97,18 +97,6 @@ def unmixed_targets(registry: Registry) -> Iterator[UserError]:
             )  # fmt: skip
 
 
-def flows_from_snapshots(registry: Registry) -> Iterator[UserError]:
-    """Comparing snapshots is declared and not done yet; saying so beats doing something else."""
-    for flow in registry.flows:
-        if flow.from_snapshots:
-            yield UserError(
-                "AUTOCDC_NOT_SUPPORTED_YET",
-                location=flow.location,
-                flow=flow.name,
-                parameter="create_auto_cdc_from_snapshot_flow",
-            )
-
-
 def reserved_names(registry: Registry) -> Iterator[UserError]:
     """Names that begin with our own prefix are taken."""
     places = {dataset.name: dataset.location for dataset in registry.datasets}
@@ -140,7 +128,6 @@ RULES: tuple[Rule, ...] = (
     dataset_without_flow,
     single_query_views,
     unmixed_targets,
-    flows_from_snapshots,
     reserved_names,
     table_layout,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -11,20 +11,30 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from framework.cdc.target import CdcInput, CdcTarget, plan_target
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
 from framework.graph.calls import first_words
 from framework.graph.graph import GraphDataset
 from framework.graph.schemas import as_nullable, merge_schemas
 
 Inputs = Sequence[tuple[FlowSpec, DataFrame]]
+Versions = Mapping[QualifiedName, DataType]
 
 
-def table_target(dataset: GraphDataset, inputs: Inputs, stored: StructType | None) -> GraphDataset:
+def table_target(
+    dataset: GraphDataset, inputs: Inputs, stored: StructType | None, versions: Versions | None = None
+) -> GraphDataset:
     """The dataset with the schema that readers see and the one that its table needs.
+
+    Args:
+        dataset: without schema.
+        inputs: its flows with their analysed queries.
+        stored: the schema of its present table, if there is one.
+        versions: of flows from snapshots the type of their versions.
 
     Raises:
         UserError: columns that can't evolve by addition, differ from the declared schema, or that the
@@ -32,7 +42,7 @@ def table_target(dataset: GraphDataset, inputs: Inputs, stored: StructType | Non
     """
     declared = parse_schema(dataset.spec, inputs[0][1])
     if any(spec.cdc is not None for spec, _ in inputs):
-        return _cdc_table(dataset, inputs, declared, stored)
+        return _cdc_table(dataset, inputs, declared, stored, versions or {})
     found = reduce(
         lambda merged, schema: merge_schemas(merged, schema, dataset=dataset.name),
         (frame.schema for _, frame in inputs),
@@ -49,12 +59,23 @@ def table_target(dataset: GraphDataset, inputs: Inputs, stored: StructType | Non
 
 
 def _cdc_table(
-    dataset: GraphDataset, inputs: Inputs, declared: StructType | None, stored: StructType | None
+    dataset: GraphDataset,
+    inputs: Inputs,
+    declared: StructType | None,
+    stored: StructType | None,
+    versions: Versions,
 ) -> GraphDataset:
     target: CdcTarget = plan_target(
         dataset.name,
         [
-            CdcInput(name=spec.name, spec=spec.cdc, once=spec.once, location=spec.location, source=frame)
+            CdcInput(
+                name=spec.name,
+                spec=spec.cdc,
+                once=spec.once,
+                location=spec.location,
+                source=frame,
+                versions=versions.get(spec.name),
+            )
             for spec, frame in inputs
             if spec.cdc is not None
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from framework.declare.specs import DatasetKind
+from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.request import UpdateRequest
@@ -142,11 +142,13 @@ class _Planning:
         elif flow.spec.once:
             yield self._run(dataset, flow, generation, reason="its one run is not finished", check=False)
         elif not state.drained:
-            yield self._run(dataset, flow, generation, reason="there may be new rows", check=False)
+            yield self._run(dataset, flow, generation, reason=_reason_to_read(flow.spec), check=False)
         elif after:
-            yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} got new rows", check=True)
+            moved = "changed" if flow.spec.from_snapshots else "got new rows"
+            yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
         else:
-            yield SkipStep(dataset=dataset.name, flow=name, reason="nothing new to read")
+            reason = "no change since the last snapshot" if flow.spec.from_snapshots else "nothing new to read"
+            yield SkipStep(dataset=dataset.name, flow=name, reason=reason)
 
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Why the flow begins a new generation; empty when it goes on with its present one."""
@@ -170,6 +172,15 @@ class _Planning:
         """The datasets the flow reads that earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
+
+
+def _reason_to_read(flow: FlowSpec) -> str:
+    """Why a flow runs whose sources are not known to be read to their end."""
+    if not flow.from_snapshots:
+        return "there may be new rows"
+    if flow.source is None:
+        return "its function may have a newer snapshot"
+    return "its source may have changed since the last snapshot"
 
 
 def _listed(names: tuple[QualifiedName, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Runs one flow into its target: as a stream, as a batch that counts once, or through AUTO CDC."""
+"""Runs one flow into its target: as a stream, as a batch that counts once, from snapshots, or through AUTO CDC."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.cdc.metrics import CdcMetrics
+from framework.cdc.target import CdcTarget
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.delta_log import latest_version
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind
+from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.relations import moved
@@ -22,6 +25,8 @@ from framework.run.flow_outcome import FlowOutcome
 from framework.run.observing import observing
 from framework.run.quality import counted
 from framework.run.reads import FlowQuery, TableQueries
+from framework.run.snapshots import SnapshotRun
+from framework.run.state_reader import StateReader
 from framework.run.stop_signal import StopSignal
 from framework.run.streams import Progress, StreamTarget, run_stream, session_for
 from framework.run.table_store import TableStore
@@ -38,7 +43,9 @@ class FlowRunner:
 
     Args:
         pipeline: the pipeline's name, which marks its transactions.
+        state: tells what sources are like now.
         stop: asks running queries to stop.
+        clock: gives snapshots their versions.
     """
 
     pipeline: str
@@ -47,7 +54,9 @@ class FlowRunner:
     spark: SparkSession
     store: TableStore
     queries: TableQueries
+    state: StateReader
     stop: StopSignal
+    clock: Clock
 
     def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
         """Run the flow to the end of what its sources hold now; what it did, in all.
@@ -67,11 +76,11 @@ class FlowRunner:
         manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
         if flow.spec.once and manifest is not None and manifest.completed:
             return FlowOutcome(written=0)
-        outcome = run.once() if flow.spec.once and not flow.streaming else run.stream()
+        outcome = run.do()
         if flow.spec.once:
             failpoint("run.before_once_mark")
             # Stopping here is safe: the rows carry a transaction of this generation (a stream, its
-            # checkpoint), so the next update writes none of them again and sets the mark then.
+            # checkpoint; a snapshot, its version), so the next update writes none of them again and sets the mark then.
             generations.complete(dataset.name, flow.spec.name, step.generation)
         return outcome
 
@@ -112,6 +121,33 @@ class _Run:
 
     def session(self) -> SparkSession:
         return session_for(self.runner.spark, self.settings)
+
+    def do(self) -> FlowOutcome:
+        """Run in the way that the flow's kind asks for."""
+        if self.flow.spec.from_snapshots:
+            return self.snapshots()
+        return self.once() if self.flow.spec.once and not self.flow.streaming else self.stream()
+
+    def snapshots(self) -> FlowOutcome:
+        """Compare the source's snapshots with the target, one after the other."""
+        runner, flow, dataset = self.runner, self.flow.spec, self.dataset
+        generations = GenerationStore(runner.store.storage)
+        places = {
+            each.number: SnapshotStore(runner.store.storage, generations.path(dataset.name, flow.name, each.number))
+            for each in generations.read(dataset.name, flow.name)
+        }
+        progress = places.pop(self.step.generation)
+        run = SnapshotRun(
+            spec=flow, dataset=dataset, session=self.session(), progress=progress,
+            earlier=tuple(each.read() for each in places.values()), writer_of=self._writer_of,
+            bring_to=lambda wanted: runner.store.create(wanted, self.step.rebuild),
+            stop=runner.stop, on_outcome=self.on_outcome,
+        )  # fmt: skip
+        function = runner.registry.snapshot_functions.get(flow.name)
+        if function is not None:
+            return run.handed_out(function)
+        source = runner.state.source_identity(self.flow)  # before the rows: what moves in between is new
+        return run.present(self.query(), source=source, now=runner.clock.now())
 
     def stream(self) -> FlowOutcome:
         """Run as a streaming query on the flow's checkpoint."""
@@ -185,9 +221,12 @@ class _Run:
 
     def _cdc_writer(self) -> AutoCdcWriter:
         assert self.dataset.cdc is not None
+        return self._writer_of(self.dataset.cdc)
+
+    def _writer_of(self, target: CdcTarget) -> AutoCdcWriter:
         assert self.flow.spec.cdc is not None
         return AutoCdcWriter(
-            target=self.dataset.cdc,
+            target=target,
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
             table=self.runner.store.address(self.dataset.spec, self.step.rebuild),

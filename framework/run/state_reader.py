@@ -12,6 +12,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
@@ -90,7 +91,9 @@ class StateReader:
         )
 
     def is_drained(self, flow: GraphFlow, checkpoint: str) -> bool:
-        """Whether every streaming source of a flow is read to its present end; False when that can't be told."""
+        """Whether all that a flow's sources hold now has been read; False when that can't be told."""
+        if flow.spec.from_snapshots:
+            return self._is_compared(flow, checkpoint)
         paths = self._streamed_paths(flow)
         progress = read_progress(self._storage, checkpoint)
         if paths is None or not progress.is_settled or not progress.sources:
@@ -105,9 +108,18 @@ class StateReader:
         # Both ways: a source that the query gained since has no offset, one that it lost has no table.
         return all(_drained(offset, tips) for offset in tables) and all(_is_read(tip, tables) for tip in tips)
 
+    def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
+        """Whether the last snapshot applied is the source as it is now, and none was begun since."""
+        progress, present = SnapshotStore(self._storage, checkpoint).read(), self.source_identity(flow)
+        applied = progress.applied
+        return present is not None and applied == progress.claimed and applied is not None and applied.source == present
+
     def computable_from(self, dataset: GraphDataset) -> str | None:
         """What a materialized view would be computed from now: its code, and the versions of what it reads."""
-        flow = self.graph.flows_into(dataset.name)[0]
+        return self.source_identity(self.graph.flows_into(dataset.name)[0])
+
+    def source_identity(self, flow: GraphFlow) -> str | None:
+        """What changes whenever a flow's query may give other rows than before; None when that can't be told."""
         if flow.fingerprint is None:
             return None
         parts = [flow.fingerprint]

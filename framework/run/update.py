@@ -144,7 +144,7 @@ class Update:
         queries = self.queries
         runner = FlowRunner(
             pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
-            store=self.store, queries=queries, stop=self.stop,
+            store=self.store, queries=queries, state=self._state, stop=self.stop, clock=self.clock,
         )  # fmt: skip
         refresher = ViewRefresher(
             graph=self.graph, spark=self.spark, store=self.store, queries=queries, state=self._state,

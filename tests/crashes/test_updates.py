@@ -117,7 +117,8 @@ POINTS = [
 EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # A lease is taken on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker.
 # SCD type 2's place is died at within a process, in any order of flows: tests/properties/test_auto_cdc_converges.py.
-ELSEWHERE = {"lease.before_cleaning", "cdc.after_events"}
+# Those of snapshots too: tests/spark/test_snapshot_flows.py.
+ELSEWHERE = {"lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

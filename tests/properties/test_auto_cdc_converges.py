@@ -88,22 +88,6 @@ KINDS = {
 }
 
 
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-
-
-@pytest.fixture
-def interpreting(spark: SparkSession) -> SparkSession:
-    """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
-    session = spark.newSession()
-    for key, value in INTERPRETED.items():
-        session.conf.set(key, value)
-    return session
-
-
 def stop() -> None:
     """Die."""
     raise Stopped

@@ -179,14 +179,19 @@ def mixed_flows(spark: SparkSession) -> None:
         return spark.readStream.format("rate").load()
 
 
-def a_flow_from_snapshots(spark: SparkSession) -> None:
+def no_first_snapshot(spark: SparkSession) -> None:
+    dp.create_streaming_table("t")
+    dp.create_auto_cdc_from_snapshot_flow(target="t", source=lambda latest: latest and (spark.range(1), 1), keys=["id"])
+
+
+def a_snapshot_without_its_key(spark: SparkSession) -> None:
     dp.create_streaming_table("t")
 
     @dp.materialized_view
     def snapshot() -> DataFrame:
         return spark.range(1)
 
-    dp.create_auto_cdc_from_snapshot_flow(target="t", source="snapshot", keys=["id"])
+    dp.create_auto_cdc_from_snapshot_flow(target="t", source="snapshot", keys=["ident"])
 
 
 def a_batch_view_read_as_a_stream(spark: SparkSession) -> None:
@@ -231,7 +236,8 @@ CASES = [
     (an_expectation_of_no_column, "EXPECTATION_INVALID", "@dp.expect"),
     (an_expectation_that_is_no_condition, "EXPECTATION_INVALID", "@dp.expect"),
     (mixed_flows, "AUTOCDC_TARGET_WITH_OTHER_FLOWS", "@dp.append_flow"),
-    (a_flow_from_snapshots, "AUTOCDC_NOT_SUPPORTED_YET", "create_auto_cdc_from_snapshot_flow"),
+    (no_first_snapshot, "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.FIRST_SNAPSHOT_EMPTY", "create_auto_cdc_from_snapshot_flow"),
+    (a_snapshot_without_its_key, "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA", "create_auto_cdc_from_snapshot_flow"),
     (a_batch_view_read_as_a_stream, "INCOMPATIBLE_BATCH_VIEW_READ", 'readStream.table("view")'),
     (another_schema_than_declared, "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "@dp.materialized_view"),
     (laid_out_by_no_column, "LAYOUT_COLUMN_NOT_FOUND", "@dp.materialized_view"),

@@ -7,10 +7,6 @@ from framework.foundation.conditions.entry import Condition
 _FULL_REFRESH = "Run a full refresh of {target}, which builds it anew: `sluice run --full-refresh {target}`."
 
 CONDITIONS: dict[str, Condition] = {
-    "AUTOCDC_NOT_SUPPORTED_YET": Condition(
-        "AUTO CDC flow {flow} uses `{parameter}`, which Sluice does not do yet.",
-        "Leave `{parameter}` out; nothing was written.",
-    ),
     "AUTOCDC_EMPTY_KEYS": Condition(
         "AUTO CDC flow {flow} names no key columns.", "Give `keys` the columns that identify a row."
     ),
@@ -112,5 +108,35 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE": Condition(
         "`sequence_by` of AUTO CDC flow {flow} has type {type}, whose values have no order.",
         "Order events by a number, a time, a string, or a struct of these.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION": Condition(
+        "A snapshot of flow {flow} has {count} rows with the key {key}; nothing of it was written.",
+        "Give the snapshot one row a key, or add to `keys` ({keys}) the column that tells its rows apart.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.FIRST_SNAPSHOT_EMPTY": Condition(
+        "The `source` function of flow {flow} returned None when it was asked for the first snapshot.",
+        "Return a (DataFrame, version) when the latest version is None; return None only when no newer one is there.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION": Condition(
+        "The `source` function of flow {flow} returned {found}, not a snapshot and its version.",
+        "Return a tuple (DataFrame, version), or None when there is no newer snapshot.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION.NON_INCREASING": Condition(
+        "The `source` function of flow {flow} returned version {version}, not after {latest}, the latest one applied; "
+        "nothing of it was written.",
+        "Return the oldest snapshot whose version is after the one that the function is given.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION_TYPE": Condition(
+        "The `source` function of flow {flow} returned the version {version} of type {type}.",
+        "Return a version that is an int, a str, a date or a datetime.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_TUPLE_NULL_SNAPSHOT_VERSION": Condition(
+        "The `source` function of flow {flow} into {target} returned a snapshot whose version is None.",
+        "Return a version with each snapshot, or None in place of both when there is no newer one.",
+    ),
+    "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.SNAPSHOT_VERSION_NOT_SORTABLE": Condition(
+        "The `source` function of flow {flow} returned version {version} of type {type}, which can't be ordered "
+        "after {latest} of type {latest_type}, the latest one applied.",
+        "Return versions of one type; to change it, run a full refresh: `sluice run --full-refresh {target}`.",
     ),
 }

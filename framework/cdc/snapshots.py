@@ -1,0 +1,118 @@
+"""A snapshot against what its target holds: what is new, other or gone becomes events at its version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.applying import apply_events
+from framework.cdc.caching import computed_once
+from framework.cdc.columns import column, fingerprint
+from framework.cdc.contract import BatchCounts, check_contract
+from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, align_sequence, read_events
+from framework.cdc.history import comparable
+from framework.cdc.reserved import CONTENT, ENDED, HIDDEN_COLUMN, SEQUENCE
+from framework.foundation.errors import OperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from framework.cdc.metrics import CdcMetrics
+    from framework.cdc.place import Place
+    from framework.cdc.target import CdcTarget
+    from framework.cdc.versions import SnapshotVersion
+    from framework.declare.specs import AutoCdcSpec
+
+_HERE = "__sluice_here"
+_OLD = "__sluice_old"
+_ROWS = "__sluice_rows"
+
+
+def apply_snapshot(
+    snapshot: DataFrame, spec: AutoCdcSpec, place: Place, version: SnapshotVersion, ordinal: int
+) -> CdcMetrics:
+    """Make the target's open rows those of the snapshot; what is so already is not touched.
+
+    Args:
+        snapshot: all rows of the source.
+        spec: what the flow declares.
+        place: the target.
+        version: the snapshot's, which is the sequence of what changes.
+        ordinal: the number of its transaction, which the target takes once.
+
+    Raises:
+        OperationError: a key is null or comes twice, before anything is written.
+    """
+    ordered = replace(spec, sequence_by=version.sql)
+    with computed_once(read_events(snapshot, ordered, place.target, literal=False)) as rows:
+        _check_keys(rows, place, ordinal)
+        return apply_events(_changes(rows, version, place), place, ordinal)
+
+
+def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
+    """Hold a snapshot to its contract: each key is there, and once."""
+    keys = [column(key) for key in place.target.keys]
+    whole = F.expr("true")
+    for key in keys:
+        whole = whole & key.isNotNull()
+    counted = F.when(whole, column(_ROWS))
+    nulls = [F.coalesce(F.sum(F.when(key.isNull(), column(_ROWS))), F.lit(0)) for key in keys]
+    row = (
+        rows.groupBy(*keys)
+        .agg(F.count(F.lit(1)).alias(_ROWS))
+        .agg(
+            F.coalesce(F.sum(_ROWS), F.lit(0)).alias("rows"),
+            F.array(*nulls).alias("nulls"),
+            F.max(counted).alias("most"),
+            F.max_by(F.to_json(F.struct(*keys)), counted).alias("key"),
+        )
+        .first()
+    )
+    assert row is not None  # an aggregate without groups has one row
+    null_keys = dict(zip(place.target.keys, row["nulls"], strict=True))
+    counts = BatchCounts(rows=row["rows"], null_sequences=0, null_keys=null_keys, ranges={})
+    check_contract(counts, flow=place.flow, batch_id=ordinal)
+    if row["most"] is not None and row["most"] > 1:
+        raise OperationError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION",
+            flow=place.flow,
+            count=row["most"],
+            key=row["key"],
+            keys=", ".join(place.target.keys),
+        )
+
+
+def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFrame:
+    """The snapshot's rows that the target does not show so, and deletes of those that only it has."""
+    target = place.target
+    table = rows.sparkSession.table(place.table.sql)
+    if target.scd_type == 2:
+        table = table.where(column(HIDDEN_COLUMN).getField(ENDED).isNull())
+    shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
+    joined = rows.withColumn(_HERE, F.lit(1)).join(shown, list(target.keys), "full_outer")
+    is_gone = column(_HERE).isNull()
+    told = {
+        ORDER: F.when(is_gone, _delete_order(target, version)).otherwise(column(ORDER)),
+        OPERATION: F.when(is_gone, F.lit(DELETE)).otherwise(column(OPERATION)),
+    }
+    if target.is_authored:
+        nothing = F.struct(*(F.expr("false").alias(leaf.name) for leaf in target.leaves))
+        told[AUTHORED] = F.when(is_gone, nothing).otherwise(column(AUTHORED))
+    changed = joined.where(is_gone | ~column(_OLD).eqNullSafe(_values(target)))
+    names = (column(name) for name in target.row_schema.fieldNames())
+    return changed.select(*names, *(value.alias(name) for name, value in told.items()))
+
+
+def _values(target: CdcTarget) -> Column:
+    """A row's values as one thing that compares, null ones too; never null itself."""
+    return F.struct(F.lit(1).alias("_"), *(comparable(target, field.name) for field in target.value_fields))
+
+
+def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:
+    assert target.sequence_type is not None  # a version is a sequence
+    sequence = align_sequence(F.expr(version.sql), version.data_type, target.sequence_type)
+    parts = {SEQUENCE: sequence, CONTENT: fingerprint(target.value_fields)}
+    fields = target.order_type.fields
+    return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

@@ -1,0 +1,110 @@
+"""The versions of snapshots: what may be one, how they are ordered, and how they are kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import DateType, LongType, StringType, TimestampType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LONGEST_INT = 2**63
+_TYPES: dict[str, DataType] = {
+    "int": LongType(),
+    "str": StringType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotVersion:
+    """A version as a value that goes through JSON and SQL without loss.
+
+    Args:
+        kind: `int`, `str`, `date` or `timestamp`.
+        value: the number or text; of a date its ISO text, of a timestamp the microseconds since 1970.
+        aware: whether a timestamp came with a time zone, and so goes back with one.
+    """
+
+    kind: str
+    value: int | str
+    aware: bool = True
+
+    @classmethod
+    def of(cls, value: object) -> SnapshotVersion | None:
+        """The version that a Python value is; None when values of its type can't be versions.
+
+        Examples:
+            >>> SnapshotVersion.of(date(2026, 1, 31)).value
+            '2026-01-31'
+            >>> SnapshotVersion.of(1.5) is None
+            True
+        """
+        if isinstance(value, datetime):
+            moment = value if value.tzinfo is not None else value.astimezone()
+            return cls(kind="timestamp", value=(moment - _EPOCH) // _MICROSECOND, aware=value.tzinfo is not None)
+        if isinstance(value, date):
+            return cls(kind="date", value=value.isoformat())
+        if isinstance(value, str):
+            return cls(kind="str", value=value)
+        if isinstance(value, int) and not isinstance(value, bool) and -_LONGEST_INT <= value < _LONGEST_INT:
+            return cls(kind="int", value=value)
+        return None
+
+    @classmethod
+    def from_json(cls, text: str) -> SnapshotVersion:
+        """The version that `to_json` wrote down."""
+        return cls(**json.loads(text))
+
+    def to_json(self) -> str:
+        """The version as text for a file."""
+        return json.dumps(asdict(self))
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of a sequence of such versions."""
+        return _TYPES[self.kind]
+
+    @property
+    def sql(self) -> str:
+        """The version as a literal of SQL, whatever the session's settings."""
+        if self.kind == "timestamp":
+            return f"timestamp_micros({self.value})"
+        if self.kind == "date":
+            return f"DATE'{self.value}'"
+        if self.kind == "str":
+            return f"CAST(X'{str(self.value).encode().hex()}' AS STRING)"
+        return f"CAST('{self.value}' AS BIGINT)"
+
+    def to_python(self) -> object:
+        """The value that the user's function gave."""
+        if self.kind == "date":
+            return date.fromisoformat(str(self.value))
+        if self.kind == "timestamp":
+            moment = _EPOCH + int(self.value) * _MICROSECOND
+            return moment if self.aware else moment.astimezone().replace(tzinfo=None)
+        return self.value
+
+    def is_comparable(self, other: SnapshotVersion) -> bool:
+        """Whether the two are of one type."""
+        return self.kind == other.kind
+
+    def follows(self, other: SnapshotVersion) -> bool:
+        """Whether it comes after another one of its type; texts are ordered as Spark orders them."""
+        assert self.is_comparable(other), (self, other)
+        return self.value > other.value  # type: ignore[operator]  # one kind holds one type
+
+
+def version_at(now: datetime, *, after: SnapshotVersion | None) -> SnapshotVersion:
+    """The version of a snapshot taken now; after the last one, though the clock may have been set back."""
+    version = SnapshotVersion(kind="timestamp", value=(now - _EPOCH) // _MICROSECOND)
+    if after is None or version.follows(after):
+        return version
+    return SnapshotVersion(kind="timestamp", value=int(after.value) + 1)

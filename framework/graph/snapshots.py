@@ -1,0 +1,142 @@
+"""The function that hands out snapshots: one call of it, and what it must return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from framework.cdc.columns import find_field, struct_of
+from framework.cdc.drift import stored_kind
+from framework.cdc.reserved import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
+from framework.cdc.versions import SnapshotVersion
+from framework.declare.mutations import unguarded
+from framework.declare.shims import shimmed
+from framework.foundation.errors import SluiceError, UserError
+from framework.graph.calls import query_failed
+from framework.graph.interception import not_reading
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+    from framework.declare.registry import SnapshotFunction
+    from framework.declare.specs import FlowSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """All rows of a source as they were at a version."""
+
+    frame: DataFrame
+    version: SnapshotVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotShape:
+    """The columns of snapshots and the type of their versions."""
+
+    schema: StructType
+    versions: DataType
+
+
+def snapshot_shape(function: SnapshotFunction, flow: FlowSpec, stored: StructType | None) -> SnapshotShape:
+    """What a function hands out: what its target was built from, or else its first snapshot, of which no row is read.
+
+    Raises:
+        UserError: of `next_snapshot`.
+    """
+    known = None if stored is None else _stored_shape(stored)
+    if known is not None:
+        return known
+    with not_reading(), unguarded():  # another query, which reads the target, may be what asks
+        first = next_snapshot(function, flow, None)
+    assert first is not None  # having none is a fault of its own
+    return SnapshotShape(schema=first.frame.schema, versions=first.version.data_type)
+
+
+def _stored_shape(stored: StructType) -> SnapshotShape | None:
+    """The shape of the snapshots that a table was built from; None when it tells of none."""
+    sequence = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE) if stored_kind(stored) else None
+    if sequence is None:
+        return None
+    ours = {HIDDEN_COLUMN, START_AT, END_AT}
+    columns = StructType([field for field in stored.fields if field.name not in ours])
+    return SnapshotShape(schema=columns, versions=sequence.dataType)
+
+
+def next_snapshot(function: SnapshotFunction, flow: FlowSpec, latest: SnapshotVersion | None) -> Snapshot | None:
+    """Ask for the snapshot after the latest one applied; None when there is none.
+
+    Unlike a query function this one may do what it likes: list files, collect rows, ask a service.
+
+    Raises:
+        UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code), had no
+            first snapshot, or returned something else than a snapshot with a later version.
+    """
+    try:
+        with shimmed():
+            found = function(None if latest is None else latest.to_python())
+    except SluiceError:
+        raise
+    except Exception as error:
+        raise query_failed(error, flow.name, flow.location) from error
+    if found is None and latest is None:
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.FIRST_SNAPSHOT_EMPTY", location=flow.location, flow=flow.name
+        )
+    return None if found is None else _checked(found, flow, latest)
+
+
+def _checked(found: object, flow: FlowSpec, latest: SnapshotVersion | None) -> Snapshot:
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], DataFrame):
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION",
+            location=flow.location,
+            flow=flow.name,
+            found=_described(found),
+        )
+    frame, value = found
+    if value is None:
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_TUPLE_NULL_SNAPSHOT_VERSION",
+            location=flow.location,
+            flow=flow.name,
+            target=flow.target,
+        )
+    version = SnapshotVersion.of(value)
+    if version is None:
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION_TYPE",
+            location=flow.location,
+            flow=flow.name,
+            version=value,
+            type=type(value).__name__,
+        )
+    if latest is not None:
+        _check_order(version, latest, flow)
+    return Snapshot(frame=frame, version=version)
+
+
+def _check_order(version: SnapshotVersion, latest: SnapshotVersion, flow: FlowSpec) -> None:
+    told = {"flow": flow.name, "version": version.to_python(), "latest": latest.to_python()}
+    if not version.is_comparable(latest):
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.SNAPSHOT_VERSION_NOT_SORTABLE",
+            location=flow.location,
+            type=version.kind,
+            latest_type=latest.kind,
+            target=flow.target,
+            **told,
+        )
+    if not version.follows(latest):
+        raise UserError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION.NON_INCREASING", location=flow.location, **told
+        )
+
+
+def _described(found: object) -> str:
+    if isinstance(found, tuple):
+        return f"a tuple of ({', '.join(type(part).__name__ for part in found)})"
+    return f"a value of type {type(found).__name__}"

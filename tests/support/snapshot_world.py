@@ -1,0 +1,73 @@
+"""A target that is fed by snapshots, many small worlds in one table: each has keys of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType
+
+from framework.cdc.metrics import CdcMetrics
+from framework.cdc.reserved import COMPANION_PREFIX
+from framework.cdc.target import plan_target
+from framework.cdc.versions import SnapshotVersion
+from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.declare.specs import AutoCdcSpec
+from framework.foundation.addresses import TableAddress
+from tests.support.cdc_world import flow, name
+
+DDL = "test int, k string, a string, b string"
+SPEC = AutoCdcSpec(keys=("test", "k"), sequence_by="")
+
+Row = tuple[object, ...]
+
+
+class SnapshotWorld:
+    """One target and its flow.
+
+    Args:
+        spark: the session.
+        root: an empty folder.
+        spec: what the flow declares.
+    """
+
+    def __init__(self, spark: SparkSession, root: Path, spec: AutoCdcSpec) -> None:
+        self.spark = spark
+        source = replace(flow(spec, spark.createDataFrame([], DDL), called="snapshots"), versions=LongType())
+        self.target = plan_target(name("target"), [source])
+        self.table = TableAddress(path=str(root / "target"))
+        self._ordinals = itertools.count(1)
+        builder = DeltaTable.create(spark).location(str(self.table.path)).addColumns(self.target.table_schema)
+        for key, value in TABLE_PROPERTIES:
+            builder = builder.property(key, value)
+        builder.execute()
+        self._writer = AutoCdcWriter(
+            target=self.target,
+            flow=name("snapshots"),
+            spec=spec,
+            table=self.table,
+            companion=TableAddress(path=str(root / f"{COMPANION_PREFIX}target")),
+            application_id="snapshots-1",
+        )
+
+    def take(self, version: int, rows: Iterable[Row], *, ordinal: int | None = None) -> CdcMetrics:
+        """Apply a snapshot of all worlds: as the next one, or under the number of an earlier one."""
+        found = SnapshotVersion.of(version)
+        assert found is not None
+        frame = self.spark.createDataFrame(list(rows), DDL)
+        return self._writer.apply_snapshot(frame, found, next(self._ordinals) if ordinal is None else ordinal)
+
+    def rows(self) -> dict[int, frozenset[Row]]:
+        """What the target shows of each world; no row twice."""
+        interval = ["__START_AT", "__END_AT"] if self.target.scd_type == 2 else []
+        collected = self.spark.table(self.table.sql).select("test", "k", "a", "b", *interval).collect()
+        found: dict[int, set[Row]] = {}
+        for test, *row in collected:
+            mine = found.setdefault(test, set())
+            assert tuple(row) not in mine, f"twice in world {test}: {row}"
+            mine.add(tuple(row))
+        return {test: frozenset(rows) for test, rows in found.items()}
