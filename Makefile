@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Planning a query keeps one core busy: two workers, each with a session of its own, use two.
+WORKERS ?= 2
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 # The first Python that is new enough and can make virtual environments; Java's major version if it is new enough.
@@ -25,7 +27,7 @@ demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipel
 	@$(BIN)/sluice demo $(ARGS)
 
 test: needs-java $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 check: lint types walls ## what CI runs: lint, types, walls, then the tests
 	@$(MAKE) test

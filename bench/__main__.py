@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import append, deploys, idle, scale, side_by_side, start_up
+from bench import append, auto_cdc, deploys, idle, loading, scale, side_by_side, start_up
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -18,6 +18,12 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "d": (append.measure, 5),
     "f": (start_up.measure, 5),
     "g": (deploys.measure, 5),
+    "h": (loading.measure, 5),
+    "i": (auto_cdc.measure_batches, 5),
+    "j": (auto_cdc.measure_load, 3),
+    "k": (auto_cdc.measure_growth, 3),
+    "l": (auto_cdc.measure_drift, 1),
+    "m": (auto_cdc.measure_history, 3),
 }
 
 

@@ -25,6 +25,7 @@ from framework.cdc.history import IS_LOST
 from framework.cdc.idempotence import committing_once
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
+from framework.cdc.planning import planned_once
 from framework.cdc.queueing import queued
 from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts
 from framework.cdc.scd2 import lost_rows, merge_history, rewrite_history
@@ -57,7 +58,7 @@ def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
         pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
-    with queued(place.table):
+    with queued(place.table), planned_once(events.sparkSession):
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id)

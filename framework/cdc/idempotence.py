@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from framework.cdc.planning import with_settings
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,14 +25,5 @@ def committing_once(session: SparkSession, *, application_id: str, batch_id: int
     The settings are the session's, so the session must be this flow's alone (a streaming query's is).
     """
     wanted = {_APPLICATION: application_id, _VERSION: str(batch_id), _MATERIALIZE: "none"}
-    before = {key: session.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            session.conf.set(key, value)
+    with with_settings(session, wanted):
         yield
-    finally:
-        for key, previous in before.items():
-            if previous is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, previous)

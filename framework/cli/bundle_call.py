@@ -17,11 +17,14 @@ from framework.cli.output import Output
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
+    from framework.cli.bundle_validation import Validation
+    from framework.deploy.bundle import Bundle
     from framework.deploy.decisions import Policy
     from framework.deploy.deployer import Deployer
     from framework.deploy.workspace import Workspace
 
 _Rest = ParamSpec("_Rest")
+_NOBODY = "somebody@example.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +54,57 @@ class BundleCall:
         table: str | None = None,
         commit: str = "",
         force_lock: bool = False,
+        lint: bool = False,
+        build: bool = False,
     ) -> Deployer:
-        """Plans and deploys of the target."""
+        """Plans and deploys of the target.
+
+        With `lint`, what that found is told, and its errors are refused; `build` makes the target's artifacts then.
+        """
+        from framework.cli.bundle_findings import refuse_errors, tell_findings
         from framework.deploy.deployer import Deployer
 
         workspace = self.workspace()
         user = self.user(workspace)
-        bundle = self.surroundings.load(target=self.target, variables=dict(self.variables), user=user)
+        bundle = self._load(self.target, user, workspace)
+        if lint:
+            tell_findings(bundle.findings)
+            refuse_errors(bundle.findings, bundle.target)
+        if build:
+            self.surroundings.build(bundle)
         return Deployer(workspace, bundle, user=user, policy=policy, table=table, commit=commit, force_lock=force_lock)
+
+    def validation(self) -> Validation:
+        """The target, or all of them, as they would be deployed; without a workspace as a user of no name would."""
+        from framework.cli.bundle_validation import Validation, findings_of
+        from framework.deploy.findings import of_error
+
+        user, workspace = self._user_or_nobody()
+        bundles, findings = [], []
+        for target in self.surroundings.list_targets() if self.target is None else (self.target,):
+            try:
+                bundles.append(self._load(target, user, workspace))
+            except UserError as error:
+                findings.append(of_error(error))
+            else:
+                findings += findings_of(bundles[-1])
+        return Validation(bundles=tuple(bundles), findings=tuple(dict.fromkeys(findings)))
+
+    def _load(self, target: str | None, user: str, workspace: Workspace | None) -> Bundle:
+        from framework.deploy.lookups import workspace_lookup
+
+        look_up = None if workspace is None else workspace_lookup(workspace)
+        return self.surroundings.load(target=target, variables=dict(self.variables), user=user, look_up=look_up)
+
+    def _user_or_nobody(self) -> tuple[str, Workspace | None]:
+        try:
+            workspace = self.workspace()
+            return self.user(workspace), workspace
+        except UserError as error:
+            if error.condition != "WORKSPACE_NOT_CONFIGURED":
+                raise
+            click.echo(f"No workspace is named: checked as {_NOBODY} would deploy it.", err=True)
+            return _NOBODY, None
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:

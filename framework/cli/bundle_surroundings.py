@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from databricks.sdk.core import Config
 
     from framework.deploy.bundle import Bundle
+    from framework.deploy.lookups import LookUp
 
 
 # How long reads of a workspace that does not answer are tried again; the SDK's own five minutes look like a hang.
@@ -24,15 +25,25 @@ _RETRY_SECONDS = 30
 class BundleLoader(Protocol):
     """Loads the target of a bundle, for the user of a workspace."""
 
-    def __call__(self, *, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
-        """The bundle's target; None for the default one."""
+    def __call__(
+        self, *, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None
+    ) -> Bundle:
+        """The bundle's target; None for the default one. Without `look_up` nothing can be looked up."""
         ...
 
 
-def _load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
+def _load(*, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None) -> Bundle:
     from framework.deploy.loading import load_bundle
 
-    return load_bundle(Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ))
+    return load_bundle(
+        Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ), look_up=look_up
+    )
+
+
+def _list_targets() -> tuple[str, ...]:
+    from framework.deploy.loading import list_targets
+
+    return list_targets(Path.cwd())
 
 
 def _configure(profile: str | None) -> Config:
@@ -45,10 +56,18 @@ def _configure(profile: str | None) -> Config:
         raise UserError("WORKSPACE_NOT_CONFIGURED", cause=cause) from error
 
 
+def _build(bundle: Bundle) -> None:
+    from framework.deploy.artifacts import build_artifacts
+
+    build_artifacts(bundle.artifacts, environment=dict(os.environ))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSurroundings:
     """What a command about a bundle finds around it; tests put their own in the place of the real ones."""
 
     load: BundleLoader = _load
+    list_targets: Callable[[], tuple[str, ...]] = _list_targets
     configure: Callable[[str | None], Config] = _configure
+    build: Callable[[Bundle], None] = _build
     clock: Clock = field(default_factory=SystemClock)

@@ -49,17 +49,20 @@ class Call:
     output: Output
     surroundings: Surroundings
 
+    def spec_file(self) -> Path:
+        """The spec that was named, or the nearest one."""
+        # PyYAML comes with this: asking for help needs none.
+        from framework.declare.pipeline_spec import find_spec
+
+        return find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
+
     def pipeline(self, *, short: bool = True) -> PipelineFace:
         """The pipeline that the call is about; let go of when the command is over.
 
         By then its errors are reported: those of Spark have no words once Spark is gone.
         """
-        # PyYAML comes with this: asking for help needs none.
-        from framework.declare.pipeline_spec import find_spec
-
-        spec = find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
         opened = self.surroundings.open_pipeline(
-            spec, master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
+            self.spec_file(), master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
         )
         click.get_current_context().call_on_close(opened.close)
         return opened

@@ -11,10 +11,13 @@ from typing import NoReturn
 import click
 
 from framework.cli.output import colours_wanted
-from framework.foundation.errors import InternalError, SluiceError
+from framework.foundation.errors import InternalError, SluiceError, UserError
 
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
+
+# What a wheel for Databricks does not bring.
+_SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 
 class SluiceCommand(click.Command):
@@ -45,8 +48,11 @@ class SluiceCommand(click.Command):
             _report(_unexpected(error), verbose=bool(ctx.meta.get(VERBOSE)))
 
 
-def _unexpected(error: Exception) -> InternalError:
+def _unexpected(error: Exception) -> SluiceError:
     """An exception that no room turned into an error of ours, as one."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package in _SPARK:
+        return UserError("SPARK_NOT_INSTALLED", package=package)
     first_line = (str(error).strip().splitlines() or ["no message"])[0]
     internal = InternalError("INTERNAL_ERROR", kind=type(error).__name__, message=first_line)
     internal.__cause__ = error
@@ -60,13 +66,13 @@ def _report(error: SluiceError, *, verbose: bool) -> NoReturn:
     raise click.exceptions.Exit(error.exit_code)
 
 
-def styled(paragraph: str) -> str:
-    """An error's text with its condition in red and its remedy in bold."""
+def styled(paragraph: str, *, colour: str = "red") -> str:
+    """An error's text with its condition in a colour and its remedy in bold."""
     lines = []
     for line in paragraph.splitlines():
         condition, bracket, rest = line.partition("] ")
         if line.startswith("[") and bracket:
-            lines.append(click.style(condition + "]", fg="red", bold=True) + f" {rest}")
+            lines.append(click.style(condition + "]", fg=colour, bold=True) + f" {rest}")
         else:
             lines.append(click.style(line, bold=True) if line.startswith("  -> ") else line)
     return "\n".join(lines)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from functools import partial
 
 import click
 
@@ -10,7 +12,9 @@ from framework.cli.call import Call
 from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
 from framework.cli.refresh import Refresh
+from framework.cli.stopping import run_stoppable
 from framework.deploy.bundle import Bundle, Resource
+from framework.deploy.lookups import workspace_lookup
 from framework.deploy.remote_run import RemoteRefresh, RemoteUpdate, run_remotely
 from framework.deploy.state import read_state
 from framework.deploy.workspace import Workspace
@@ -25,12 +29,12 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     """Start an update of a deployed pipeline, follow it, and print how it ended.
 
     Raises:
-        click.exceptions.Exit: 1, when the update did not complete.
+        click.exceptions.Exit: 1, when the update did not complete; Ctrl-C cancels it.
     """
     around = call.surroundings.bundles
     workspace = Workspace(around.configure(profile), clock=around.clock)
     user = str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
-    bundle = around.load(target=target, variables=dict(call.parameters), user=user)
+    bundle = around.load(target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace))
     pipeline = _chosen(bundle, resource)
     state = read_state(workspace, bundle.state_path)
     deployed = None if state is None else state.get(pipeline.key)
@@ -43,7 +47,10 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
             board.take(event)
             progress(event)
 
-        update = run_remotely(workspace, deployed.id, RemoteRefresh(**refresh), observer=show)
+        asked = threading.Event()
+        follow = partial(run_remotely, workspace, deployed.id, RemoteRefresh(**refresh))
+        # The following thread makes the call that stops: a signal's handler is no place to wait for a network.
+        update = run_stoppable(lambda: follow(observer=show, is_stopping=asked.is_set), asked.set, progress)
     _print_end(call, pipeline.name, update, board)
     if update.state != "COMPLETED":
         raise click.exceptions.Exit(1)

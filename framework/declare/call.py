@@ -11,13 +11,17 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar, cast
 
-from framework.declare.registry import active_registry
+from framework.declare.mutations import is_guarded
+from framework.declare.registry import active_registry, is_registering
+from framework.declare.seen_session import is_seeing
 from framework.declare.specs import Pairs
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName, split_parts
+from framework.native.forwarding import forward
+from framework.native.runtime import on_databricks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,20 +170,31 @@ class Call:
 def declaration(function: Callable[P, R]) -> Callable[P, R]:
     """A face's function: a call with an unknown or a missing argument ends as a UserError.
 
-    This is the one seam that all calls of the faces pass, so it is also where they will forward to the
-    native module when the pipeline runs on Databricks.
+    This is the one seam that all calls of the faces pass, so it is also where they go on to the native
+    module when Databricks runs the pipeline.
     """
     signature = inspect.signature(function)
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            signature.bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise _misfit(function.__name__, signature, kwargs, error) from None
-        return function(*args, **kwargs)
+        if not on_databricks() or _is_ours():
+            return function(*args, **kwargs)
+        said = {
+            name: value for name, value in bound.arguments.items() if value is not None and value is not defaults[name]
+        }
+        return cast("R", forward(function.__name__, said, caller_location()))
 
     return checked
+
+
+def _is_ours() -> bool:
+    """Whether Sluice itself loads or runs the module right now, on Databricks as elsewhere."""
+    return is_registering() or is_guarded() or is_seeing()
 
 
 def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError) -> UserError:

@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from framework.declare.patches import Patch, Patches
+from framework.declare.sql_calls import sql_mutations
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
@@ -52,19 +53,25 @@ def guarded_query() -> Iterator[None]:
         yield
 
 
+def is_guarded() -> bool:
+    """Whether code of the pipeline runs under a guard of ours."""
+    return _guard.get() is not _Guard.NOTHING
+
+
 @contextmanager
 def unguarded() -> Iterator[None]:
     """Lift the guards inside one: for the engine's own work on behalf of a query function."""
     token = _guard.set(_Guard.NOTHING)
     try:
-        yield
+        with sql_mutations(refused=False):
+            yield
     finally:
         _guard.reset(token)
 
 
 @contextmanager
 def _guarding(guard: _Guard) -> Iterator[None]:
-    with _PATCHES.installed():
+    with _PATCHES.installed(), sql_mutations(refused=True):
         token = _guard.set(guard)
         try:
             yield

@@ -78,6 +78,11 @@ def registering(registry: Registry) -> Iterator[Registry]:
         _active.reset(token)
 
 
+def is_registering() -> bool:
+    """Whether a registry is being filled."""
+    return _active.get() is not None
+
+
 def active_registry() -> Registry:
     """The registry that is being filled.
 

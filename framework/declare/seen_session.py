@@ -37,6 +37,11 @@ def seeing(spark: SparkSession) -> Iterator[None]:
             _seen.reset(token)
 
 
+def is_seeing() -> bool:
+    """Whether code of the pipeline runs with a session that we let it see."""
+    return _seen.get() is not None
+
+
 def _patches() -> list[Patch]:
     from pyspark.sql import SparkSession
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from databricks.sdk.errors import ResourceConflict
+from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.bundle import Bundle, FrozenSpec
 from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import Policy, Verdict
 from framework.deploy.deploy_plan import PlannedChange, digest_of
+from framework.deploy.ingested_tables import keyed_tables
 from framework.deploy.lock import DeployLock
 from framework.deploy.observation import read_gateway
 from framework.deploy.planner import Observed, plan_resource
@@ -121,7 +122,7 @@ class Applier:
             found = kind.read(change.remote_id)
             if found is None or found.modified == change.remote_modified:
                 raise
-        except ResourceConflict:
+        except (NotFound, ResourceConflict):
             raise OperationError(
                 "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed since the plan was made"
             ) from None
@@ -177,7 +178,8 @@ class Applier:
         resource = next((each for each in self._bundle.resources if each.key == change.key), None)
         if remote is None or remote.modified != change.remote_modified:
             return replace(change, verdict=Verdict.HOLD, reason="it was changed since the plan was made")
-        observed = Observed(remotes={change.key: remote}, gateways={change.key: read_gateway(self._workspace, remote)})
+        gateway = read_gateway(self._workspace, remote, keyed=keyed_tables(self._bundle))
+        observed = Observed(remotes={change.key: remote}, gateways={change.key: gateway})
         if resource is None:
             return (
                 change

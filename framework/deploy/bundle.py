@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.deploy.builds import Artifact
+from framework.deploy.findings import Finding
 from framework.foundation.locations import SourceLocation
 
 
@@ -57,7 +59,12 @@ class Bundle:
         root: the folder of `databricks.yml`.
         state_path: where state and lock lie in the workspace.
         file_path: where the synced files lie in the workspace.
+        artifact_path: where packages lie in the workspace.
         sync: the files to upload, relative to `root`.
+        packages: the packages to upload: path in the workspace, path relative to `root`.
+        artifacts: what is built before a deploy.
+        locks: whether a deploy takes the target's lock.
+        findings: what the lint found.
     """
 
     name: str
@@ -68,6 +75,9 @@ class Bundle:
     file_path: str
     root: Path
     resources: tuple[Resource, ...] = ()
+    artifact_path: str = ""
     sync: tuple[str, ...] = ()
-    permissions: FrozenSpec | None = None
-    run_as: FrozenSpec | None = None
+    packages: tuple[tuple[str, str], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    locks: bool = True
+    findings: tuple[Finding, ...] = ()

@@ -30,8 +30,7 @@ class _Reader:
 
     _loader: ClassVar[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._path = path
+    def __init__(self, name: str) -> None:
         self._name = name
         self._count = 0
         self._scalars = yaml.constructor.SafeConstructor()
@@ -131,4 +130,13 @@ def read_bundle_yaml(path: Path, *, root: Path) -> Node:
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "it is no UTF-8"
         raise UserError("BUNDLE_FILE_UNREADABLE", path=path, cause=cause) from error
-    return _Reader(path, name).read(text)
+    return parse_bundle_yaml(text, name)
+
+
+def parse_bundle_yaml(text: str, name: str) -> Node:
+    """The mapping of a text; `name` is that of the file it is, or would be.
+
+    Raises:
+        UserError: BUNDLE_INVALID_YAML with line and column.
+    """
+    return _Reader(name).read(text)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from framework.deploy.normalising import FieldPath, Leaves, flatten, normalise
+from framework.deploy.secrecy import hide_secrets
 
 
 class ChangeClass(StrEnum):
@@ -31,7 +32,7 @@ class ChangeClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One field that differs: its value there and in the bundle, as JSON; None where there is none."""
+    """One field that differs: its value there and in the bundle, as JSON, secrets hidden; None where there is none."""
 
     path: FieldPath
     remote: str | None
@@ -119,7 +120,7 @@ def compare(
 
 
 def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
-    return flatten(normalise(kind, spec))
+    return flatten(normalise(kind, hide_secrets(spec)))
 
 
 def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, then: Leaves | None) -> bool | None:

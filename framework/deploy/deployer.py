@@ -11,10 +11,11 @@ from framework.deploy.bundle import Bundle
 from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.deploy_plan import DeployPlan, PlannedChange
-from framework.deploy.files import hash_files, upload_files
+from framework.deploy.files import hash_files, is_below, place_of, upload_files
 from framework.deploy.history import Deployment, record_deployment
 from framework.deploy.lock import DeployLock
 from framework.deploy.observation import observe
+from framework.deploy.packages import check_packages, with_packages
 from framework.deploy.planner import make_plan
 from framework.deploy.queued import leave_queue, put_in_queue, queued_fingerprint
 from framework.deploy.remotes import remote_kinds
@@ -56,7 +57,8 @@ class Deployer:
         force_lock: bool = False,
     ) -> None:
         self._workspace = workspace
-        self._bundle = bundle
+        self._loaded = bundle
+        self._bundle = with_packages(bundle)
         self._user = user
         self._policy = policy or Policy()
         self._table = table
@@ -72,7 +74,8 @@ class Deployer:
         """Do what the plan says; with nothing to do no call writes anything.
 
         Raises:
-            OperationError: a call failed; the next deploy goes on where this one stopped.
+            UserError: BUNDLE_PACKAGE_MISSING, before any call.
+        OperationError: a call failed; the next deploy goes on where this one stopped.
         """
         return self._deploy(expected=None)
 
@@ -124,7 +127,7 @@ class Deployer:
 
     def destroy(self) -> DeployResult:
         """Delete all that the target has deployed; nothing at all when something of it is refused."""
-        empty = replace(self._bundle, resources=(), sync=())
+        empty = replace(self._loaded, resources=(), sync=())
         deployer = Deployer(
             self._workspace,
             empty,
@@ -141,6 +144,7 @@ class Deployer:
         return self._state()
 
     def _deploy(self, expected: str | None) -> DeployResult:
+        check_packages(self._loaded)
         plan = self.plan()
         self._expect(plan, expected)
         if plan.is_refused or not plan.acts:
@@ -166,9 +170,11 @@ class Deployer:
             user=self._user,
         )
         if plan.uploads or plan.removals:
-            upload_files(self._workspace, self._bundle.root, self._bundle.file_path, plan.uploads)
-            for path in plan.removals:
-                self._workspace.delete_file(f"{self._bundle.file_path}/{path}")
+            root, folder, packages = self._bundle.root, self._bundle.file_path, dict(self._bundle.packages)
+            upload_files(self._workspace, root, folder, plan.uploads, packages)
+            for place in (place_of(folder, name) for name in plan.removals):
+                if is_below(place, (folder, self._bundle.artifact_path)):
+                    self._workspace.delete_file(place)
             applier.keep(state.with_files(plan.files))
         done: list[PlannedChange] = []
         held: dict[str, Verdict] = {}
@@ -220,7 +226,7 @@ class Deployer:
 
     def _plan(self, state: DeployState) -> DeployPlan:
         observed = observe(self._workspace, self._kinds, self._bundle, state)
-        files = hash_files(self._bundle.root, self._bundle.sync)
+        files = hash_files(self._bundle.root, self._bundle.sync, self._bundle.packages)
         return make_plan(
             self._bundle, state, observed, files=files, policy=self._policy, now=self._workspace.clock.now()
         )
@@ -230,9 +236,9 @@ class Deployer:
 
     @contextmanager
     def _locked(self) -> Iterator[DeployLock | None]:
-        """The target's lock while the block runs; a development target has none."""
+        """The target's lock while the block runs; none where the bundle wants none, as in development."""
         self._workspace.make_folder(self._bundle.state_path)
-        if self._bundle.mode == "development":
+        if not self._bundle.locks:
             yield None
             return
         lock = DeployLock(self._workspace, self._bundle.state_path, self._user)

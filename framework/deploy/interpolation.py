@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from framework.deploy.nodes import Node, kind_of
+from framework.deploy.lookups import LookUp
+from framework.deploy.nodes import Node, as_node, kind_of
+from framework.deploy.variables import Variables
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
 REFERENCE = re.compile(r"\$\{([a-zA-Z][\w-]*(?:\.[a-zA-Z_][\w-]*|\[\d+\])*)\}")
 _PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
 _USER = "workspace.current_user."
-_MOST_VALUES = 100_000
+_MOST_VALUES = 1_000_000
+_LONGEST_TEXT = 1_000_000
 
 
 class Interpolation:
@@ -22,16 +24,18 @@ class Interpolation:
 
     Args:
         tree: what references without a prefix of their own refer to.
-        variables: the value of each variable that has one.
-        declared: the names of all variables.
+        variables: the variables.
+        look_up: asks a workspace; None when none is at hand.
     """
 
-    def __init__(self, tree: Node, variables: Mapping[str, Node], declared: frozenset[str]) -> None:
+    def __init__(self, tree: Node, variables: Variables, look_up: LookUp | None) -> None:
         self._tree = tree
         self._variables = variables
-        self._declared = declared
+        self._look_up = look_up
+        self._looked_up: dict[str, Node] = {}
         self._resolved: dict[str, Node] = {}
         self._open: list[str] = []
+        self._weights: dict[int, int] = {}
         self._count = 0
 
     def resolve(self, node: Node) -> Node:
@@ -40,9 +44,7 @@ class Interpolation:
         Raises:
             UserError: BUNDLE_REFERENCE_UNKNOWN, BUNDLE_REFERENCE_CYCLE, BUNDLE_VARIABLE_WITHOUT_VALUE, ...
         """
-        self._count += 1
-        if self._count > _MOST_VALUES:
-            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=node.place, limit=_MOST_VALUES)
+        self._add(1, node)
         if isinstance(node.value, dict):
             return Node(value={key: self.resolve(each) for key, each in node.value.items()}, place=node.place)
         if isinstance(node.value, tuple):
@@ -52,7 +54,24 @@ class Interpolation:
         whole = REFERENCE.fullmatch(node.value)
         if whole is not None:
             return self._refer(whole[1], node)
-        return Node(value=REFERENCE.sub(lambda match: self._text(match[1], node), node.value), place=node.place)
+        text = REFERENCE.sub(lambda match: self._text(match[1], node), node.value)
+        if len(text) > _LONGEST_TEXT:
+            self._add(_MOST_VALUES, node)
+        return Node(value=text, place=node.place)
+
+    def _add(self, count: int, at: Node) -> None:
+        self._count += count
+        if self._count > _MOST_VALUES:
+            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.place, limit=_MOST_VALUES)
+
+    def _weight(self, value: object) -> int:
+        """How many values there are below one; what several references share counts for each of them."""
+        if not isinstance(value, dict | tuple):
+            return 1
+        if id(value) not in self._weights:
+            below = value.values() if isinstance(value, dict) else value
+            self._weights[id(value)] = 1 + sum(self._weight(each.value) for each in below)
+        return self._weights[id(value)]
 
     def _text(self, path: str, at: Node) -> str:
         value = self._refer(path, at).value
@@ -76,7 +95,9 @@ class Interpolation:
                 self._resolved[path] = self.resolve(self._find(path, at))
             finally:
                 self._open.pop()
-        return Node(value=self._resolved[path].value, place=at.place)
+        value = self._resolved[path].value
+        self._add(self._weight(value), at)
+        return Node(value=value, place=at.place)
 
     def _find(self, path: str, at: Node) -> Node:
         parts = [name or int(index) for name, index in _PART.findall(path)]
@@ -108,9 +129,29 @@ class Interpolation:
         return node.get(part)
 
     def _variable(self, name: str, at: Node) -> Node:
-        if name not in self._declared:
-            hint = nearest_hint(name, self._declared)
+        known = self._variables
+        if name not in known.declared:
+            hint = nearest_hint(name, known.declared)
             raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.place, name=name, hint=hint)
-        if name not in self._variables:
+        if name in known.lookups:
+            if name not in self._looked_up:
+                self._looked_up[name] = self._from_workspace(name, known.lookups[name])
+            return self._looked_up[name]
+        if name not in known.values:
             raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.place, name=name)
-        return self._variables[name]
+        return known.values[name]
+
+    def _from_workspace(self, name: str, lookup: Node) -> Node:
+        ((kind, node),) = self.resolve(lookup).value.items()
+        wanted = node.text(f"variables.{name}.lookup.{kind}")
+        if self._look_up is None:
+            raise UserError("BUNDLE_LOOKUP_OFFLINE", location=node.place, name=name, kind=kind, wanted=wanted)
+        ids = self._look_up(kind, wanted)
+        if not ids:
+            raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.place, name=name, kind=kind, wanted=wanted)
+        if len(ids) > 1:
+            raise UserError(
+                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.place, name=name, kind=kind, wanted=wanted,
+                count=len(ids), ids=", ".join(ids),
+            )  # fmt: skip
+        return as_node(ids[0], node.place)

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from framework.deploy.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.artifacts import read_artifacts
+from framework.deploy.bundle import Bundle
+from framework.deploy.context import check_settings, with_context
+from framework.deploy.git_state import read_git_state
 from framework.deploy.interpolation import Interpolation
-from framework.deploy.modes import apply_presets, presets_of
-from framework.deploy.nodes import Node, as_node
-from framework.deploy.paths import in_workspace
-from framework.deploy.reading import read_files, resources_of
+from framework.deploy.lint import lint
+from framework.deploy.lookups import LookUp
+from framework.deploy.nodes import Node
+from framework.deploy.reading import read_files
+from framework.deploy.resources import check_edges, resources_in
 from framework.deploy.synced_files import synced_files
-from framework.deploy.targets import choose_target, merge_target, others_with
+from framework.deploy.targets import choose_target, merge_target, target_names
 from framework.deploy.variables import set_variables
 from framework.foundation.errors import UserError
-from framework.foundation.nearest import nearest_hint
-
-_EDGE = re.compile(r"\$\{resources\.(\w+\.[\w-]+)\.\w+\}")
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No search for garbage in cycles while the block runs.
+
+    Trees of many small values have no cycles, and looking for some takes as long as loading does.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collections()
 def load_bundle(
     root: Path,
     *,
@@ -28,6 +46,7 @@ def load_bundle(
     variables: Mapping[str, str] | None = None,
     user: str | None = None,
     environment: Mapping[str, str] | None = None,
+    look_up: LookUp | None = None,
 ) -> Bundle:
     """One target of the bundle in a folder, everything resolved but the ids that the workspace gives.
 
@@ -37,114 +56,62 @@ def load_bundle(
         variables: values given with the call.
         user: the user name of who deploys; None when nobody is signed in.
         environment: `BUNDLE_VAR_name` is read from it.
+        look_up: asks a workspace for the variables that look something up; None when none is at hand.
 
     Raises:
         UserError: the first fault, with file, line and column.
     """
     whole = read_files(root)
     name = choose_target(whole, target)
-    tree = _with_defaults(merge_target(whole, name), name, user)
+    tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root))
     values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})
-    declared = tree.get("variables")
-    known = frozenset(declared.entries("variables")) if declared is not None else frozenset()
-    resolved = Interpolation(tree, values, known).resolve(Node(value=_deployed(tree), place=tree.place))
-    bundle = _text(resolved, "bundle", "name")
+    resolved = _resolved(tree, Interpolation(tree, values, look_up))
+    check_settings(resolved, target=name)
+    resources = resources_in(resolved, root=root, target=name, user=user)
+    check_edges(whole, name, resources)
     mode = resolved.get("mode")
-    resources = _resources(resolved, None if mode is None else str(mode.value), name, user)
-    _check_edges(whole, name, resources)
     return Bundle(
-        name=bundle,
+        name=_text(resolved, "bundle", "name"),
         target=name,
         mode=None if mode is None else str(mode.value),
         root_path=_text(resolved, "workspace", "root_path"),
         state_path=_text(resolved, "workspace", "state_path"),
         file_path=_text(resolved, "workspace", "file_path"),
+        artifact_path=_text(resolved, "workspace", "artifact_path"),
         root=root,
         resources=resources,
         sync=synced_files(root, resolved.get("sync")),
-        permissions=_frozen(resolved.get("permissions")),
-        run_as=_frozen(resolved.get("run_as")),
+        artifacts=tuple(read_artifacts(root, resolved.get("artifacts"))),
+        locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
+        findings=lint(tree, values.values, resources, name),
     )
 
 
-def short_name(user: str) -> str:
-    """What of a user name goes into the names of resources.
+def list_targets(root: Path) -> tuple[str, ...]:
+    """The names of the bundle's targets, as they are written.
 
-    Examples:
-        >>> short_name("ada.lovelace@example.com")
-        'ada_lovelace'
+    Raises:
+        UserError: a file can't be read, or holds what the format does not know.
     """
-    return re.sub(r"\W", "_", user.partition("@")[0])
+    return target_names(read_files(root))
 
 
-def _with_defaults(tree: Node, target: str, user: str | None) -> Node:
-    """The tree with `bundle.target` and the workspace's paths, which everything may refer to."""
-    bundle = tree.get("bundle") or as_node({}, tree.place)
-    workspace = tree.get("workspace") or as_node({}, tree.place)
-    own = dict(workspace.entries("workspace"))
-    if user is not None:
-        own["current_user"] = as_node({"userName": user, "short_name": short_name(user)}, workspace.place)
-    home = "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
-    for key, default in (
-        ("root_path", home),
-        ("state_path", "${workspace.root_path}/state"),
-        ("file_path", "${workspace.root_path}/files"),
-        ("artifact_path", "${workspace.root_path}/artifacts"),
-        ("resource_path", "${workspace.root_path}/resources"),
-    ):
-        own.setdefault(key, as_node(default, workspace.place))
-    return tree.with_entry("bundle", bundle.with_entry("target", target)).with_entry("workspace", own)
+def _resolved(tree: Node, interpolation: Interpolation) -> Node:
+    try:
+        return interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+    except RecursionError:
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.place) from None
 
 
 def _deployed(tree: Node) -> dict[str, Node]:
-    """The parts of the tree that a deploy looks at; variables and artifacts only matter where they are referred to."""
-    return {
-        key: node for key, node in tree.value.items() if key not in {"variables", "artifacts", "include", "scripts"}
-    }
+    """The parts of the tree that a deploy looks at; variables only matter where they are referred to."""
+    return {key: node for key, node in tree.value.items() if key not in {"variables", "include", "scripts"}}
 
 
-def _resources(tree: Node, mode: str | None, target: str, user: str | None) -> tuple[Resource, ...]:
-    presets = presets_of(tree, mode, None if user is None else short_name(user))
-    file_path = _text(tree, "workspace", "file_path")
-    found = []
-    for kind, name, written in resources_of(tree):
-        key = f"{kind}.{name}"
-        settings = apply_presets(kind, key, written, presets, mode=mode, target=target)
-        settings = in_workspace(kind, settings, file_path)
-        if settings.get("name") is None:
-            settings = settings.with_entry("name", name)
-        spec = FrozenSpec.of(settings.plain())
-        protected = settings.get("lifecycle", "prevent_destroy")
-        found.append(
-            Resource(
-                key=key,
-                kind=kind,
-                name=str(settings.value["name"].value),
-                spec=spec,
-                location=written.place,
-                depends_on=tuple(sorted({match for match in _EDGE.findall(spec.text) if match != key})),
-                prevent_destroy=protected is not None and protected.value is True,
-            )
-        )
-    return tuple(found)
-
-
-def _check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> None:
-    """Refuse references to resources that this target does not have."""
-    known = {resource.key for resource in resources}
-    for resource in resources:
-        for edge in resource.depends_on:
-            if edge in known:
-                continue
-            place, reference = resource.location, f"${{resources.{edge}}}"
-            others = ", ".join(others_with(whole, target, edge))
-            if others:
-                raise UserError(
-                    "BUNDLE_RESOURCE_ELSEWHERE", location=place, key=resource.key, reference=reference, target=target,
-                    others=others,
-                )  # fmt: skip
-            hint = nearest_hint(edge, known)
-            raise UserError("BUNDLE_RESOURCE_UNKNOWN", location=place, key=resource.key, reference=reference, hint=hint)
+def _locks(tree: Node, *, is_development: bool) -> bool:
+    """Whether deploys take a lock: what is written, else all but those in development."""
+    written = tree.get("bundle", "deployment", "lock", "enabled")
+    return not is_development if written is None else written.value is True
 
 
 def _text(tree: Node, *keys: str) -> str:
@@ -152,10 +119,3 @@ def _text(tree: Node, *keys: str) -> str:
     if node is None:
         raise UserError("BUNDLE_FIELD_MISSING", location=tree.place, field=".".join(keys))
     return node.text(".".join(keys))
-
-
-def _frozen(node: Node | None) -> FrozenSpec | None:
-    if node is None:
-        return None
-    value = node.plain()
-    return FrozenSpec.of(value if isinstance(value, dict) else {"entries": value})

@@ -6,11 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.deploy.nodes import Node, as_node
+from framework.deploy.nodes import Node, as_node, kind_of
 from framework.foundation.errors import UserError
 
 _PREFIXED = frozenset({"pipelines", "jobs"})
 _TAGGED = frozenset({"pipelines", "jobs"})
+_PRESET_TYPES = {
+    "name_prefix": (str, "a text"),
+    "pipelines_development": (bool, "true or false"),
+    "jobs_max_concurrent_runs": (int, "a number"),
+}
 _TRIGGERS = ("schedule", "trigger", "continuous")
 
 
@@ -21,7 +26,7 @@ class Presets:
     Args:
         name_prefix: goes before the names of pipelines and jobs.
         tags: fill tags that are missing or empty.
-        trigger_pause_status: PAUSED or UNPAUSED, for the schedules of jobs that have none.
+        trigger_pause_status: PAUSED or UNPAUSED, for the schedules of jobs that have none; PAUSED ends `continuous`.
         pipelines_development: whether pipelines are in development.
         jobs_max_concurrent_runs: for jobs that don't say.
     """
@@ -40,6 +45,7 @@ def presets_of(tree: Node, mode: str | None, short_name: str | None) -> Presets:
     written = tree.get("presets")
     found: Mapping[str, Node] = written.entries("presets") if written is not None else {}
     tags |= {key: str(node.value) for key, node in _entries(found, "tags").items()}
+    _check(found)
     values = {key: node.value for key, node in found.items() if key != "tags" and node.value is not None}
     return Presets(
         name_prefix=str(values.get("name_prefix", f"[dev {short_name}] " if is_development else "")),
@@ -70,11 +76,12 @@ def _pipeline(key: str, settings: Node, presets: Presets, *, mode: str | None, t
     if mode == "production" and development is not None and development.value is True:
         place = development.place
         raise UserError("BUNDLE_DEVELOPMENT_IN_PRODUCTION", location=place, key=key, target=target)
-    if mode == "development" and settings.get("gateway_definition") is not None:
+    paused = presets.trigger_pause_status == "PAUSED"
+    if settings.get("gateway_definition") is not None and (mode == "development" or paused):
         raise UserError("BUNDLE_GATEWAY_IN_DEVELOPMENT", location=settings.place, key=key, target=target)
     if presets.pipelines_development and development is None:
         settings = settings.with_entry("development", value=True)
-    if mode == "development" and settings.get("continuous") is not None:
+    if paused and settings.get("continuous") is not None:
         settings = settings.with_entry("continuous", value=False)
     return settings
 
@@ -110,6 +117,17 @@ def _named(kind: str, settings: Node, presets: Presets) -> Node:
         prefix = re.sub(r"_+", "_", re.sub(r"\W", "_", presets.name_prefix)).strip("_")
         return settings.with_entry("name", f"{prefix}_{name.value}")
     return settings
+
+
+def _check(found: Mapping[str, Node]) -> None:
+    status = found.get("trigger_pause_status")
+    if status is not None and status.value not in (None, "PAUSED", "UNPAUSED"):
+        raise UserError("BUNDLE_PAUSE_STATUS_UNKNOWN", location=status.place, status=status.value)
+    for key, (kind, expected) in _PRESET_TYPES.items():
+        node = found.get(key)
+        if node is not None and node.value is not None and type(node.value) is not kind:
+            actual, field = kind_of(node.value), f"presets.{key}"
+            raise UserError("BUNDLE_FIELD_TYPE", location=node.place, field=field, actual=actual, expected=expected)
 
 
 def _entries(found: Mapping[str, Node], key: str) -> Mapping[str, Node]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from databricks.sdk.errors.base import DatabricksError
 
 from framework.deploy.bundle import Bundle
+from framework.deploy.ingested_tables import keyed_tables
 from framework.deploy.planner import Observed, gateways_at_stake
 from framework.deploy.remotes import Remote, RemoteKind
-from framework.deploy.snapshots import GatewayState, Phase, gateway_state, parse_events
+from framework.deploy.snapshots import GatewayState, Phase, gateway_state, parse_events, progress_seconds
 from framework.deploy.state import DeployState
 from framework.deploy.statements import run_statement
 from framework.deploy.workspace import Workspace
@@ -30,12 +31,18 @@ def observe(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundl
     for key in gateways_at_stake(bundle, state, remotes):
         remote = remotes[key]
         if remote is not None:
-            gateways[key] = read_gateway(workspace, remote)
+            gateways[key] = read_gateway(workspace, remote, keyed=keyed_tables(bundle))
     return Observed(remotes=remotes, gateways=gateways)
 
 
-def read_gateway(workspace: Workspace, remote: Remote) -> GatewayState:
-    """What a gateway is doing, from its event log; unknown when that can't be read."""
+def read_gateway(workspace: Workspace, remote: Remote, *, keyed: Collection[str]) -> GatewayState:
+    """What a gateway is doing, from its event log; unknown when that can't be read.
+
+    Args:
+        workspace: the workspace.
+        remote: the gateway as it was read.
+        keyed: last parts of the names of tables that are known to have a key.
+    """
     if remote.update is None:
         return gateway_state(update=None, events=(), now=workspace.clock.now())
     try:
@@ -44,7 +51,9 @@ def read_gateway(workspace: Workspace, remote: Remote) -> GatewayState:
         condition = error.condition if isinstance(error, OperationError) else type(error).__name__
         return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read, {condition}")
     events = parse_events(_event(row) for row in rows)
-    return gateway_state(update=remote.update, events=events, now=workspace.clock.now())
+    interval = progress_seconds(remote.spec.as_dict())
+    now = workspace.clock.now()
+    return gateway_state(update=remote.update, events=events, now=now, interval_seconds=interval, keyed=keyed)
 
 
 def _query(remote: Remote) -> str:

@@ -3,50 +3,131 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
 
 from framework.deploy.nodes import Node
+from framework.foundation.errors import UserError
 
-# Where settings hold paths of files; `*` is every entry of a list.
-_PATHS = {
-    "pipelines": (
-        ("root_path",),
-        ("libraries", "*", "glob", "include"),
-        ("libraries", "*", "file", "path"),
-        ("libraries", "*", "notebook", "path"),
-        ("environment", "dependencies", "*"),
-    ),
-    "jobs": (
-        ("tasks", "*", "notebook_task", "notebook_path"),
-        ("tasks", "*", "spark_python_task", "python_file"),
-        ("tasks", "*", "sql_task", "file", "path"),
-        ("tasks", "*", "libraries", "*", "whl"),
-    ),
+
+class _Role(Enum):
+    """What a path is for."""
+
+    FOLDER = "a folder or a pattern, which need not be there"
+    FILE = "a file, which must be there"
+    NOTEBOOK = "a file, whose extension the workspace drops"
+    LIBRARY = "a package to upload, or a requirement of another kind"
+
+
+# Where settings hold paths; `*` is every entry of a list.
+_PIPELINE: Mapping[tuple[str, ...], _Role] = {
+    ("root_path",): _Role.FOLDER,
+    ("libraries", "*", "glob", "include"): _Role.FOLDER,
+    ("libraries", "*", "file", "path"): _Role.FILE,
+    ("libraries", "*", "notebook", "path"): _Role.NOTEBOOK,
+    ("environment", "dependencies", "*"): _Role.LIBRARY,
 }
+_TASK: Mapping[tuple[str, ...], _Role] = {
+    ("notebook_task", "notebook_path"): _Role.NOTEBOOK,
+    ("spark_python_task", "python_file"): _Role.FILE,
+    ("sql_task", "file", "path"): _Role.FILE,
+    ("dbt_task", "project_directory"): _Role.FOLDER,
+    ("libraries", "*", "whl"): _Role.LIBRARY,
+    ("libraries", "*", "jar"): _Role.LIBRARY,
+    ("libraries", "*", "requirements"): _Role.FILE,
+}
+_JOB: Mapping[tuple[str, ...], _Role] = {
+    **{("tasks", "*", *path): role for path, role in _TASK.items()},
+    **{("tasks", "*", "for_each_task", "task", *path): role for path, role in _TASK.items()},
+    ("environments", "*", "spec", "dependencies", "*"): _Role.LIBRARY,
+}
+_PATHS = {"pipelines": _PIPELINE, "jobs": _JOB}
+_ELSEWHERE = re.compile(r"/|\w[\w+.-]*:|~|\$\{|\{\{")
+_PACKAGE = re.compile(r"\.(whl|jar)$")
+_EXTENSION = re.compile(r"\.(py|sql|r|scala|ipynb)$", re.IGNORECASE)
+_NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebook_task"})
 
 
-def in_workspace(kind: str, settings: Node, file_path: str) -> Node:
-    """The settings with the paths of the bundle's own files turned into those of the workspace."""
-    for path in _PATHS.get(kind, ()):
-        settings = _at(settings, path, file_path)
+def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> Node:
+    """The settings with the paths of the bundle's own files turned into those of the workspace.
+
+    A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
+
+    Raises:
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_MISSING.
+    """
+    if kind == "jobs" and settings.get("git_source") is not None:
+        return settings
+    translation = _Translation(root, file_path)
+    for path, role in _PATHS.get(kind, {}).items():
+        settings = translation.at(settings, path, role)
     return settings
 
 
-def _at(node: Node, path: tuple[str, ...], file_path: str) -> Node:
-    if not path:
-        return _translated(node, file_path)
-    if path[0] == "*":
-        if not isinstance(node.value, tuple):
+class _Translation:
+    """Translates the paths of one resource."""
+
+    def __init__(self, root: Path, file_path: str) -> None:
+        self._root = root
+        self._file_path = file_path
+
+    def at(self, node: Node, path: tuple[str, ...], role: _Role) -> Node:
+        if not path:
+            return self._translated(node, role)
+        if path[0] == "*":
+            if not isinstance(node.value, tuple):
+                return node
+            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), place=node.place)
+        below = node.get(path[0])
+        if below is None or (path[0] in _NOT_NOTEBOOKS and _is_from_git(below)):
             return node
-        return Node(value=tuple(_at(each, path[1:], file_path) for each in node.value), place=node.place)
-    below = node.get(path[0])
-    if below is None:
-        return node
-    return Node(value={**node.value, path[0]: _at(below, path[1:], file_path)}, place=node.place)
+        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, place=node.place)
+
+    def _translated(self, node: Node, role: _Role) -> Node:
+        text = node.value
+        if not isinstance(text, str) or not _is_local(text, role):
+            return node
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.place.file), text))
+        if inside == ".." or inside.startswith("../"):
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=text, root=self._root)
+        if role is _Role.LIBRARY and _PACKAGE.search(inside):
+            return Node(value=f"./{inside}", place=node.place)
+        if role in (_Role.FILE, _Role.NOTEBOOK):
+            inside = self._found(inside, node, role)
+        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
+
+    def _found(self, inside: str, node: Node, role: _Role) -> str:
+        if not (self._root / inside).is_file():
+            raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
+        return _EXTENSION.sub("", inside) if role is _Role.NOTEBOOK else inside
 
 
-def _translated(node: Node, file_path: str) -> Node:
-    text = node.value
-    if not isinstance(text, str) or not text.startswith(("./", "../")):
-        return node
-    folder = posixpath.dirname(node.place.file)
-    return Node(value=posixpath.normpath(posixpath.join(file_path, folder, text)), place=node.place)
+def packages_of(kind: str, settings: object) -> Iterator[str]:
+    """The packages of the bundle's own that plain settings name, as `./dist/x.whl`."""
+    for path, role in _PATHS.get(kind, {}).items():
+        if role is _Role.LIBRARY:
+            yield from (text for text in _texts(settings, path) if text.startswith("./") and _PACKAGE.search(text))
+
+
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[str]:
+    if not path:
+        yield from [value] if isinstance(value, str) else []
+    elif path[0] == "*":
+        for each in value if isinstance(value, list) else []:
+            yield from _texts(each, path[1:])
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _texts(value[path[0]], path[1:])
+
+
+def _is_local(text: str, role: _Role) -> bool:
+    """Whether a text names a file of the bundle's own: no path of a workspace, address, parameter or package's name."""
+    if not text or _ELSEWHERE.match(text):
+        return False
+    return role is not _Role.LIBRARY or text.startswith(("./", "../")) or _PACKAGE.search(text) is not None
+
+
+def _is_from_git(task: Node) -> bool:
+    source = task.get("source")
+    return source is not None and source.value == "GIT"

@@ -16,6 +16,7 @@ from framework.deploy.files import FileHashes, changed_files
 from framework.deploy.reasons import reason_of
 from framework.deploy.references import resolve
 from framework.deploy.remotes import Remote, access_of
+from framework.deploy.secrecy import hidden_spec
 from framework.deploy.snapshots import GatewayState, Phase
 from framework.deploy.state import Deployed, DeployState
 
@@ -133,7 +134,8 @@ def plan_resource(
 def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
     if change.verdict is Verdict.DEFER:
         return deployed is not None and deployed.deferred != digest_of(change)
-    stands = deployed is not None and deployed.spec == change.spec and deployed.remote is not None
+    kept = None if change.spec is None else hidden_spec(change.spec)
+    stands = deployed is not None and deployed.spec == kept and deployed.remote is not None
     return change.verdict is Verdict.NOTHING and not stands and not change.access
 
 

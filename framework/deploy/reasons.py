@@ -8,6 +8,9 @@ from framework.deploy.deploy_plan import PlannedChange
 from framework.deploy.snapshots import GatewayState, Phase, TableSnapshot
 from framework.foundation.wording import counted
 
+_WHOLE = "no part of it done: without primary key, unique key or index it is read in one"
+_UNTOLD = "whether in chunks is not told"
+
 
 def reason_of(change: PlannedChange, policy: Policy) -> str:
     """One sentence for people, without its full stop; empty where the class says it all."""
@@ -50,14 +53,15 @@ def table_text(table: TableSnapshot) -> str:
     """One table's snapshot: how far, how long still, whether in chunks.
 
     Examples:
-        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, left_seconds=5400))
-        'a.b.c 62% (1.5 h left)'
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, chunkable=True))
+        'a.b.c 62% (in chunks)'
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, left_seconds=5400))
+        'a.b.c 0% (1.5 h left, no part of it done: without primary key, unique key or index it is read in one)'
     """
     percent = "" if table.percent is None else f" {int(table.percent)}%"
     notes = [] if table.left_seconds is None else [f"{table.left_seconds / 3600:.1f} h left"]
-    if table.chunkable is not None:
-        notes.append("in chunks" if table.chunkable else "not in chunks: no primary key, unique key or index")
-    return f"{table.table}{percent}" + (f" ({', '.join(notes)})" if notes else "")
+    notes.append("in chunks" if table.chunkable else _UNTOLD if table.percent is None else _WHOLE)
+    return f"{table.table}{percent} ({', '.join(notes)})"
 
 
 def _refusal(change: PlannedChange) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from databricks.sdk.errors import ResourceConflict
+
 from framework.deploy.workspace import AnswerLost, Workspace
 from framework.foundation.errors import OperationError
 from framework.record.events import Event, EventLevel, EventType, MaturityLevel, Origin
@@ -50,15 +52,25 @@ def run_remotely(
     refresh: RemoteRefresh,
     *,
     observer: Callable[[Event], None],
+    is_stopping: Callable[[], bool] = lambda: False,
     most_seconds: float = _MOST_SECONDS,
 ) -> RemoteUpdate:
     """Start an update and hand its events to `observer`, each once and in order, until it has ended.
+
+    Args:
+        workspace: where the pipeline is.
+        pipeline_id: its id there.
+        refresh: what the update brings up to date.
+        observer: gets the events.
+        is_stopping: asked at each look; once it is true the update is told to stop, and followed to its end.
+        most_seconds: after which it is left alone.
 
     Raises:
         OperationError: WORKSPACE_CALL_FAILED when another update runs; REMOTE_UPDATE_SILENT when it does not end.
     """
     update_id = _start(workspace, pipeline_id, refresh)
     seen: set[str] = set()
+    stopped = False
     for _ in range(int(most_seconds / _POLL_SECONDS) + 1):
         # The state is read before the events: those of a state that has ended are all there.
         path = f"/api/2.0/pipelines/{pipeline_id}/updates/{update_id}"
@@ -70,6 +82,9 @@ def run_remotely(
                 observer(event)
         if state in ENDED:
             return RemoteUpdate(update_id=update_id, state=state)
+        if not stopped and is_stopping():
+            stop_remotely(workspace, pipeline_id)
+            stopped = True
         workspace.clock.sleep(_POLL_SECONDS)
     raise OperationError("REMOTE_UPDATE_SILENT", update=update_id, seconds=int(most_seconds))
 
@@ -112,6 +127,8 @@ def _start(workspace: Workspace, pipeline_id: str, refresh: RemoteRefresh) -> st
     before = {each["update_id"] for each in _updates(workspace, path)}
     try:
         return str(workspace.write("POST", path, refresh.body())["update_id"])
+    except ResourceConflict as error:
+        raise OperationError("WORKSPACE_CALL_FAILED", call=f"POST {path}", cause=str(error)) from None
     except AnswerLost:
         fresh = [each["update_id"] for each in _updates(workspace, path) if each["update_id"] not in before]
         if not fresh:

@@ -164,7 +164,10 @@ def set_access(
             {key: value for key, value in entry.items() if key != "level"} | {"permission_level": entry["level"]}
             for entry in wanted.get("permissions") or []
         ]
-        entries.append({"user_name": owner, "permission_level": "IS_OWNER"})
+        if not any(entry["permission_level"] == "IS_OWNER" for entry in entries):
+            # Who deploys owns what it made, and has no other entry beside that.
+            entries = [entry for entry in entries if entry.get("user_name") != owner]
+            entries.append({"user_name": owner, "permission_level": "IS_OWNER"})
         workspace.repeat("PUT", f"/api/2.0/permissions/{kind}/{id}", {"access_control_list": entries})
         return
     now, then = _grants(wanted), _grants(deployed)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 PROGRESS_SECONDS = 300.0
 """How often a gateway tells its progress when nothing else is configured."""
+PROGRESS_SETTING = "pipelines.gateway.progressEventEmitFrequencySeconds"
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 30.0, 3600.0
 
 _RUNNING = frozenset({"STARTED", "IN_PROGRESS", "RUNNING"})
 _OVER = frozenset({"COMPLETED"})
@@ -45,7 +47,7 @@ class TableSnapshot:
 
     Args:
         began: when its snapshot began in this update; None when it is not known.
-        chunkable: whether it can be read in chunks; None when nobody said.
+        chunkable: whether it is read in chunks, as a part that is done or a key shows; None when nothing does.
     """
 
     table: str
@@ -73,6 +75,7 @@ def gateway_state(
     now: datetime,
     interval_seconds: float = PROGRESS_SECONDS,
     expected: Iterable[str] = (),
+    keyed: Collection[str] = (),
 ) -> GatewayState:
     """The state of a gateway from its newest update (id, state) and the events of its log.
 
@@ -82,6 +85,7 @@ def gateway_state(
         events: of all updates, oldest first.
         interval_seconds: how often it tells its progress.
         expected: tables that it should take, besides those that its events name.
+        keyed: last parts of the names, in lower case, of tables that are known to have a key.
     """
     if update is None or update[1] in _STOPPED_UPDATE:
         return GatewayState(phase=Phase.STOPPED)
@@ -90,7 +94,7 @@ def gateway_state(
     if not current:
         return GatewayState(phase=Phase.UNKNOWN, reason="its update has told nothing yet")
     names = sorted({*expected, *(event.table for event in events)})
-    tables = tuple(_table(name, current, now, stale_seconds) for name in names)
+    tables = tuple(_with_chunks(_table(name, current, now, stale_seconds), current, keyed) for name in names)
     begun = [table.began for table in tables if table.phase is Phase.SNAPSHOTTING and table.began is not None]
     return GatewayState(
         phase=_worst(tables),
@@ -98,6 +102,21 @@ def gateway_state(
         reason=", ".join(f"nothing fresh about {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
         lost_hours=max(((now - began).total_seconds() / 3600 for began in begun), default=0.0),
     )
+
+
+def progress_seconds(spec: Mapping[str, Any]) -> float:
+    """How often a gateway with these settings tells its progress; what the service would not take is the default.
+
+    Examples:
+        >>> progress_seconds({"configuration": {PROGRESS_SETTING: "60"}}), progress_seconds({})
+        (60.0, 300.0)
+    """
+    told = (spec.get("configuration") or {}).get(PROGRESS_SETTING)
+    try:
+        seconds = PROGRESS_SECONDS if told is None else float(told)
+    except (TypeError, ValueError):
+        return PROGRESS_SECONDS
+    return seconds if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
 
 
 def parse_events(rows: Iterable[Mapping[str, Any]]) -> list[GatewayEvent]:
@@ -148,6 +167,13 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
         left_seconds=newest.left_seconds,
         began=snapshots[0].at,
     )
+
+
+def _with_chunks(table: TableSnapshot, current: Sequence[GatewayEvent], keyed: Collection[str]) -> TableSnapshot:
+    """The table with whether it is read in chunks: a part of it was done, or it has a key."""
+    percents = [event.percent for event in current if event.table == table.table and event.percent is not None]
+    shows = any(0 < percent < 100 for percent in percents) or table.table.rpartition(".")[2].lower() in keyed
+    return replace(table, chunkable=True if shows else None)
 
 
 def _worst(tables: Sequence[TableSnapshot]) -> Phase:

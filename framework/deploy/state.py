@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from framework.deploy.bundle import FrozenSpec
+from framework.deploy.secrecy import hidden_spec
 from framework.deploy.workspace import Workspace
 from framework.foundation.errors import OperationError
 
@@ -21,7 +22,7 @@ class Deployed:
 
     Args:
         id: None while it is being made: a `create` may or may not have taken effect.
-        spec: the bundle's settings, references resolved, as last deployed.
+        spec: the bundle's settings, references resolved, as last deployed; kept with its secret values hidden.
         remote: what the service made of them.
         deferred: a digest of the changes that wait for the next wanted one, when they were put on record.
     """
@@ -122,8 +123,8 @@ def _row(resource: Deployed) -> dict[str, Any]:
     return {
         "kind": resource.kind,
         "id": resource.id,
-        "spec": resource.spec.as_dict(),
-        "remote": None if resource.remote is None else resource.remote.as_dict(),
+        "spec": hidden_spec(resource.spec).as_dict(),
+        "remote": None if resource.remote is None else hidden_spec(resource.remote).as_dict(),
         "depends_on": list(resource.depends_on),
         "prevent_destroy": resource.prevent_destroy,
         "deferred": resource.deferred,

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
 from framework.deploy.nodes import Node
+from framework.foundation.errors import UserError
 
-_NEVER = (".git/", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
+_NEVER = (".git", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
 
 
 def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
     """The files to upload, relative to the root, sorted; links are left out.
 
-    `sync.include` brings back what git ignores, and `sync.exclude` has the last word; both take git's patterns.
+    `sync.paths` says below which folders, `sync.include` brings back what git ignores, and `sync.exclude` has the
+    last word; patterns are git's, and count from the file that they stand in.
+
+    Raises:
+        UserError: BUNDLE_SYNC_OUTSIDE, BUNDLE_PATH_MISSING.
     """
     include = _patterns(sync, "include")
     exclude = _patterns(sync, "exclude")
-    never = GitIgnoreSpec.from_lines(_NEVER)
-    ignored = GitIgnoreSpec.from_lines(_ignore_lines(root))
+    folders = _folders(root, sync)
     return tuple(
         sorted(
             path
-            for path in _files(root, never)
-            if (not ignored.match_file(path) or include.match_file(path)) and not exclude.match_file(path)
+            for path, ignored in _files(root)
+            if any(folder == "." or f"{path}/".startswith(f"{folder}/") for folder in folders)
+            and (not ignored or include.match_file(path))
+            and not exclude.match_file(path)
         )
     )
 
@@ -34,18 +41,63 @@ def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
 def _patterns(sync: Node | None, key: str) -> GitIgnoreSpec:
     node = sync.get(key) if sync is not None else None
     items = node.items(f"sync.{key}") if node is not None else ()
-    return GitIgnoreSpec.from_lines([item.text(f"sync.{key}") for item in items])
+    return GitIgnoreSpec.from_lines([_from_root(item, item.text(f"sync.{key}")) for item in items])
 
 
-def _ignore_lines(root: Path) -> list[str]:
-    path = root / ".gitignore"
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+def _from_root(item: Node, pattern: str) -> str:
+    """A pattern as it would be written at the root; with a slash inside it holds from its file's folder on."""
+    folder = posixpath.dirname(item.place.file)
+    plain = pattern.removeprefix("!")
+    sign = pattern[: len(pattern) - len(plain)]
+    if "/" not in plain.rstrip("/"):
+        return f"{sign}/{folder}/**/{plain}" if folder else pattern
+    path = posixpath.normpath(posixpath.join(folder, plain.lstrip("/")))
+    if path.startswith(".."):
+        raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.place, path=pattern)
+    return f"{sign}/{path}{'/' if plain.endswith('/') else ''}"
 
 
-def _files(root: Path, never: GitIgnoreSpec) -> Iterator[str]:
+def _folders(root: Path, sync: Node | None) -> tuple[str, ...]:
+    """The folders below which files are uploaded."""
+    node = sync.get("paths") if sync is not None else None
+    found = []
+    for item in node.items("sync.paths") if node is not None else ():
+        text = item.text("sync.paths")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(item.place.file), text))
+        if path.startswith(("..", "/")):
+            raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.place, path=text)
+        if not (root / path).exists():
+            raise UserError("BUNDLE_PATH_MISSING", location=item.place, path=text, inside=path)
+        found.append(path)
+    return tuple(found) or (".",)
+
+
+def _files(root: Path) -> Iterator[tuple[str, bool]]:
+    """Each file with whether git ignores it, by the ignore files of its folder and those above."""
+    never = GitIgnoreSpec.from_lines(_NEVER)
+    rules: dict[str, GitIgnoreSpec] = {}
     for folder, names, files in os.walk(root):
-        base = Path(folder).relative_to(root)
-        names[:] = [name for name in names if not never.match_file(f"{(base / name).as_posix()}/")]
+        base = Path(folder).relative_to(root).as_posix()
+        if ".gitignore" in files:
+            rules[base] = GitIgnoreSpec.from_lines(
+                (Path(folder) / ".gitignore").read_text("utf-8", "replace").splitlines()
+            )
+        above = [(place, spec) for place, spec in rules.items() if place == "." or f"{base}/".startswith(f"{place}/")]
+        names[:] = [name for name in names if not never.match_file(f"{_joined(base, name)}/")]
         for name in files:
-            if not (Path(folder) / name).is_symlink():
-                yield (base / name).as_posix()
+            path = _joined(base, name)
+            if not (Path(folder) / name).is_symlink() and not never.match_file(path):
+                yield path, _is_ignored(path, above)
+
+
+def _joined(base: str, name: str) -> str:
+    return name if base == "." else f"{base}/{name}"
+
+
+def _is_ignored(path: str, above: list[tuple[str, GitIgnoreSpec]]) -> bool:
+    """The last ignore file that says something about a path decides; the deepest comes last."""
+    ignored = False
+    for place, spec in above:
+        told = spec.check_file(path if place == "." else path.removeprefix(f"{place}/")).include
+        ignored = ignored if told is None else told
+    return ignored

@@ -44,8 +44,11 @@ def merge_target(tree: Node, name: str) -> Node:
     over = _targets(tree)[name]
     settings = dict(over.value or {})
     base = {key: node for key, node in tree.value.items() if key != "targets"}
-    for key in ("default", "git"):
-        settings.pop(key, None)
+    settings.pop("default", None)
+    git = settings.pop("git", None)
+    if git is not None and git.value is not None:
+        under = settings.get("bundle") or Node(value={}, place=git.place)
+        settings["bundle"] = merge(under, Node(value={"git": git}, place=git.place))
     mode = settings.get("mode")
     if mode is not None and mode.value is not None and mode.value not in MODES:
         raise UserError("BUNDLE_MODE_UNKNOWN", location=mode.place, mode=mode.value)
@@ -69,6 +72,11 @@ def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
     return tuple(
         other for other, node in _targets(tree).items() if other != name and node.get("resources", kind, resource)
     )
+
+
+def target_names(tree: Node) -> tuple[str, ...]:
+    """The names of all targets; a bundle without any has one."""
+    return tuple(_targets(tree))
 
 
 def _targets(tree: Node) -> Mapping[str, Node]:

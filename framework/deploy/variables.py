@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.deploy.lookup_kinds import LOOKUP_KINDS
 from framework.deploy.nodes import Node, as_node, kind_of
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
@@ -15,68 +17,110 @@ from framework.foundation.nearest import nearest_hint
 _PREFIX = "BUNDLE_VAR_"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variables:
+    """The variables of a target.
+
+    Args:
+        declared: the names of all.
+        values: those that have one.
+        lookups: those whose value the workspace knows; it is asked only for one that something refers to.
+    """
+
+    declared: frozenset[str]
+    values: Mapping[str, Node]
+    lookups: Mapping[str, Node]
+
+
 def set_variables(
     tree: Node, *, root: Path, target: str, given: Mapping[str, str], environment: Mapping[str, str]
-) -> dict[str, Node]:
+) -> Variables:
     """The values of all variables that have one; the first of these says it.
 
     What was given with the call, `BUNDLE_VAR_name`, the lookup, the target's `variable-overrides.json`, the default.
 
     Raises:
         UserError: a value for a variable that is not declared, or of the wrong kind; a file that can't be read;
-            BUNDLE_LOOKUP_OFFLINE, when a lookup would have to be asked.
+            a lookup that nobody could ask for.
     """
     node = tree.get("variables")
     declared = node.entries("variables") if node is not None else {}
-    overrides = _overrides(root / ".databricks" / "bundle" / target / "variable-overrides.json")
+    overrides = _overrides(root, target)
     for name in [*given, *overrides]:
         if name not in declared:
             hint = nearest_hint(name, declared)
             raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=tree.place, name=name, hint=hint)
-    found = {}
+    values, lookups = {}, {}
     for name, declaration in declared.items():
         texts = {"--var": given.get(name), _PREFIX + name: environment.get(_PREFIX + name)}
-        value = _value(name, declaration, texts, overrides)
-        if value is not None:
-            found[name] = value
-    return found
+        lookup = _lookup(name, declaration)
+        value = _text(name, declaration, texts)
+        if value is None and lookup is not None:
+            lookups[name] = lookup
+        elif (value := value or _written(name, declaration, overrides)) is not None:
+            values[name] = value
+    return Variables(declared=frozenset(declared), values=values, lookups=lookups)
 
 
-def _value(name: str, declaration: Node, texts: Mapping[str, str | None], overrides: Mapping[str, Any]) -> Node | None:
-    kind = declaration.get("type")
-    is_complex = kind is not None and kind.value == "complex"
+def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node | None:
+    """The value given as a text with the call or in the environment."""
     for origin, text in texts.items():
         if text is not None:
-            if is_complex:
+            if _is_complex(declaration):
                 raise UserError("BUNDLE_VARIABLE_NOT_SIMPLE", location=declaration.place, name=name, origin=origin)
             return as_node(text, declaration.place)
-    lookup = declaration.get("lookup")
-    if lookup is not None:
-        raise _lookup_fault(name, lookup)
+    return None
+
+
+def _written(name: str, declaration: Node, overrides: Mapping[str, Any]) -> Node | None:
+    """The value of the target's file, or the default."""
     value = as_node(overrides[name], declaration.place) if name in overrides else declaration.get("default")
-    if value is not None and not is_complex and isinstance(value.value, dict | tuple):
+    if value is not None and not _is_complex(declaration) and isinstance(value.value, dict | tuple):
         actual = kind_of(value.value)
         raise UserError("BUNDLE_VARIABLE_TYPE", location=value.place, name=name, actual=actual)
     return value
 
 
-def _lookup_fault(name: str, lookup: Node) -> UserError:
+def _is_complex(declaration: Node) -> bool:
+    kind = declaration.get("type")
+    return kind is not None and kind.value == "complex"
+
+
+def _lookup(name: str, declaration: Node) -> Node | None:
+    """What a variable looks up: one thing of a known kind, and no default beside it."""
+    lookup = declaration.get("lookup")
+    if lookup is None:
+        return None
     entries = lookup.entries(f"variables.{name}.lookup")
     if len(entries) != 1:
-        return UserError("BUNDLE_LOOKUP_INVALID", location=lookup.place, name=name, count=len(entries))
+        raise UserError("BUNDLE_LOOKUP_INVALID", location=lookup.place, name=name, count=len(entries))
+    if declaration.get("default") is not None:
+        raise UserError("BUNDLE_LOOKUP_WITH_DEFAULT", location=lookup.place, name=name)
     ((kind, wanted),) = entries.items()
-    return UserError("BUNDLE_LOOKUP_OFFLINE", location=lookup.place, name=name, kind=kind, wanted=wanted.value)
+    if kind not in LOOKUP_KINDS:
+        hint = nearest_hint(kind, LOOKUP_KINDS)
+        where = f"the lookup of variable {name}"
+        raise UserError("BUNDLE_UNKNOWN_KEY", location=wanted.place, key=kind, where=where, hint=hint)
+    wanted.text(f"variables.{name}.lookup.{kind}")
+    return lookup
 
 
-def _overrides(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
+def _overrides(root: Path, target: str) -> Mapping[str, Any]:
+    """The values in the target's own file, which git does not keep."""
+    name = f".databricks/bundle/{target}/variable-overrides.json"
+    if not (root / name).is_file():
         return {}
+    line, column = 1, 1
+    found: Any = None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        place = SourceLocation(file=str(path), line=1)
-        raise UserError("BUNDLE_VARIABLE_OVERRIDES_INVALID", location=place, path=path, cause=error) from error
-    if not isinstance(found, dict):
-        place = SourceLocation(file=str(path), line=1)
-        raise UserError("BUNDLE_VARIABLE_OVERRIDES_INVALID", location=place, path=path, cause="it is no object")
-    return found
+        found = json.loads((root / name).read_text(encoding="utf-8"))
+        cause = "" if isinstance(found, dict) else "it is no object"
+    except json.JSONDecodeError as error:
+        cause, line, column = error.msg, error.lineno, error.colno
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        cause = type(error).__name__
+    if cause:
+        place = SourceLocation(file=name, line=line, column=column)
+        raise UserError("BUNDLE_VARIABLE_OVERRIDES_INVALID", location=place, path=name, cause=cause)
+    values: Mapping[str, Any] = found
+    return values

@@ -3,60 +3,69 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
-import requests
-from databricks.sdk.clock import Clock as SdkClock
-from databricks.sdk.core import ApiClient, Config
-from databricks.sdk.errors import (
-    InternalError,
-    NotFound,
-    PermissionDenied,
-    TemporarilyUnavailable,
-    TooManyRequests,
-    Unauthenticated,
-)
+from databricks.sdk.errors import NotFound, PermissionDenied, ResourceConflict, Unauthenticated
 from databricks.sdk.errors.base import DatabricksError
 
+from framework.deploy.single_tries import CALL_ERRORS, SingleTries, is_passing, is_refusal, seconds_asked_for
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 
+if TYPE_CHECKING:
+    from databricks.sdk.core import Config
+
 _MOST_TRIES = 8
+_MOST_WAIT_SECONDS = 900.0
+_RETRY_SECONDS = 300.0
 
 
 class AnswerLost(OperationError):  # noqa: N818 - it tells what happened, and may be no error in the end
-    """A write whose effect is not known: the line was cut, or the service failed on its way."""
+    """A write whose effect is not known: the line was cut, or the service failed on its way.
+
+    Args:
+        wait_seconds: before it is asked again; what the service said, if it did.
+    """
+
+    def __init__(self, condition: str, *, wait_seconds: float = 1.0, **fields: Any) -> None:
+        super().__init__(condition, **fields)
+        self.wait_seconds = wait_seconds
 
 
 class Workspace:
     """Reads and writes of one workspace.
 
-    Reads are the SDK's, which waits and tries again. Writes are tried again only after a 429, which
-    says that nothing was done; what else may have taken effect is for the caller to look up.
+    Reads are tried again while there is hope. Writes are tried again only after a 429, which says that nothing
+    was done; what else may have taken effect is for the caller to look up. A time to wait that the service names
+    is kept to, up to a quarter of an hour for one call.
 
     Args:
-        config: of the SDK: host, credentials, warehouse.
+        config: of the SDK: host, credentials, warehouse; its time for retries bounds those of reads.
         clock: what waits between tries go by.
     """
 
     def __init__(self, config: Config, *, clock: Clock) -> None:
         self.warehouse_id: str | None = config.warehouse_id
         self.clock = clock
-        self._reading = ApiClient(config)
-        self._writing = ApiClient(cast("Config", _WithClock(config, _OneTry())))
+        self._retry_seconds = float(config.retry_timeout_seconds or _RETRY_SECONDS)
+        self._tries = SingleTries(config)
 
     def read(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any]:
         """What a GET answers.
 
         Raises:
+            NotFound: there is nothing.
             OperationError: WORKSPACE_UNAUTHENTICATED, WORKSPACE_FORBIDDEN, WORKSPACE_CALL_FAILED.
         """
-        try:
-            return cast("dict[str, Any]", self._reading.do("GET", path, query=query))
-        except NotFound:
-            raise
-        except (DatabricksError, TimeoutError, requests.RequestException) as error:
-            raise _translated(error, "GET", path) from None
+        patience = _Patience(self.clock, self._retry_seconds)
+        while True:
+            try:
+                return self._tries.call("GET", path, query=query)
+            except NotFound:
+                raise
+            except CALL_ERRORS as error:
+                if not is_passing(error) or not patience.waits(error):
+                    raise _translated(error, "GET", path) from None
 
     def find(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """What a GET answers; None when there is nothing."""
@@ -70,30 +79,33 @@ class Workspace:
 
         Raises:
             AnswerLost: WORKSPACE_ANSWER_LOST when it may have taken effect.
-            DatabricksError: NotFound, or a conflict: the caller knows what they mean.
+            NotFound, ResourceConflict: the caller knows what they mean.
             OperationError: it was refused.
         """
-        for _ in range(_MOST_TRIES):
+        patience = _Patience(self.clock, self._retry_seconds)
+        while True:
             try:
-                return cast("dict[str, Any]", self._writing.do(method, path, body=body))
-            except TimeoutError as error:
-                cause = error.__cause__
-                if not isinstance(cause, TooManyRequests):
-                    raise AnswerLost("WORKSPACE_ANSWER_LOST", method=method, path=path) from None
-                self.clock.sleep(float(cause.retry_after_secs or 1))
-            except (InternalError, TemporarilyUnavailable, requests.RequestException):
-                raise AnswerLost("WORKSPACE_ANSWER_LOST", method=method, path=path) from None
-            except (Unauthenticated, PermissionDenied) as error:
-                raise _translated(error, method, path) from None
-        raise OperationError("WORKSPACE_CALL_FAILED", call=f"{method} {path}", cause="429 again and again")
+                return self._tries.call(method, path, query=None, body=body)
+            except (NotFound, ResourceConflict):
+                raise
+            except CALL_ERRORS as error:
+                if not is_refusal(error):
+                    seconds = seconds_asked_for(error) or 1.0
+                    raise AnswerLost("WORKSPACE_ANSWER_LOST", wait_seconds=seconds, method=method, path=path) from None
+                if not is_passing(error) or not patience.waits(error):
+                    raise _translated(error, method, path) from None
 
     def repeat(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """What a write answers that may be made twice, such as overwriting a file; a lost answer is asked for again."""
+        waited = 0.0
         for _ in range(_MOST_TRIES - 1):
             try:
                 return self.write(method, path, body)
-            except AnswerLost:
-                self.clock.sleep(1)
+            except AnswerLost as lost:
+                waited += lost.wait_seconds
+                if waited > _MOST_WAIT_SECONDS:
+                    raise
+                self.clock.sleep(lost.wait_seconds)
         return self.write(method, path, body)
 
     def read_file(self, path: str) -> str | None:
@@ -105,7 +117,7 @@ class Workspace:
         """Write a workspace file; its folder must be there.
 
         Raises:
-            DatabricksError: it exists and `overwrite` is False, or its folder does not.
+            ResourceConflict, NotFound: it exists and `overwrite` is False, or its folder does not.
         """
         body = {
             "path": path,
@@ -127,30 +139,26 @@ class Workspace:
             return
 
 
-class _WithClock:
-    """A configuration with another clock."""
+class _Patience:
+    """How long one call is tried again: by what the service asks for, or a little longer each time."""
 
-    def __init__(self, config: Config, clock: SdkClock) -> None:
-        self._config = config
-        self.clock = clock
+    def __init__(self, clock: Clock, retry_seconds: float) -> None:
+        self._clock = clock
+        self._retry_seconds = retry_seconds
+        self._began = clock.monotonic()
+        self._tries = 0
+        self._asked = 0.0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._config, name)
-
-
-class _OneTry(SdkClock):
-    """A clock by which the SDK's time for tries is over after the first: its own loop would repeat any write."""
-
-    def __init__(self) -> None:
-        self._seconds = 0.0
-
-    def time(self) -> float:
-        """A time 200 seconds after the last one: of the SDK's 300, one try fits in."""
-        self._seconds += 200.0
-        return self._seconds
-
-    def sleep(self, seconds: float) -> None:
-        """Return at once."""
+    def waits(self, error: Exception) -> bool:
+        """Wait before the next try; False, at once, when there is none."""
+        asked = seconds_asked_for(error)
+        self._tries += 1
+        self._asked += asked or 0.0
+        unasked = self._clock.monotonic() - self._began - self._asked
+        if unasked > self._retry_seconds or self._asked > _MOST_WAIT_SECONDS:
+            return False
+        self._clock.sleep(min(10.0, float(self._tries)) if asked is None else asked)
+        return True
 
 
 def _translated(error: Exception, method: str, path: str) -> OperationError:
@@ -160,4 +168,7 @@ def _translated(error: Exception, method: str, path: str) -> OperationError:
     if isinstance(error, PermissionDenied):
         return OperationError("WORKSPACE_FORBIDDEN", call=call)
     text = str(error) if isinstance(error, DatabricksError) else type(error).__name__
+    asked = seconds_asked_for(error)
+    if asked is not None:
+        text = f"{text} It asked us to wait {asked:.0f} seconds more."
     return OperationError("WORKSPACE_CALL_FAILED", call=call, cause=text)

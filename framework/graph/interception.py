@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
+from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.relations import moved
@@ -41,7 +42,7 @@ _view_numbers = count()
 @contextmanager
 def reading(reads: TableReads) -> Iterator[None]:
     """Let reads of the block's own thread go to `reads`."""
-    with _PATCHES.installed():
+    with _PATCHES.installed(), sql_handled_by(_session_sql):
         token = _active.set(reads)
         try:
             yield
@@ -64,7 +65,6 @@ def _patches() -> list[Patch]:
         Patch(DataFrameReader, "table", lambda _: _read_table),
         Patch(DataStreamReader, "table", lambda _: _read_stream_table),
         Patch(SparkSession, "table", lambda _: _session_table),
-        Patch(SparkSession, "sql", lambda _: _session_sql),
     ]
 
 
@@ -111,7 +111,7 @@ def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N8
 def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
     reads = _active.get()
     if reads is None:
-        return _original(SparkSession, "sql")(self, sqlQuery, args, **kwargs)
+        return pyspark_sql(self, sqlQuery, args, **kwargs)
     if not kwargs:
         return _query(self, _substituted(self, sqlQuery), args, reads)
     formatter = SQLStringFormatter(self)
@@ -125,9 +125,21 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
 
 
 def _substituted(spark: SparkSession, text: str) -> str:
-    """The text with `${key}` filled in from the configuration, as Spark does before it parses."""
+    """The text with `${key}` filled in from the session's configuration, as Spark does before it parses.
+
+    Spark looks at the thread's active session, which is this one only where something happened to make it so.
+    """
     jvm: Any = spark._jvm
-    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
@@ -138,7 +150,6 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             location=caller_location(),
             command=text.split(maxsplit=1)[0].upper(),
         )
-    original = _original(SparkSession, "sql")
     views: dict[SqlRelation, str] = {}
     try:
         for relation in find_relations(plan):
@@ -148,7 +159,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             # The view must be in the session that the text is for, which need not be that of the rows.
             found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
             found._jdf.createOrReplaceTempView(views[relation])  # the Python call is a blocked mutation
-        frame: DataFrame = original(spark, replace_relations(text, views), args)
+        frame = pyspark_sql(spark, replace_relations(text, views), args)
     finally:
         for view in views.values():
             spark._jsparkSession.catalog().dropTempView(view)

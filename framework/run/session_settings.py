@@ -12,6 +12,10 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # Spark 4.2.0 sends a Python UDF whose input comes in columns (any scan of Parquet) more than its worker reads,
 # and then both wait for ever. Rows are what 4.1 sent.
 _ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false"}
+
+# Spark keeps the last 100 pieces of generated code. A batch of AUTO CDC uses some 150 in turn, the same in each
+# batch, so with 100 every piece would be compiled anew every time: a third of the CPU that a small batch costs.
+_GENERATED_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 
 # What only spark-submit can prepare: with one of these a local session takes the longer way too.
@@ -80,6 +84,7 @@ def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str
         "spark.master": request.master,
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
+        **_GENERATED_CODE,
         **user,
         **delta_settings(user),
         **({"spark.jars": ",".join([*named, *jars])} if named or jars else {}),
@@ -106,6 +111,7 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
+        **_GENERATED_CODE,
         **({"spark.sql.warehouse.dir": warehouse} if in_memory else {}),
         **user,
         **delta_settings(user),

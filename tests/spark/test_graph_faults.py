@@ -134,6 +134,17 @@ def no_data_frame(_spark: SparkSession) -> None:
         return 42
 
 
+def a_setting_in_sql(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        spark.sql("SET spark.sql.ansi.enabled = false")
+        return spark.range(1)
+
+
+def a_schema_chosen_in_sql(spark: SparkSession) -> None:
+    spark.sql("USE elsewhere")
+
+
 def a_command(spark: SparkSession) -> None:
     @dp.materialized_view
     def report() -> DataFrame:
@@ -220,6 +231,8 @@ CASES = [
     (a_query_that_raises, "FLOW_QUERY_FAILED", "raise ZeroDivisionError"),
     (no_data_frame, "FLOW_QUERY_NOT_A_DATAFRAME", "@dp.materialized_view"),
     (a_command, "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", "DROP TABLE"),
+    (a_setting_in_sql, "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF", "SET spark.sql.ansi.enabled"),
+    (a_schema_chosen_in_sql, "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_CURRENT_DATABASE", "USE elsewhere"),
     (an_expectation_of_no_column, "EXPECTATION_INVALID", "@dp.expect"),
     (an_expectation_that_is_no_condition, "EXPECTATION_INVALID", "@dp.expect"),
     (mixed_flows, "AUTOCDC_TARGET_WITH_OTHER_FLOWS", "@dp.append_flow"),

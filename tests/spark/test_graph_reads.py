@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from framework import pipelines as dp
 from framework.declare.specs import DatasetKind
+from framework.graph.interception import reading
+from framework.graph.relations import cloned
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:
@@ -118,3 +120,24 @@ def test_reads_outside_a_pipeline_are_pysparks_own(spark: SparkSession, tmp_path
     methods: list[Callable[..., object]] = [type(spark).sql, type(spark.read).table, type(spark.readStream).table]
     graph_of(spark, tmp_path, "SELECT 1 AS one")
     assert [type(spark).sql, type(spark.read).table, type(spark.readStream).table] == methods
+
+
+class _NoTables:
+    """Reads of a pipeline without datasets."""
+
+    def read(self, spark: SparkSession, name: str, options: object, *, streaming: bool) -> DataFrame:
+        """Not reached."""
+        raise AssertionError(spark, name, options, streaming)
+
+
+def test_settings_in_sql_are_those_of_the_session_that_reads(spark: SparkSession) -> None:
+    """`${key}` is the flow's own, whichever session the thread has as its active one; that one stays active."""
+    own = cloned(spark)
+    own.conf.set("sluice.test.own", "7")
+    spark.createDataFrame([(1,)], "a int")  # this is what makes a session the active one
+    with reading(_NoTables()):
+        rows = own.sql("SELECT ${sluice.test.own} AS n")
+    assert rows.collect() == [(7,)]
+    active = type(spark).getActiveSession()
+    assert active is not None
+    assert active._jsparkSession.equals(spark._jsparkSession)

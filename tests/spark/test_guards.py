@@ -31,6 +31,9 @@ MUTATIONS: list[tuple[str, Deed]] = [
     ("REGISTER_JAVA_UDF", lambda spark, _: spark.udf.registerJavaFunction("f", "x")),
     ("REGISTER_JAVA_UDAF", lambda spark, _: spark.udf.registerJavaUDAF("f", "x")),
     ("STOP_SESSION", lambda spark, _: spark.stop()),
+    ("SET_RUNTIME_CONF", lambda spark, _: spark.sql("SET spark.sql.ansi.enabled = false")),
+    ("SET_CURRENT_DATABASE", lambda spark, _: spark.sql("USE elsewhere")),
+    ("CREATE_TEMP_VIEW", lambda spark, _: spark.sql("CREATE TEMPORARY VIEW v AS SELECT 1")),
 ]
 ACTIONS: list[Deed] = [
     lambda _, frame: frame.collect(),
@@ -78,6 +81,8 @@ def test_what_only_describes_rows_is_allowed(spark: SparkSession) -> None:
         pivoted = frame.groupBy("id").pivot("k", ["a"]).count()
     with guarded_module():
         assert frame.count() == 3
+        assert spark.sql("SET spark.app.name").count() == 1
+        assert spark.sql("SELECT {n} AS n", n=2).collect() == [(2,)]
     assert pivoted.columns == ["id", "a"]
 
 
@@ -90,12 +95,16 @@ def test_other_threads_and_the_engine_are_not_held_up(spark: SparkSession) -> No
         worker.join()
         with unguarded():
             counted.append(spark.range(4).count())
-    assert counted == [3, 4]
+            spark.sql("SET sluice.test.unguarded = 5")
+    counted.append(int(spark.conf.get("sluice.test.unguarded") or 0))
+    assert counted == [3, 4, 5]
 
 
 def test_afterwards_pysparks_classes_are_as_before() -> None:
     """Also when the guarded code raised."""
     before = [refusal.owner.__dict__[refusal.method] for refusal in refusals()]
+    sql = SparkSession.__dict__["sql"]
     with pytest.raises(ZeroDivisionError), guarded_query(), guarded_module():
         raise ZeroDivisionError
     assert [refusal.owner.__dict__[refusal.method] for refusal in refusals()] == before
+    assert SparkSession.__dict__["sql"] is sql

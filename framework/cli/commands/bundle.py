@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
-from framework.cli.command import SluiceCommand
+from framework.cli.call import output_option, verbose_option
+from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.output import Output
 
 _TABLE = click.option(
     "--table",
@@ -24,6 +27,46 @@ def command() -> None:
     """Plan and deploy a bundle, without touching a running snapshot."""
 
 
+@command.command("render", cls=SluiceCommand)
+@click.option("--check", is_flag=True, help="Write nothing; fail when a rendered file is not what it should be.")
+@output_option
+@verbose_option
+@click.pass_context
+def render(context: click.Context, /, *, check: bool, output: str, verbose: bool) -> None:
+    """Render bundles/specs with bundles/templates to bundles/rendered.
+
+    Needs no workspace. Exit codes: 0 all is as it should be, or is now; with --check, 2 and the files that differ.
+    """
+    from framework.deploy.rendered_files import rendered_files, write_rendered
+
+    context.meta[VERBOSE] = verbose
+    files = rendered_files(Path.cwd())
+    told = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
+    rows = [{"file": file.path.as_posix(), "state": file.state} for file in told]
+    results = Output(stream=context.meta[RESULTS], as_json=output == "json")
+    if rows or results.as_json:
+        results.table(("file", "state"), rows)
+    else:
+        results.text(f"{len(files)} rendered files are up to date.")
+    raise click.exceptions.Exit(2 if check and rows else 0)
+
+
+@command.command("validate", cls=SluiceCommand)
+@bundle_options
+def validate(call: BundleCall) -> None:
+    """Check all targets, or one: files, references, modes, and what would endanger a gateway.
+
+    Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
+    """
+    from framework.cli.bundle_findings import tell_findings
+    from framework.cli.bundle_validation import print_validation
+
+    validation = call.validation()
+    tell_findings(validation.findings)
+    print_validation(call.output, validation)
+    raise click.exceptions.Exit(0 if validation.is_sound else 2)
+
+
 @command.command("plan", cls=SluiceCommand)
 @guard_options
 @bundle_options
@@ -34,7 +77,7 @@ def plan(call: BundleCall, /, **options: Any) -> None:
     """
     from framework.cli.bundle_tables import print_changes
 
-    made = call.deployer(policy=policy_of(options)).plan()
+    made = call.deployer(policy=policy_of(options), lint=True).plan()
     code = made.exit_code()
     print_changes(call.output, made, made.changes, code)
     raise click.exceptions.Exit(int(code))
@@ -56,7 +99,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
     """
     from framework.cli.bundle_tables import print_changes
 
-    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), **options)
+    deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, build=True, **options)
     if queued:
         result = deployer.deploy_queued()
     else:

@@ -13,6 +13,7 @@ from framework.foundation.errors import UserError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
+_INGESTION = Path("bundles/templates/ingestion.yml.j2")
 # Files whose name depends on the project's, or that packaging tools would take as their own.
 _RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
 
@@ -30,6 +31,7 @@ def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
         raise UserError("PROJECT_ALREADY_EXISTS", path=folder)
     with as_file(files(__package__) / "templates") as templates:
         contents = render(templates, name)
+    contents[_INGESTION] = _ingestion_template().read_text("utf-8")
     # Written beside and renamed at the end: whoever looks sees a whole project or none.
     unfinished = parent / f".{name}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -38,6 +40,12 @@ def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
         (unfinished / path).write_text(text, encoding="utf-8")
     unfinished.rename(folder)
     return folder, tuple(sorted(contents))
+
+
+def _ingestion_template() -> Path:
+    """The template that `sluice bundle render` renders: the wheel ships it; a checkout has it where the bundle does."""
+    shipped = Path(__file__).parent / _INGESTION.name
+    return shipped if shipped.is_file() else Path(__file__).parents[3] / _INGESTION
 
 
 def render(templates: Path, name: str) -> dict[Path, str]:

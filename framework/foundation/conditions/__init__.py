@@ -17,6 +17,7 @@ from framework.foundation.conditions import (
     deploy,
     graph,
     loading,
+    native,
     run,
     session,
     storage,
@@ -35,6 +36,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **demo.CONDITIONS,
     **deploy.CONDITIONS,
     **bundles.CONDITIONS,
+    **native.CONDITIONS,
 }
 
 

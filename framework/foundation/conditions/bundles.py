@@ -10,9 +10,42 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_INVALID_YAML": Condition("{path} is no YAML that a bundle can be read from: {cause}.", "Correct it."),
     "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition("`include` names {pattern}, and there is no such file.", "Correct it."),
+    "BUNDLE_INCLUDE_OUTSIDE": Condition(
+        "`include` names {pattern!r}, which is no file below the bundle's root.", "Name files below it, relative to it."
+    ),
     "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
     "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
+    "BUNDLE_FIELD_RANGE": Condition("`{field}` is {value!r} and should be {expected}.", "Correct its value."),
+    "BUNDLE_SPEC_COLUMNS": Condition(
+        "Table {table} has both `include_columns` and `exclude_columns`.", "Keep one of the two."
+    ),
+    "BUNDLE_SPEC_TABLE_UNKNOWN": Condition(
+        "There is no table {name!r} in the spec.{hint}", "Name one of its `tables`, without its schema."
+    ),
+    "BUNDLE_SPEC_TABLE_TWICE": Condition(
+        "Two tables of the spec would both arrive as {name!r}.", "Ingest one of them by a spec of its own."
+    ),
+    "BUNDLE_SPEC_TARGET_TWICE": Condition(
+        "Target {target!r} belongs to {other} already.",
+        "Give each spec targets of its own: one target is deployed under one lock, with one state.",
+    ),
+    "BUNDLE_TEMPLATE_MISSING": Condition(
+        "There is no template {name!r} in {folder}.", "Correct the name; templates outside that folder are not read."
+    ),
+    "BUNDLE_TEMPLATE_INVALID": Condition("{path} can't be rendered: {cause}.", "Correct the template, or its spec."),
+    "BUNDLE_RENDERED_INVALID": Condition(
+        "{template} makes no bundle file of {spec}: {cause}.",
+        "Correct the template; the line is that of what it would have written to {path}.",
+    ),
+    "BUNDLE_RENDERED_FOREIGN": Condition(
+        "{path} is not from `sluice bundle render`, and would be overwritten.",
+        "Move it away, or give the spec another name.",
+    ),
+    "BUNDLE_RENDERED_OUTSIDE": Condition(
+        "{path} is a link, or leads out of the bundle's root.", "Replace it by a folder or file of the bundle itself."
+    ),
+    "BUNDLE_RENDERED_UNWRITABLE": Condition("{path} can't be written: {cause}.", "Correct that; what was there stays."),
     "BUNDLE_DUPLICATE_RESOURCE": Condition(
         "{key} is declared at {other} already.", "Give one of the two another key; a target may change a resource."
     ),
@@ -41,6 +74,17 @@ CONDITIONS: dict[str, Condition] = {
         "Variable {name!r} looks up {kind} {wanted!r}, and no workspace is at hand.",
         "Give it a value with `--var {name}=...`, or do this with a workspace.",
     ),
+    "BUNDLE_LOOKUP_WITH_DEFAULT": Condition(
+        "Variable {name!r} has both a `lookup` and a `default`.", "Remove one; a target may have the other."
+    ),
+    "BUNDLE_LOOKUP_NOTHING": Condition(
+        "Variable {name!r} looks up {kind} {wanted!r}, and the workspace has none, or shows us none.",
+        "Correct the name, or ask for the permission to see it.",
+    ),
+    "BUNDLE_LOOKUP_AMBIGUOUS": Condition(
+        "Variable {name!r} looks up {kind} {wanted!r}, and there are {count}: {ids}.",
+        "Give the right one with `--var {name}=ID`, or rename the others.",
+    ),
     "BUNDLE_REFERENCE_UNKNOWN": Condition("{reference} refers to nothing.{hint}", "Correct it."),
     "BUNDLE_REFERENCE_CYCLE": Condition("References go in a circle: {path}.", "Break the circle."),
     "BUNDLE_REFERENCE_NOT_TEXT": Condition(
@@ -49,8 +93,48 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_REFERENCE_TOO_LARGE": Condition(
         "The values that references stand for grow past {limit} entries.", "Use fewer or smaller complex variables."
     ),
+    "BUNDLE_REFERENCE_TOO_DEEP": Condition(
+        "References lead from one value to the next too many times.", "Use fewer variables that refer to others."
+    ),
     "BUNDLE_USER_UNKNOWN": Condition(
         "{reference} needs to know who deploys, and nobody is signed in.", "Sign in to a workspace, or name the user."
+    ),
+    "BUNDLE_PERMISSION_INVALID": Condition("A permission can't be given: {cause}.", "Write {expected}."),
+    "BUNDLE_PERMISSION_TWICE": Condition(
+        "{key} gives {principal} a permission, and the bundle's own `permissions` at {other} do too.",
+        "Remove one of the two.",
+    ),
+    "BUNDLE_RUN_AS_INVALID": Condition(
+        "`run_as` names {count} identities.", "Name one, by `user_name` or `service_principal_name`."
+    ),
+    "BUNDLE_PATH_OUTSIDE": Condition(
+        "{path} leads out of the bundle's root {root}.", "Copy what it names below the root; only that is uploaded."
+    ),
+    "BUNDLE_PATH_MISSING": Condition(
+        "{path} names {inside}, which is not there.", "Correct the path; it counts from the file that it stands in."
+    ),
+    "BUNDLE_SYNC_OUTSIDE": Condition(
+        "`sync` names {path}, which leads out of the bundle's root.", "Only what lies below the root is uploaded."
+    ),
+    "BUNDLE_PAUSE_STATUS_UNKNOWN": Condition(
+        "{status!r} is no status of schedules.", "Write `PAUSED` or `UNPAUSED`, or leave it out."
+    ),
+    "BUNDLE_SETTING_UNSUPPORTED": Condition(
+        "Sluice does not do `{field}`.", "Remove it, or deploy this bundle with Databricks' own command line."
+    ),
+    "BUNDLE_GIT_BRANCH": Condition(
+        "Target {target} is deployed from branch {wanted!r}, and {actual!r} is checked out.",
+        "Check out {wanted!r}, or change the target's `git.branch`.",
+    ),
+    "BUNDLE_BUILD_FAILED": Condition(
+        "The build of artifact {name!r} failed: {cause}", "Mend the build; nothing was deployed."
+    ),
+    "BUNDLE_SHELL_MISSING": Condition(
+        "There is no {shell} to run the build with.", "Install it, or name another `executable`."
+    ),
+    "BUNDLE_PACKAGE_MISSING": Condition(
+        "{key} needs {package}, and there is no such file.",
+        "Build it first, or declare it under `artifacts` with its `build`.",
     ),
     "BUNDLE_RESOURCE_ELSEWHERE": Condition(
         "{key} refers to {reference}, which target {target} does not have; {others} has it.",
@@ -63,7 +147,42 @@ CONDITIONS: dict[str, Condition] = {
         "{key} has `development: true`, and target {target} is of `mode: production`.", "Remove one of the two."
     ),
     "BUNDLE_GATEWAY_IN_DEVELOPMENT": Condition(
-        "{key} is a gateway, and target {target} is of `mode: development`: it would silently stop being continuous.",
-        "Give ingestion a target of its own without that mode.",
+        "{key} is a gateway, and target {target} is of `mode: development` or pauses triggers: it would silently stop "
+        "being continuous.",
+        "Give ingestion a target of its own without that mode and preset.",
+    ),
+    "BUNDLE_GATEWAY_NOT_APART": Condition(
+        "{key} is a gateway, and target {target} deploys {others} too: each deploy of those has to decide about it.",
+        "Declare gateways with their ingestion under a target of its own: `sluice bundle render` makes such a target.",
+    ),
+    "BUNDLE_GATEWAY_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy would change it, and restart the gateway.",
+        "Write a fixed value. `sluice bundle deploy --table` tells who deployed which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_CHANGES": Condition(
+        "`{field}` of gateway {key} comes from {source}: each deploy changes it, and other tools than this one would "
+        "restart the gateway for it.",
+        "Take it away, or pin it by a fixed value at the gateway; `sluice bundle deploy --table` tells who deployed "
+        "which commit, and when.",
+    ),
+    "BUNDLE_GATEWAY_TAG_UNPINNED": Condition(
+        "The preset tag {tag!r} reaches gateway {key}: whoever changes it changes the gateway.",
+        "Write the tag with a fixed value at the gateway; a preset only fills what is missing or empty.",
+    ),
+    "BUNDLE_DESTROY_NOT_PREVENTED": Condition(
+        "{key} holds or moves ingested data, and does not say whether it may be destroyed.",
+        "Write `lifecycle: {{prevent_destroy: true}}`, or `false` where it may.",
+    ),
+    "BUNDLE_SPELLING": Condition(
+        "The service spells `{field}` of {key} {expected!r}, and here it is {value!r}: a difference at each deploy.",
+        "Write {expected!r}.",
+    ),
+    "BUNDLE_MODEL": Condition(
+        "{key} does not fit the model that Databricks publishes: {cause}.",
+        "Correct the field; or install a newer `databricks-bundles`, if the service has learnt it since.",
+    ),
+    "BUNDLE_LINT": Condition(
+        "Target {target} was not looked at any further: the lint found {count} error{plural}, told above.",
+        "Correct what is told above.",
     ),
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
+    "SPARK_NOT_INSTALLED": Condition(
+        "This needs Spark, and the package {package} is not installed.", "Install it: pip install sluice."
+    ),
     "JAVA_NOT_FOUND": Condition(
         "Spark needs Java, and {place}.",
         "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME.",

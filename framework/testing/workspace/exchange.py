@@ -51,3 +51,9 @@ def missing(kind: str, name: object) -> ServiceFault:
 def invalid(message: str) -> ServiceFault:
     """400 for a request that the service does not take."""
     return ServiceFault(400, "INVALID_PARAMETER_VALUE", message)
+
+
+def run_as_of(settings: Mapping[str, Any], former: str) -> str:
+    """Who a job or a pipeline runs as; settings that don't say leave it as it was."""
+    identity = settings.get("run_as") or {}
+    return str(identity.get("user_name") or identity.get("service_principal_name") or former)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 PROGRESS_SECONDS = 300.0
+PROGRESS_SETTING = "pipelines.gateway.progressEventEmitFrequencySeconds"
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 30, 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +47,20 @@ class Moment:
     left_seconds: float | None = None
 
 
-def snapshot_moments(table: SourceTable, began: datetime, since: datetime, until: datetime) -> Iterator[Moment]:
+def interval_of(spec: Mapping[str, Any]) -> float:
+    """How often a gateway with these settings tells its progress, in seconds; from half a minute to an hour."""
+    told = str((spec.get("configuration") or {}).get(PROGRESS_SETTING))
+    seconds = int(told) if told.isdecimal() else 0
+    return float(seconds) if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
+
+
+def snapshot_moments(
+    table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
+) -> Iterator[Moment]:
     """What a snapshot that began then writes in a span of time, its start excluded unless it is the beginning."""
     ended = began + timedelta(seconds=table.seconds)
-    ticks = [began + timedelta(seconds=PROGRESS_SECONDS * n) for n in _ticks(began, since, min(until, ended))]
+    numbers = _ticks(began, since, min(until, ended), interval)
+    ticks = [began + timedelta(seconds=interval * n) for n in numbers]
     for at in ticks:
         if at < ended:
             yield from _progress(table, began, at, "RUNNING")
@@ -56,17 +68,19 @@ def snapshot_moments(table: SourceTable, began: datetime, since: datetime, until
         yield from _progress(table, began, ended, "COMPLETED")
 
 
-def change_moments(table: SourceTable, began: datetime, since: datetime, until: datetime) -> Iterator[Moment]:
+def change_moments(
+    table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
+) -> Iterator[Moment]:
     """What the change flow of a table writes in a span of time: that it runs, at each interval."""
-    for n in _ticks(began, since, until):
-        at = began + timedelta(seconds=PROGRESS_SECONDS * n)
+    for n in _ticks(began, since, until, interval):
+        at = began + timedelta(seconds=interval * n)
         yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_cdc_flow", status="RUNNING")
 
 
-def _ticks(began: datetime, since: datetime, until: datetime) -> range:
+def _ticks(began: datetime, since: datetime, until: datetime, interval: float) -> range:
     """The numbers of the intervals that end in (since, until]; the beginning itself when since is before it."""
-    first = 0 if since < began else int((since - began).total_seconds() // PROGRESS_SECONDS) + 1
-    last = int((until - began).total_seconds() // PROGRESS_SECONDS)
+    first = 0 if since < began else int((since - began).total_seconds() // interval) + 1
+    last = int((until - began).total_seconds() // interval)
     return range(first, last + 1)
 
 

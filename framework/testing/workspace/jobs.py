@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from framework.testing.workspace.exchange import Request, invalid, missing
+from framework.testing.workspace.exchange import Request, invalid, missing, run_as_of
 
 _PAGE = 20
 
@@ -27,7 +27,7 @@ class Jobs:
         self.by_id[job_id] = {
             "job_id": job_id,
             "creator_user_name": request.user,
-            "run_as_user_name": request.user,
+            "run_as_user_name": run_as_of(request.body, request.user),
             "created_time": int(self._now().timestamp() * 1000),
             "settings": _stored(dict(request.body)),
         }
@@ -35,7 +35,9 @@ class Jobs:
 
     def reset(self, request: Request) -> dict[str, Any]:
         """Replace all settings."""
-        self._find(request.body["job_id"])["settings"] = _stored(dict(request.body["new_settings"]))
+        job, settings = self._find(request.body["job_id"]), dict(request.body["new_settings"])
+        job["settings"] = _stored(settings)
+        job["run_as_user_name"] = run_as_of(settings, job["run_as_user_name"])
         return {}
 
     def read(self, request: Request) -> dict[str, Any]:
@@ -88,7 +90,7 @@ class Jobs:
 
 def _stored(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as the service keeps them, with what it fills in."""
-    settings = copy.deepcopy(settings)
+    settings = {key: copy.deepcopy(value) for key, value in settings.items() if key != "run_as"}
     keys = [task.get("task_key") for task in settings.get("tasks", [])]
     if len(keys) != len(set(keys)):
         raise invalid("The keys of a job's tasks must differ.")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from framework.testing.workspace.exchange import Request, ServiceFault, invalid, missing
-from framework.testing.workspace.gateway import SourceTable
+from framework.testing.workspace.exchange import Request, ServiceFault, invalid, missing, run_as_of
+from framework.testing.workspace.gateway import SourceTable, interval_of
 from framework.testing.workspace.updates import Update, gateway_events, pipeline_events, update_event
 
 _FIXED = (
@@ -21,7 +21,7 @@ _FIXED = (
     ("ingestion_definition", "ingestion_gateway_id"),
     ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
 )
-_IN_CALL_ONLY = ("expected_last_modified", "allow_duplicate_names", "pipeline_id", "dry_run")
+_IN_CALL_ONLY = ("expected_last_modified", "allow_duplicate_names", "pipeline_id", "dry_run", "run_as")
 _PAGE = 100
 
 
@@ -32,6 +32,7 @@ class Pipeline:
         self.pipeline_id = pipeline_id
         self.spec = spec
         self.creator = creator
+        self.run_as = creator
         self.modified = modified
         self.updates: list[Update] = []
         self.events: list[dict[str, Any]] = []
@@ -103,7 +104,15 @@ class Pipelines:
             if pipeline.is_gateway:
                 origin = {"pipeline_id": pipeline.pipeline_id, "update_id": update.update_id}
                 tables = self.source_tables.get(pipeline.name, ())
-                pipeline.tell(update, gateway_events(update, tables, pipeline.snapshots_done, self._now(), origin))
+                told = gateway_events(
+                    update,
+                    tables,
+                    pipeline.snapshots_done,
+                    now=self._now(),
+                    interval=interval_of(pipeline.spec),
+                    origin=origin,
+                )
+                pipeline.tell(update, told)
             else:
                 pipeline.tell(update, pipeline_events(update, self.flows.get(pipeline.name, ()), self._now()))
 
@@ -116,6 +125,7 @@ class Pipelines:
         pipeline_id = self._new_id("pipeline")
         spec = _stored(body, pipeline_id)
         made = Pipeline(pipeline_id=pipeline_id, spec=spec, creator=request.user, modified=self._stamp())
+        made.run_as = run_as_of(body, made.run_as)
         self.by_id[pipeline_id] = made
         if spec.get("continuous"):
             self._begin(made, "USER_ACTION", {})
@@ -131,7 +141,7 @@ class Pipelines:
             "state": "RUNNING" if pipeline.active else "IDLE",
             "health": "HEALTHY",
             "creator_user_name": pipeline.creator,
-            "run_as_user_name": pipeline.creator,
+            "run_as_user_name": pipeline.run_as,
             "last_modified": pipeline.modified,
             "latest_updates": [_brief(update) for update in reversed(pipeline.updates)][:5],
         }
@@ -147,6 +157,7 @@ class Pipelines:
             if path[0] != "storage" and _at(spec, path) != _at(pipeline.spec, path):
                 raise invalid(f"{'.'.join(path)} of a pipeline can't be changed.")
         pipeline.spec, pipeline.modified = spec, self._stamp()
+        pipeline.run_as = run_as_of(request.body, pipeline.run_as)
         pipeline.puts += 1
         if spec.get("continuous"):
             pipeline.cancel(self._now())

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from framework.testing.manual_clock import ManualClock
+from framework.testing.workspace.directory import Directory
 from framework.testing.workspace.exchange import Request, ServiceFault
 from framework.testing.workspace.faults import Fault, FaultRules
 from framework.testing.workspace.files import WorkspaceFiles
@@ -49,6 +50,7 @@ class StandIn:
         self.jobs = Jobs(self.clock.now, self._new_number)
         self.catalog = UnityCatalog()
         self.permissions = ObjectPermissions()
+        self.directory = Directory()
         self.sql = Statements(WAREHOUSE, self._event_rows, self._new_id)
         self._routes = Routes(self._handlers())
 
@@ -187,6 +189,7 @@ class StandIn:
             "PATCH /api/V/unity-catalog/permissions/{kind}/{name}": catalog.change_grants,
             "GET /api/V/permissions/{kind}/{name}": self.permissions.read,
             "PUT /api/V/permissions/{kind}/{name}": self.permissions.replace,
+            **self.directory.handlers(),
             "POST /api/V/sql/statements": self.sql.execute,
             "GET /api/V/sql/statements/{statement_id}/result/chunks/{index}": self.sql.chunk,
         }

@@ -43,20 +43,26 @@ class Update:
 
 
 def gateway_events(
-    update: Update, tables: Sequence[SourceTable], done: set[str], now: datetime, origin: dict[str, Any]
+    update: Update,
+    tables: Sequence[SourceTable],
+    done: set[str],
+    *,
+    now: datetime,
+    interval: float,
+    origin: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """What a gateway's running update has told since the last look; notes snapshots that end in `done`."""
     since = update.told_until
     moments: list[Moment] = []
     for table in tables:
         if table.name in done:
-            moments += change_moments(table, update.began, since, now)
+            moments += change_moments(table, update.began, since, now, interval)
             continue
         ended = update.began + timedelta(seconds=table.seconds)
-        moments += snapshot_moments(table, update.began, since, now)
+        moments += snapshot_moments(table, update.began, since, now, interval)
         if ended <= now:
             done.add(table.name)
-            moments += change_moments(table, ended, ended - timedelta(seconds=1), now)
+            moments += change_moments(table, ended, ended - timedelta(seconds=1), now, interval)
     update.state, update.told_until = "RUNNING", now
     # At one moment the snapshot's end comes before the first word of the changes.
     ordered = sorted(moments, key=lambda moment: (moment.at, moment.flow == "_cdc_flow"))

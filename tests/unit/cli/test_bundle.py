@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,8 +17,10 @@ from click.testing import CliRunner, Result
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
+from framework.deploy.builds import Artifact
 from framework.deploy.bundle import Bundle
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
+from framework.testing.workspace.exchange import Request
 from framework.testing.workspace.stand_in import TOKEN
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, TABLE, bundle_of, specs, with_snapshot
 
@@ -40,7 +45,8 @@ def sluice(served: StandInWorkspace, wanted: dict[str, dict[str, object]], tmp_p
     """Calls `sluice` about the bundle of `wanted`, with one file to upload."""
     (tmp_path / "flights.py").write_text("x = 1\n", encoding="utf-8")
 
-    def load(*, target: str | None, variables: Mapping[str, str], user: str) -> Bundle:
+    def load(*, target: str | None, variables: Mapping[str, str], user: str, look_up: object) -> Bundle:
+        assert callable(look_up)
         assert (dict(variables), user) == ({}, "ada@example.com")
         assert target in (None, "ingestion")
         return bundle_of(wanted, root=tmp_path, sync=("flights.py",))
@@ -119,6 +125,47 @@ def test_a_remote_run_asks_for_what_is_named_and_shows_each_flow(served: StandIn
     assert sluice("run", "--target", "ingestion").exit_code == 2
 
 
+def test_only_a_deploy_builds_and_a_build_that_fails_ends_it(served: StandInWorkspace) -> None:
+    """Plan, guard and status build nothing; the deploy fails with the build's last line before it writes."""
+    artifact = Artifact(name="lib", folder=Path(), build="echo no compiler; exit 7")
+    bundle = replace(bundle_of(specs()), artifacts=(artifact,))
+    bundles = BundleSurroundings(load=lambda **_: bundle, configure=lambda _: served.config(), clock=served.clock)
+    around = Surroundings(clock=served.clock, bundles=bundles)
+    codes = [CliRunner().invoke(cli, ["bundle", name], obj=around).exit_code for name in ("plan", "guard", "status")]
+    assert codes == [2, 0, 0]
+    result = CliRunner().invoke(cli, ["bundle", "deploy"], obj=around)
+    assert (result.exit_code, served.writes()) == (1, [])
+    assert "[BUNDLE_BUILD_FAILED]" in result.stderr
+    assert "exit code 7\n    no compiler" in result.stderr
+
+
+def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
+    served: StandInWorkspace, sluice: Sluice
+) -> None:
+    """One call that stops it, followed to its end: CANCELED there and here, exit code 1; nobody is left waiting."""
+    assert sluice("bundle", "deploy").exit_code == 0
+    served.flows("flights", *((f"main.flights.t{number}", 1) for number in range(500)))
+    original = served.answer
+    looks: list[str] = []
+
+    def answer(request: Request, token: str) -> dict[str, Any]:
+        if "/updates/" in request.path:
+            looks.append(request.path)
+            if len(looks) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+        return original(request, token)
+
+    served.answer = answer  # type: ignore[method-assign]
+    result = sluice("run", "--target", "ingestion", "--resource", "flights", "-o", "json")
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    (update,) = served.pipeline("flights").updates
+    assert (told["state"], told["update_id"], update.state) == ("CANCELED", update.update_id, "CANCELED")
+    assert "SIGINT: stopping" in result.stderr
+    assert "flights: CANCELED" in result.stderr
+    assert len(served.writes("/stop")) == 1
+
+
 def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
     served: StandInWorkspace,
     sluice: Sluice,
@@ -144,6 +191,28 @@ def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
     texts += [repr([each.spec for each in served.pipelines.by_id.values()]), repr(served.pipeline("flights").events)]
     texts += [file.read_text("utf-8") for file in tmp_path.rglob("*") if file.is_file()]
     assert [text for text in texts if TOKEN in text] == []
+
+
+def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
+    served: StandInWorkspace,
+    sluice: Sluice,
+    wanted: dict[str, dict[str, object]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Plans, results, logs, state and table show that it changed and never what it is; with no change there is none."""
+    caplog.set_level(logging.DEBUG)
+    left = []
+    for secret in ("hunter2-first", "hunter2-second"):
+        wanted["pipelines.flights"]["configuration"] = {"source.password": secret, "a": "1"}
+        wanted["jobs.flights"]["parameters"] = [{"name": "api_token", "default": secret}]
+        left += [sluice("bundle", "plan", "-v"), sluice("bundle", "plan", "-v", "-o", "json")]
+        left += [sluice("bundle", "deploy", "-v", "--table", TABLE), sluice("bundle", "plan")]
+        assert served.pipeline("flights").spec["configuration"]["source.password"] == secret
+    assert [result.exit_code for result in left] == [2, 2, 0, 0, 2, 2, 0, 0]
+    assert "source.password: " in left[4].stdout
+    texts = [result.output + str(result.exception) for result in left]
+    texts += [caplog.text, repr(served.sql.tables), repr(served.files.files), repr(served.pipeline("flights").events)]
+    assert [text for text in texts if "hunter2" in text] == []
 
 
 def test_no_file_from_outside_is_uploaded(served: StandInWorkspace, tmp_path: Path) -> None:

@@ -315,3 +315,17 @@ def test_an_error_is_told_before_spark_is_gone(sluice: Sluice, pipeline: FakePip
     assert result.exit_code == 1
     assert "WordlessError: told in time" in result.stderr
     assert pipeline.closed
+
+
+def test_validate_for_databricks_tells_what_has_no_form_there(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The faults come from the files of the libraries, with their lines, before any pipeline is opened."""
+    Path("flows").mkdir()
+    Path("flows/shop.py").write_text(
+        "from framework import pipelines as dp\ndp.create_streaming_table('t', private=True)\n", encoding="utf-8"
+    )
+    Path("pipeline.yml").write_text("name: shop\nlibraries: [{glob: {include: flows/**}}]\n", encoding="utf-8")
+    result = sluice("validate", "--databricks")
+    assert (result.exit_code, pipeline.asked) == (2, [])
+    assert "[NATIVE_ARGUMENT_MISSING] create_streaming_table(): argument `private`" in result.stderr
+    assert "flows/shop.py:2" in result.stderr
+    assert sluice("validate").exit_code == 0

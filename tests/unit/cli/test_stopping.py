@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from framework.cli.progress import PlainProgress
-from framework.cli.updating import run_stoppable
+from framework.cli.stopping import run_stoppable
 from framework.testing.manual_clock import ManualClock
 
 

@@ -53,11 +53,13 @@ def test_every_name_of_the_face_is_there_and_no_other() -> None:
 
 def test_deep_names_that_are_not_ours_come_from_the_installed_package() -> None:
     """A module may use PySpark's own parts beside the face."""
+    before = sys.modules.get("pyspark.pipelines.source_code_location")
     with shimmed():
         found = importlib.import_module("pyspark.pipelines.source_code_location")
     assert found.__file__ is not None
     assert "pyspark/pipelines" in found.__file__
-    assert "pyspark.pipelines.source_code_location" not in sys.modules
+    assert found is not before
+    assert sys.modules.get("pyspark.pipelines.source_code_location") is before
 
 
 @pytest.mark.parametrize("installed", [True, False])

@@ -113,7 +113,70 @@ def test_a_semantic_change_in_a_snapshot_is_held_and_says_what_it_would_lose(sna
     result = deployer_of(snapshotting, wanted).deploy()
     (held,) = [each for each in result.done if each.verdict is Verdict.HOLD]
     assert (result.exit_code, gateway_calls(snapshotting)) == (ExitCode.HELD, [])
-    assert held.reason == "a restart would lose 24.0 hours of snapshots: main.staging.orders 50% (24.0 h left)"
+    assert (
+        held.reason == "a restart would lose 24.0 hours of snapshots: main.staging.orders 50% (24.0 h left, in chunks)"
+    )
+
+
+def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorkspace) -> None:
+    """By a part that is done or by a key that the bundle names; else by what the log leaves open."""
+    tables = (
+        SourceTable(name="main.staging.orders", chunks=48),
+        SourceTable(name="main.staging.keyed", chunks=1, seconds_per_chunk=48 * HOUR),
+        SourceTable(name="main.staging.heap", chunks=1, seconds_per_chunk=48 * HOUR),
+        SourceTable(name="main.staging.silent", tells_progress=False),
+    )
+    served.source_tables(GATEWAY_NAME, *tables)
+    wanted = specs()
+    wanted["pipelines.ingestion"]["ingestion_definition"]["objects"] += [
+        {"table": {"source_schema": "dbo", "source_table": "Keyed", "table_configuration": {"primary_keys": ["id"]}}},
+        {"table": {"source_schema": "dbo", "source_table": "heap"}},
+    ]
+    deployer_of(served, wanted).deploy()
+    served.clock.sleep(24 * HOUR)
+    wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
+    change = deployer_of(served, wanted).plan().change(GATEWAY)
+    assert change is not None
+    assert change.reason == (
+        "a restart would lose 24.0 hours of snapshots: "
+        "main.staging.heap 0% (24.0 h left, no part of it done: without primary key, unique key or index it is read "
+        "in one), main.staging.keyed 0% (24.0 h left, in chunks), main.staging.orders 50% (24.0 h left, in chunks), "
+        "main.staging.silent (whether in chunks is not told)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "minutes", "verdict"),
+    [
+        ("3600", 59, Verdict.HOLD),
+        ("3600", 61, Verdict.HOLD),
+        ("60", 4, Verdict.UNKNOWN),
+        ("300", 14, Verdict.HOLD),
+        ("300", 16, Verdict.UNKNOWN),
+        (None, 14, Verdict.HOLD),
+        (None, 16, Verdict.UNKNOWN),
+        ("7200", 16, Verdict.UNKNOWN),
+        ("often", 16, Verdict.UNKNOWN),
+    ],
+)
+def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
+    served: StandInWorkspace, told: str | None, minutes: int, verdict: Verdict
+) -> None:
+    """Three of its intervals, by its settings where the service would take them; a longer silence is unknown."""
+    wanted = specs()
+    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders"))
+    deployer_of(served, wanted).deploy()
+    served.clock.sleep(10 * HOUR)
+    gateway = served.pipeline(GATEWAY_NAME)
+    # From here on the gateway is silent, with this interval in its settings.
+    gateway.updates[-1].told_until = served.now()
+    served.source_tables(GATEWAY_NAME)
+    if told is not None:
+        setting = "pipelines.gateway.progressEventEmitFrequencySeconds"
+        gateway.spec["configuration"] = wanted[GATEWAY]["configuration"] = {setting: told}
+    served.clock.sleep(minutes * 60)
+    wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
+    assert verdicts(served, wanted)[GATEWAY] is verdict
 
 
 def test_a_held_change_waits_in_the_queue_and_is_applied_when_the_snapshot_ends(snapshotting: StandInWorkspace) -> None:

@@ -212,3 +212,28 @@ def test_a_token_that_expired_lets_nobody_in_and_stands_in_no_record(
     with pytest.raises(Unauthenticated):
         client.current_user.me()
     assert TOKEN not in repr(workspace.requests)
+
+
+def test_what_is_only_looked_up_is_listed_by_pages(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
+    """As the SDK reads it: warehouses, clusters, metastores."""
+    for number in range(25):
+        workspace.directory.add("warehouse", f"w{number}", f"id-{number}")
+    for kind in ("cluster", "metastore"):
+        workspace.directory.add(kind, "one", "id-1")
+    assert [each.id for each in client.warehouses.list()] == [f"id-{number}" for number in range(25)]
+    assert [(each.cluster_name, each.cluster_id) for each in client.clusters.list()] == [("one", "id-1")]
+    assert [(each.name, each.metastore_id) for each in client.metastores.list()] == [("one", "id-1")]
+
+
+def test_a_gateway_tells_its_progress_as_often_as_its_settings_say(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """Each ten minutes instead of each five."""
+    workspace.source_tables("gateway", SourceTable(name="main.staging.orders"))
+    setting = {"pipelines.gateway.progressEventEmitFrequencySeconds": "600"}
+    made = client.pipelines.create(
+        name="gateway", continuous=True, catalog="Main", gateway_definition=GATEWAY, configuration=setting
+    )
+    assert made.pipeline_id is not None
+    workspace.clock.sleep(1800)
+    assert len(snapshot_events(client, made.pipeline_id)) == 4

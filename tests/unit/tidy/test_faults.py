@@ -11,7 +11,7 @@ from tests.support.sources import Source, sources
 # The outermost loops: what they catch is recorded, and ends in a named state.
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
-    "framework/cli/updating.py",  # the update's thread: raised again in the one that asked
+    "framework/cli/stopping.py",  # the update's thread: raised again in the one that asked
     "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
     "framework/graph/calls.py",  # so is a query function
     "framework/record/listening.py",  # so are hooks and observers, which must not stop the update

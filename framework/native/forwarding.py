@@ -1,0 +1,206 @@
+"""What becomes of each call of a face on Databricks: one native call, or several that say the same together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+from framework.native.interface import COMPOSED, INTERFACE, VIEW_PARAMETERS
+from framework.native.native_call import NativeCall, find_native
+from framework.native.translation import dataset_name, translated, view_name
+
+Decorated = Callable[..., Any]
+
+_MARK = "__sluice_native__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """What a decorated function carries.
+
+    Args:
+        expectations: those below a dataset's decorator that is still to come, the uppermost first.
+        dataset: the native call that declared it, if one did.
+        handle: what that gave back, which native expectations above it take.
+    """
+
+    expectations: tuple[NativeCall, ...] = ()
+    dataset: NativeCall | None = None
+    handle: Any = None
+
+
+def forward(function: str, given: Mapping[str, Any], location: SourceLocation | None) -> Any:
+    """Do natively what a call of our face says, and return what our face returns.
+
+    Args:
+        function: the face's function.
+        given: the arguments that the module gave, by our names, without those that say the default.
+        location: the module's line.
+
+    Raises:
+        UserError: NATIVE_* for what has no native form; EXPECTATION_ON_FLOW, INVALID_ARGUMENT.NO_NAME.
+    """
+    if function.startswith("expect"):
+        return _expectation(NativeCall(function=function, keywords={}, positional=_values(given), location=location))
+    if function in _DECORATORS:
+        argument, decorator = _DECORATORS[function]
+        arguments = dict(given)
+        decorated = arguments.pop(argument, None)
+        if argument == "batch_function" and isinstance(decorated, str):  # @foreach_batch_sink("name")
+            arguments["name"], decorated = decorated, None
+        decorate = functools.partial(
+            decorator, NativeCall(function=function, keywords=translated(function, arguments), location=location)
+        )
+        return decorate if decorated is None else decorate(decorated)
+    if function in _READS:
+        return _read(function, dataset_name(given["name"]), location)
+    NativeCall(function=function, keywords=translated(function, given), location=location).make()
+    return None
+
+
+def _values(given: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(dict(value) if isinstance(value, Mapping) else value for value in given.values())
+
+
+def _expectation(call: NativeCall) -> Callable[[Decorated], Decorated]:
+    """Wait for the dataset's decorator when there is none below; else go on with what that one gave back."""
+
+    def decorate(function: Decorated) -> Decorated:
+        mark = _mark_of(function)
+        if mark.dataset is None:
+            return _marked(function, replace(mark, expectations=(call, *mark.expectations)))
+        if mark.handle is None:
+            raise UserError(
+                "NATIVE_DECORATOR_ORDER",
+                location=call.location, expectation=call.function, decorator=mark.dataset.function,
+            )  # fmt: skip
+        return _marked(function, replace(mark, handle=call.decorate(mark.handle)))
+
+    return decorate
+
+
+def _dataset(call: NativeCall, function: Decorated) -> Decorated:
+    """The expectations first, from the lowest up, as the interpreter would have applied them; then the dataset."""
+    _check_callable(call, function)
+    handle: Any = function
+    for expectation in reversed(_mark_of(function).expectations):
+        handle = expectation.decorate(handle)
+    return _marked(function, _Mark(dataset=call, handle=call.decorate(handle)))
+
+
+def _flow(call: NativeCall, function: Decorated) -> Decorated:
+    _refuse_expectations(call, function, call.keywords.get("name") or _name_of(call, function))
+    call.decorate(function)
+    return function
+
+
+def _composed_flow(call: NativeCall, function: Decorated) -> Decorated:
+    """A view of the query, and a native flow that has it as its source."""
+    arguments = dict(call.keywords)
+    name = arguments.pop("name", None) or _name_of(call, function)
+    _refuse_expectations(call, function, name)
+    view = {"name": view_name(name)} | {key: arguments.pop(key) for key in VIEW_PARAMETERS if key in arguments}
+    flow = arguments | {"source": view["name"], "name": name}
+    if call.function == "snapshot_flow":
+        flow["once"] = True
+        if "sequence_by" not in flow:
+            flow["sequence_by"] = _before_all_others()
+    holder, follower = COMPOSED[call.function]
+    NativeCall(function=holder, keywords=view, location=call.location).decorate(function)
+    ordered = {key: flow[key] for key in INTERFACE[follower].parameters if key in flow}
+    NativeCall(function=follower, keywords=ordered, location=call.location).make()
+    return function
+
+
+def _before_all_others() -> Any:
+    from pyspark.sql import functions
+
+    return functions.lit(0)
+
+
+def _batch_sink(call: NativeCall, function: Decorated) -> Decorated:
+    name = call.keywords.get("name") or _name_of(call, function)
+    replace(call, keywords={"name": name}).decorate(function)
+    return function
+
+
+def _hook(call: NativeCall, function: Decorated) -> Decorated:
+    _check_callable(call, function)
+    call.decorate(function)
+    return function
+
+
+def _read(function: str, name: str, location: SourceLocation | None) -> Any:
+    """By the native read where there is one, which knows pipelines of the older kind; else by the session."""
+    if find_native(function) is not None:
+        return NativeCall(function=function, keywords={}, positional=(name,), location=location).make()
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise UserError("NO_ACTIVE_SESSION", location=location, function=function)
+    return _READS[function](session, name)
+
+
+_READS: Mapping[str, Callable[[Any, str], Any]] = {
+    "read": lambda session, name: session.read.table(name),
+    "read_stream": lambda session, name: session.readStream.table(name),
+}
+
+# The face's function -> the parameter that takes the function where the decorator stands bare, and what to do.
+_DECORATORS: Mapping[str, tuple[str, Callable[[NativeCall, Decorated], Decorated]]] = {
+    "table": ("query_function", _dataset),
+    "materialized_view": ("query_function", _dataset),
+    "temporary_view": ("query_function", _dataset),
+    "append_flow": ("", _flow),
+    "snapshot_flow": ("", _composed_flow),
+    "auto_cdc_flow": ("", _composed_flow),
+    "foreach_batch_sink": ("batch_function", _batch_sink),
+    "on_event_hook": ("hook", _hook),
+}
+
+
+def _check_callable(call: NativeCall, function: object) -> None:
+    if not callable(function):
+        raise UserError(
+            "DECORATOR_ARGUMENT_NOT_CALLABLE",
+            location=call.location, function=call.function, actual=type(function).__name__,
+        )  # fmt: skip
+
+
+def _name_of(call: NativeCall, function: Decorated) -> str:
+    _check_callable(call, function)
+    name = getattr(function, "__name__", "<lambda>")
+    if name == "<lambda>":
+        raise UserError("INVALID_ARGUMENT.NO_NAME", location=call.location, function=call.function)
+    return str(name)
+
+
+def _refuse_expectations(call: NativeCall, function: Decorated, flow: str) -> None:
+    waiting = _mark_of(function).expectations
+    if waiting:
+        first = waiting[0].positional[0]
+        name = first if isinstance(first, str) else ", ".join(first)
+        target = call.keywords["target"]
+        raise UserError("EXPECTATION_ON_FLOW", location=call.location, name=name, flow=flow, target=target)
+
+
+def _mark_of(function: Decorated) -> _Mark:
+    """What was declared from the function so far; the user's own decorators pass it on with `functools.wraps`."""
+    found = getattr(function, _MARK, None)
+    return found if isinstance(found, _Mark) else _Mark()
+
+
+def _marked(function: Decorated, mark: _Mark) -> Decorated:
+    """A function that does as `function` does and carries the mark; `function` itself stays as it is."""
+
+    @functools.wraps(function)
+    def query(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    setattr(query, _MARK, mark)
+    return query

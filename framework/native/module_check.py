@@ -1,0 +1,131 @@
+"""What a module declares that Databricks would not know, told from its source alone: without Spark, without running it.
+
+Arguments that a module makes up as it runs (`**arguments`) are not seen here: that error comes when Databricks loads
+the module, with the same condition.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+from framework.native.interface import COMPOSED, INTERFACE, OLDER_FUNCTIONS, is_said, native_parameter
+
+_OURS = "framework.pipelines"
+_NATIVE = ("pyspark.pipelines", "dlt")
+_OLDER = {old: new for new, olds in OLDER_FUNCTIONS.items() for old in olds if old not in INTERFACE}
+_SYNONYMS = {**_OLDER, "create_table": "table", "create_view": "temporary_view"}
+
+
+def files_faults(paths: Iterable[Path]) -> tuple[UserError, ...]:
+    """The faults of all Python files among the paths, in their order."""
+    sources = ((path, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".py")
+    return tuple(fault for path, source in sources for fault in module_faults(source, str(path)))
+
+
+def face_import(path: Path) -> SourceLocation | None:
+    """Where a Python file imports our face; None where it does not, or is no Python."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8")) if path.suffix == ".py" else None
+    except SyntaxError:
+        return None
+    for node, name in _imports(tree) if tree is not None else ():
+        if f"{name}.".startswith(f"{_OURS}."):
+            return _place(str(path), node)
+    return None
+
+
+def module_faults(source: str, file: str) -> tuple[UserError, ...]:
+    """What of a module has no native form, in order of its lines; a module that is no Python has none.
+
+    Each is a UserError: NATIVE_ARGUMENT_MISSING, NATIVE_FUNCTION_OURS or NATIVE_IMPORT_MISSING, with its line.
+    """
+    try:
+        tree = ast.parse(source, file)
+    except SyntaxError:  # told by whoever runs the module
+        return ()
+    imported = dict(_imported(tree))
+    faults = [*_import_faults(tree, file), *_call_faults(tree, file, imported)]
+    return tuple(sorted(faults, key=lambda fault: fault.location.line if fault.location is not None else 0))
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """What each imported name is: a pipelines module, or a function of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield (alias.asname, alias.name) if alias.asname is not None else (alias.name, alias.name)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _import_faults(tree: ast.Module, file: str) -> Iterator[UserError]:
+    """Imports of Sluice's engine, which Databricks does not have and does not need."""
+    for node, name in _imports(tree):
+        if name.partition(".")[0] == "framework" and not f"{name}.".startswith(f"{_OURS}."):
+            yield UserError("NATIVE_IMPORT_MISSING", location=_place(file, node), name=name)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    """The full name of all that is imported when the module runs."""
+    for node in _run_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _run_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            yield node
+            yield from _run_nodes(node)
+
+
+def _call_faults(tree: ast.Module, file: str, imported: dict[str, str]) -> Iterator[UserError]:
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Name | ast.Attribute):
+            continue
+        module, _, function = _meaning(ast.unparse(node), imported).rpartition(".")
+        if module in _NATIVE and function in COMPOSED:
+            yield UserError("NATIVE_FUNCTION_OURS", location=_place(file, node), function=function, module=module)
+        elif module == _OURS or module in _NATIVE:
+            call = called.get(id(node))
+            yield from _argument_faults(call, function, file, ours=module == _OURS) if call is not None else ()
+
+
+def _meaning(text: str, imported: dict[str, str]) -> str:
+    """A dotted name with what its beginning was imported as in the place of it."""
+    for name, meant in imported.items():
+        if text == name or text.startswith(f"{name}."):
+            return meant + text[len(name) :]
+    return text
+
+
+def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) -> Iterator[UserError]:
+    known = INTERFACE.get(_SYNONYMS.get(function, function))
+    if known is None:
+        return
+    for keyword in call.keywords:
+        if keyword.arg is None or not _is_said(function, keyword, ours=ours):
+            continue
+        if native_parameter(keyword.arg) not in {*known.parameters, known.decorates}:
+            yield UserError(
+                "NATIVE_ARGUMENT_MISSING", location=_place(file, keyword.value), function=function, argument=keyword.arg
+            )
+
+
+def _is_said(function: str, keyword: ast.keyword, *, ours: bool) -> bool:
+    """Whether the argument would be passed on."""
+    value = keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
+    return value is not None and not (ours and keyword.arg is not None and not is_said(function, keyword.arg, value))
+
+
+def _place(file: str, node: ast.AST) -> SourceLocation:
+    return SourceLocation(file=file, line=getattr(node, "lineno", 1))

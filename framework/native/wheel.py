@@ -1,0 +1,77 @@
+"""Sluice's wheel for Databricks: the same files, without asking for a Spark of its own.
+
+Databricks brings Spark, and an installed PySpark would hide it. `python3 -m framework.native.wheel dist` takes
+the requirements out of the wheels in a folder; it needs nothing but Python, so a bundle's build can call it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+BROUGHT = frozenset({"pyspark", "delta-spark", "pandas", "pyarrow"})
+"""What a Databricks runtime has, in versions of its own."""
+
+_REQUIREMENT = re.compile(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)")
+
+
+def leave_spark_out(wheel: Path) -> tuple[str, ...]:
+    """Take what Databricks brings out of a wheel's requirements; the file is replaced as a whole.
+
+    Returns:
+        The requirements that are gone; none when it was done before.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        files = [(entry, archive.read(entry)) for entry in archive.infolist()]
+    gone: list[str] = []
+    changed: dict[str, bytes] = {}
+    for entry, content in files:
+        if entry.filename.endswith(".dist-info/METADATA"):
+            changed[entry.filename] = _without(content.decode(), gone).encode()
+    part = wheel.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry, content in files:
+            is_record = entry.filename.endswith(".dist-info/RECORD")
+            archive.writestr(entry, _recorded(content, changed) if is_record else changed.get(entry.filename, content))
+    part.replace(wheel)
+    return tuple(gone)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do it for Sluice's wheels in a folder."""
+    for wheel in sorted(Path(arguments[0] if arguments else "dist").glob("sluice-*.whl")):
+        leave_spark_out(wheel)
+    return 0
+
+
+def _without(metadata: str, gone: list[str]) -> str:
+    kept = []
+    for line in metadata.splitlines(keepends=True):
+        found = _REQUIREMENT.match(line)
+        if found and found[1].lower().replace("_", "-") in BROUGHT and "extra ==" not in found[2]:
+            gone.append(found[1])
+        else:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _recorded(record: bytes, changed: dict[str, bytes]) -> bytes:
+    """The list of a wheel's files, with new sums of those that changed."""
+    lines = []
+    for line in record.decode().splitlines():
+        name = line.split(",", 1)[0]
+        if name in changed:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(changed[name]).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{len(changed[name])}")
+        else:
+            lines.append(line)
+    return ("\n".join(lines) + "\n").encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

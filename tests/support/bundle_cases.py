@@ -1,0 +1,118 @@
+"""Bundles as a table in YAML files: what is written, and what the loader makes of it.
+
+Each case has a `name`, and
+
+- `bundle`: the text of `databricks.yml` after its first line, `bundle: {name: sales}`, unless it begins with one;
+  or `whole`: the whole text. `files` and `links` lie beside it, and `git` says what is checked out there.
+- `target`, `user`, `var` (given with the call), `env`, and `known`: the ids by `kind name` that the workspace has;
+  null stands for no workspace.
+- `expect`: by a resource's key its settings, whole; or `target`, `root_path`, `sync`, `resources` (keys in order) …
+- or `value` and `becomes`: a setting of a pipeline, and what it is once resolved.
+- or `error` with `at`, its place (in `databricks.yml` unless it names another file), and `says`, a part of its text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from framework.deploy.bundle import Bundle
+from framework.deploy.loading import load_bundle
+
+USER = "ada.lovelace@example.com"
+_HEAD = "bundle: {name: sales}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleCase:
+    """One entry of the table; `text` is that of `databricks.yml`."""
+
+    name: str
+    text: str
+    expect: dict[str, Any] | None = None
+    error: str = ""
+    at: str = ""
+    says: str = ""
+    target: str | None = None
+    user: str | None = USER
+    var: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    known: dict[str, list[str]] | None = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    git: dict[str, str] | None = None
+
+
+def read_bundle_cases(path: Path) -> tuple[BundleCase, ...]:
+    """The cases of a file."""
+    return tuple(_case(row) for row in yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def load_case(case: BundleCase, folder: Path) -> Bundle:
+    """Write a case's files into a folder, and load its bundle."""
+    _write(folder, {"databricks.yml": case.text, **case.files})
+    for name, target in case.links.items():
+        (folder / name).symlink_to(target)
+    if case.git is not None:
+        _check_out(folder / ".git", case.git)
+    known = case.known
+
+    def look_up(kind: str, name: str) -> tuple[str, ...]:
+        return tuple((known or {}).get(f"{kind} {name}", ()))
+
+    return load_bundle(
+        folder,
+        target=case.target,
+        variables=case.var,
+        user=case.user,
+        environment=case.env,
+        look_up=None if known is None else look_up,
+    )
+
+
+def told(bundle: Bundle) -> dict[str, Any]:
+    """All that `expect` may name."""
+    fields = ("name", "target", "mode", "root_path", "state_path", "file_path", "artifact_path", "locks")
+    return {
+        **{name: getattr(bundle, name) for name in fields},
+        "sync": list(bundle.sync),
+        "resources": [each.key for each in bundle.resources],
+        **{each.key: each.spec.as_dict() for each in bundle.resources},
+    }
+
+
+def _case(row: dict[str, Any]) -> BundleCase:
+    row = dict(row)
+    if "value" in row:
+        setting = json.dumps(row.pop("value"))
+        row["bundle"] += f"\nresources: {{pipelines: {{p: {{name: p, configuration: {{k: {setting}}}}}}}}}\n"
+        if "becomes" in row:
+            row["expect"] = {"pipelines.p": {"name": "p", "configuration": {"k": row.pop("becomes")}}}
+    text = row.pop("whole") if "whole" in row else _with_head(row.pop("bundle"))
+    assert ("expect" in row) != ("error" in row), row["name"]
+    return BundleCase(text=text, **row)
+
+
+def _with_head(text: str) -> str:
+    return text if text.startswith("bundle:") else _HEAD + text
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _check_out(git: Path, state: dict[str, str]) -> None:
+    """A repository's files, as git leaves them."""
+    branch, commit = state.get("branch"), state["commit"]
+    files = {"HEAD": f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n"}
+    if branch:
+        files[f"refs/heads/{branch}"] = f"{commit}\n"
+    url = state.get("origin_url")
+    files["config"] = f'[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n' if url else "[core]\n"
+    _write(git, files)

@@ -1,0 +1,143 @@
+"""`sluice bundle validate`, and what plan and deploy do with what the lint found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from databricks.sdk.core import Config
+
+from framework.cli.bundle_surroundings import BundleSurroundings
+from framework.cli.call import Surroundings
+from framework.cli.main import cli
+from framework.foundation.errors import UserError
+from framework.testing.workspace import StandInWorkspace, serve_workspace
+
+Sluice = Callable[..., Result]
+BUNDLE = """\
+bundle: {name: sales, git: {branch: main}}
+targets:
+  ingestion:
+    default: true
+    mode: production
+    workspace: {root_path: /Workspace/Shared/sales}
+    resources:
+      pipelines:
+        gateway:
+          name: gateway
+          continuous: true
+          channel: preview
+          gateway_definition: {connection_name: c, gateway_storage_catalog: main, gateway_storage_schema: s}
+  other:
+    resources: {jobs: {nightly: {name: nightly, tasks: []}}}
+"""
+ERROR = BUNDLE.replace("channel: preview", "configuration: {c: '${bundle.git.branch}'}")
+
+
+@pytest.fixture
+def served() -> Iterator[StandInWorkspace]:
+    """A workspace of the test's own."""
+    with serve_workspace() as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def sluice(served: StandInWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sluice:
+    """Calls `sluice` in the bundle's folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "databricks.yml").write_text(BUNDLE, encoding="utf-8")
+    bundles = BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
+    around = Surroundings(clock=served.clock, bundles=bundles)
+    return lambda *arguments: CliRunner().invoke(cli, list(arguments), obj=around)
+
+
+def words(text: str) -> list[list[str]]:
+    """The words of each line of a table, without its rule."""
+    return [line.split() for line in text.splitlines() if line and "─" not in line]
+
+
+def test_validate_lists_every_target_and_tells_warnings_once(sluice: Sluice, served: StandInWorkspace) -> None:
+    """Resources on standard output, findings on standard error, 0 for warnings alone; nothing is written."""
+    result = sluice("bundle", "validate")
+    assert result.exit_code == 0
+    assert words(result.stdout) == [
+        ["target", "mode", "resource", "name"],
+        ["ingestion", "production", "pipelines.gateway", "gateway"],
+        ["other", "null", "jobs.nightly", "nightly"],
+        ["The", "bundle", "is", "valid:", "2", "targets,", "2", "resources,", "0", "errors,", "2", "warnings."],
+    ]
+    assert [line for line in result.stderr.splitlines() if line.startswith("  at ")] == [
+        "  at databricks.yml:10:11",
+        "  at databricks.yml:12:20",
+    ]
+    assert [line.partition("]")[0] for line in result.stderr.splitlines() if line.startswith("[")] == [
+        "[BUNDLE_DESTROY_NOT_PREVENTED",
+        "[BUNDLE_SPELLING",
+    ]
+    assert served.writes() == []
+
+
+def test_validate_tells_all_faults_of_all_targets(sluice: Sluice, tmp_path: Path) -> None:
+    """One target's fault does not hide another's; 2, and the same in JSON with file and line."""
+    text = ERROR.replace("name: nightly, tasks: []", "name: '${var.nobody}'")
+    (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+    result = sluice("bundle", "validate", "-o", "json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["valid"], [each["target"] for each in told["targets"]]) == (2, False, ["ingestion"])
+    assert [(each["condition"], each["severity"], each["line"]) for each in told["findings"]] == [
+        ("BUNDLE_DESTROY_NOT_PREVENTED", "warning", 10),
+        ("BUNDLE_GATEWAY_CHANGES", "error", 12),
+        ("BUNDLE_VARIABLE_UNKNOWN", "error", 15),
+    ]
+    only = sluice("bundle", "validate", "--target", "nobody")
+    assert (only.exit_code, "[BUNDLE_TARGET_UNKNOWN] error" in only.stderr) == (2, True)
+
+
+def test_validate_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is named it says as whom it checked."""
+
+    def refuse(_: str | None) -> Config:
+        raise UserError("WORKSPACE_NOT_CONFIGURED", cause="nothing is set")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "databricks.yml").write_text(BUNDLE, encoding="utf-8")
+    around = Surroundings(bundles=BundleSurroundings(configure=refuse))
+    result = CliRunner().invoke(cli, ["bundle", "validate", "-t", "other"], obj=around)
+    assert (result.exit_code, "checked as somebody@example.com" in result.stderr) == (0, True)
+
+
+def test_validate_tells_what_a_module_has_no_form_for_on_databricks(sluice: Sluice, tmp_path: Path) -> None:
+    """A declaration that only runs here is an error of the bundle, with the module's line."""
+    (tmp_path / "shop.py").write_text("import dlt\n\n\ndlt.auto_cdc_flow\n", encoding="utf-8")
+    pipeline = "pipelines: {shop: {name: shop, libraries: [{file: {path: ./shop.py}}]}}"
+    text = BUNDLE.replace("jobs: {nightly: {name: nightly, tasks: []}}", pipeline)
+    (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+    result = sluice("bundle", "validate", "-t", "other", "-o", "json")
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (result.exit_code, finding["condition"], finding["line"]) == (2, "NATIVE_FUNCTION_OURS", 4)
+
+
+def test_plan_and_deploy_tell_warnings_once_and_go_on(sluice: Sluice, served: StandInWorkspace) -> None:
+    """On standard error, each once, whatever is planned twice; the exit code is the plan's."""
+    assert sluice("bundle", "plan").stderr.count("[BUNDLE_SPELLING]") == 1
+    result = sluice("bundle", "deploy")
+    assert (result.exit_code, result.stderr.count("[BUNDLE_SPELLING]")) == (0, 1)
+    assert served.pipeline("gateway").spec["channel"] == "PREVIEW"
+    assert "BUNDLE_" not in sluice("bundle", "status").stderr
+
+
+def test_plan_and_deploy_refuse_what_would_restart_a_gateway_each_time(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """2 with the finding, and no write; status and guard go on, for they change nothing."""
+    (tmp_path / "databricks.yml").write_text(ERROR, encoding="utf-8")
+    for command in ("plan", "deploy"):
+        result = sluice("bundle", command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.count("[BUNDLE_GATEWAY_CHANGES] error") == 1
+        assert "[BUNDLE_LINT] Target ingestion was not looked at any further: the lint found 1 error," in result.stderr
+    assert served.writes() == []
+    assert sluice("bundle", "status").exit_code == 0

@@ -1,0 +1,158 @@
+"""A workspace that refuses, is busy, or goes silent: what a deploy says, waits and leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk.core import Config
+
+from framework.deploy.decisions import ExitCode
+from framework.deploy.deployer import Deployer
+from framework.deploy.state import Deployed, new_state, read_state, write_state
+from framework.deploy.workspace import Workspace
+from framework.foundation.errors import OperationError
+from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace, throttled
+from framework.testing.workspace.stand_in import TOKEN
+from tests.support.ingestion_bundle import USER, bundle_of, deployer_of, specs
+
+STATE = "/Workspace/Shared/.bundle/sales/ingestion/state"
+EVER = 1000
+
+
+@pytest.fixture
+def served() -> Iterator[StandInWorkspace]:
+    """A workspace of the test's own."""
+    with serve_workspace() as workspace:
+        yield workspace
+
+
+def failed(served: StandInWorkspace, *, wanted: dict[str, dict[str, Any]] | None = None) -> OperationError:
+    """What a deploy of the example ends with."""
+    with pytest.raises(OperationError) as caught:
+        deployer_of(served, specs() if wanted is None else wanted).deploy()
+    assert caught.value.remedy
+    return caught.value
+
+
+FORBIDDEN = {
+    "the state": ("GET", "/workspace/export", "GET /api/2.0/workspace/export"),
+    "the state's folder": ("POST", "/workspace/mkdirs", "POST /api/2.0/workspace/mkdirs"),
+    "the lock": ("POST", "/workspace/import", "POST /api/2.0/workspace/import"),
+    "a schema": ("POST", "/unity-catalog/schemas", "POST /api/2.1/unity-catalog/schemas"),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "call"), FORBIDDEN.values(), ids=FORBIDDEN)
+def test_no_permission_names_the_call_and_nothing_is_made(
+    served: StandInWorkspace, method: str, path: str, call: str
+) -> None:
+    """403, at whichever call it comes first; once it is mended the deploy goes on."""
+    fault = Fault(method=method, path=path, status=403, error_code="PERMISSION_DENIED", times=EVER)
+    served.fail(fault)
+    error = failed(served)
+    assert (error.condition, error.fields) == ("WORKSPACE_FORBIDDEN", {"call": call})
+    assert "Ask for the permission" in error.render()
+    assert (served.catalog.schemas, served.pipelines.by_id, served.jobs.by_id) == ({}, {}, {})
+    served.faults.clear()
+    assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
+
+
+def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: StandInWorkspace) -> None:
+    """401: one call, no write, and that a new sign-in goes on from there."""
+    served.expire_token()
+    error = failed(served)
+    assert (error.condition, error.fields) == ("WORKSPACE_UNAUTHENTICATED", {"call": "GET /api/2.0/workspace/export"})
+    assert "sign in again" in error.render()
+    assert (len([each for each in served.requests if "/api/" in each.path]), served.files.files) == (1, {})
+
+
+def test_a_token_that_expires_on_the_way_leaves_what_the_next_deploy_finds(served: StandInWorkspace) -> None:
+    """401 in the middle: the lock of the dead deploy runs out, and then one of each is there."""
+    served.fail(Fault(method="POST", path="/pipelines$", status=401, error_code="UNAUTHENTICATED", times=EVER))
+    assert failed(served).condition == "WORKSPACE_UNAUTHENTICATED"
+    served.faults.clear()
+    served.clock.sleep(7200)
+    assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
+    assert (len(served.catalog.schemas), len(served.pipelines.by_id), len(served.jobs.by_id)) == (1, 3, 1)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/workspace/export"), ("POST", "/workspace/mkdirs")])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_time_to_wait_is_kept_to(served: StandInWorkspace, method: str, path: str, status: int) -> None:
+    """Neither a second sooner nor at once, for reads as for writes, also when the SDK's own patience is shorter."""
+    served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=75, times=3))
+    config = served.config()
+    config.retry_timeout_seconds = 30
+    workspace = Workspace(config, clock=served.clock)
+    assert Deployer(workspace, bundle_of({}), user=USER).plan().changes == ()
+    workspace.make_folder("/Workspace/x")
+    assert 225 <= served.clock.elapsed_seconds < 226
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/workspace/export"), ("POST", "/workspace/mkdirs")])
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("seconds", [60, 3600])
+def test_waiting_has_an_end(served: StandInWorkspace, method: str, path: str, status: int, seconds: int) -> None:
+    """After a quarter of an hour for one call the deploy fails, and says how long it was asked to wait."""
+    served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=seconds, times=EVER))
+    error = failed(served)
+    assert error.condition in ("WORKSPACE_CALL_FAILED", "WORKSPACE_ANSWER_LOST")
+    assert error.condition == "WORKSPACE_ANSWER_LOST" or f"wait {seconds} seconds" in error.render()
+    assert served.clock.elapsed_seconds <= 900
+    assert len(served.requests) < 40
+
+
+@pytest.mark.parametrize("status", [500, 502, 504, 0])
+def test_a_read_that_fails_is_tried_again_and_not_for_ever(served: StandInWorkspace, status: int) -> None:
+    """A service that stumbles is waited for, a little longer each time; one that is down is told as such."""
+    served.fail(Fault(method="GET", path="/workspace/export", status=status, times=3))
+    assert deployer_of(served, {}).plan().changes == ()
+    served.fail(Fault(method="GET", path="/workspace/export", status=status, times=EVER))
+    error = failed(served)
+    assert (error.condition, error.fields["call"]) == ("WORKSPACE_CALL_FAILED", "GET /api/2.0/workspace/export")
+    assert served.clock.elapsed_seconds < 360
+    assert served.writes() == []
+
+
+def test_a_short_patience_still_sends_each_write(served: StandInWorkspace) -> None:
+    """The command line gives up reads sooner than the SDK; that must not swallow a write."""
+    config = Config(host=served.host, token=TOKEN, auth_type="pat", retry_timeout_seconds=30)
+    workspace = Workspace(config, clock=served.clock)
+    workspace.make_folder("/Workspace/Shared/x")
+    assert [each.path for each in served.writes()] == ["/api/2.0/workspace/mkdirs"]
+
+
+def test_throttling_without_a_time_is_waited_out_too(served: StandInWorkspace) -> None:
+    """429 alone: a short pause, the SDK's own."""
+    served.fail(throttled(path="/workspace/mkdirs", times=2, retry_after_seconds=0))
+    assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
+
+
+@pytest.mark.parametrize("name", ["../../../Users/bob/x.py", "/Workspace/Users/bob/x.py"])
+def test_a_state_that_names_files_elsewhere_deletes_none_of_them(served: StandInWorkspace, name: str) -> None:
+    """Whoever may write the state must not thereby get us to delete what is not the bundle's."""
+    workspace = Workspace(served.config(), clock=served.clock)
+    deployer_of(served, specs()).deploy()
+    state = read_state(workspace, STATE)
+    assert state is not None
+    write_state(workspace, STATE, state.with_files((("gone.py", "0"), (name, "0"))))
+    served.forget_requests()
+    assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
+    deleted = [each.body["path"] for each in served.writes("/workspace/delete")]
+    assert deleted == ["/Workspace/Shared/.bundle/sales/ingestion/files/gone.py", f"{STATE}/deploy.lock"]
+
+
+def test_a_state_that_nobody_can_read_stops_the_deploy(served: StandInWorkspace) -> None:
+    """Nothing is guessed from it, and nothing is written over it."""
+    workspace = Workspace(served.config(), clock=served.clock)
+    workspace.make_folder(STATE)
+    unknown = Deployed(key="pipelines.p", kind="pipelines", id="1", spec=bundle_of(specs()).resources[0].spec)
+    write_state(workspace, STATE, new_state().with_resource(unknown))
+    path = f"{STATE}/sluice-state.json"
+    for text in (b"{", b"[]", b'{"version": 99}', served.files.files[path].replace(b'"id"', b'"di"')):
+        served.files.files[path] = text
+        served.forget_requests()
+        assert failed(served).condition == "DEPLOY_STATE_INVALID"
+        assert (served.writes(), served.files.files[path]) == ([], text)
