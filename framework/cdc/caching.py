@@ -13,15 +13,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def computed_once(frame: DataFrame) -> Iterator[DataFrame]:
+def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
     """The same rows, kept by the executors for the length of the block.
 
     Not `persist`: Spark computes a persisted frame anew when a table that it read from is written
     to (the companion table, between two uses of the winners), and computes lost parts anew, by
     which two phases of one merge could see different rows. A local checkpoint is cut off from
     where it came from: if an executor is lost with a part of it, the batch fails and comes again.
+
+    Args:
+        frame: the rows.
+        at_once: compute them in a job of their own, and so as an action whose observed metrics a listener
+            hears of; else the first job that reads them does.
     """
-    kept = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    kept = frame.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK)
     try:
         yield kept
     finally:

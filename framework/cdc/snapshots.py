@@ -46,7 +46,7 @@ def apply_snapshot(
         OperationError: a key is null or comes twice, before anything is written.
     """
     ordered = replace(spec, sequence_by=version.sql)
-    with computed_once(read_events(snapshot, ordered, place.target, literal=False)) as rows:
+    with computed_once(read_events(snapshot, ordered, place.target, literal=False), at_once=True) as rows:
         _check_keys(rows, place, ordinal)
         return apply_events(_changes(rows, version, place), place, ordinal)
 

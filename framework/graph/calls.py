@@ -27,16 +27,30 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
             not do, or returned no DataFrame (FLOW_QUERY_NOT_A_DATAFRAME). The place is the innermost
             line of the user's own code.
     """
+
+    def guarded() -> object:
+        with guarded_query():
+            return query()
+
+    frame = call_user_code(guarded, flow, location)
+    if not isinstance(frame, DataFrame):
+        raise UserError("FLOW_QUERY_NOT_A_DATAFRAME", location=location, flow=flow, found=type(frame).__name__)
+    return frame
+
+
+def call_user_code(function: Callable[[], object], flow: QualifiedName, location: SourceLocation | None) -> object:
+    """What a function of the user's returns.
+
+    Raises:
+        UserError: it raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code).
+    """
     try:
-        with shimmed(), guarded_query():
-            frame = query()
+        with shimmed():
+            return function()
     except (SluiceError, UpstreamInvalidError):
         raise
     except Exception as error:
         raise query_failed(error, flow, location) from error
-    if not isinstance(frame, DataFrame):
-        raise UserError("FLOW_QUERY_NOT_A_DATAFRAME", location=location, flow=flow, found=type(frame).__name__)
-    return frame
 
 
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> UserError:

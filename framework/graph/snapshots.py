@@ -13,9 +13,8 @@ from framework.cdc.drift import stored_kind
 from framework.cdc.reserved import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
 from framework.cdc.versions import SnapshotVersion
 from framework.declare.mutations import unguarded
-from framework.declare.shims import shimmed
-from framework.foundation.errors import SluiceError, UserError
-from framework.graph.calls import query_failed
+from framework.foundation.errors import UserError
+from framework.graph.calls import call_user_code
 from framework.graph.interception import not_reading
 
 if TYPE_CHECKING:
@@ -75,13 +74,8 @@ def next_snapshot(function: SnapshotFunction, flow: FlowSpec, latest: SnapshotVe
         UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code), had no
             first snapshot, or returned something else than a snapshot with a later version.
     """
-    try:
-        with shimmed():
-            found = function(None if latest is None else latest.to_python())
-    except SluiceError:
-        raise
-    except Exception as error:
-        raise query_failed(error, flow.name, flow.location) from error
+    given = None if latest is None else latest.to_python()
+    found = call_user_code(lambda: function(given), flow.name, flow.location)
     if found is None and latest is None:
         raise UserError(
             "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.FIRST_SNAPSHOT_EMPTY", location=flow.location, flow=flow.name

@@ -211,3 +211,25 @@ def test_a_table_that_is_gone_begins_its_flows_again() -> None:
     own = [step for step in plan.steps if step.dataset == RAW]
     assert shape(tuple(own)) == [("create", "raw"), ("begin", "raw"), ("run", "raw")]
     assert [step.generation for step in own if isinstance(step, BeginGeneration)] == [5]
+
+
+@pytest.mark.parametrize(
+    ("source", "state", "reason"),
+    [
+        ("daily", FlowState(generation=1, latest=1), "its source may have changed since the last snapshot"),
+        ("daily", FlowState(generation=1, drained=True, latest=1), "no change since the last snapshot"),
+        (None, FlowState(generation=1, latest=1), "its function may have a newer snapshot"),
+    ],
+)
+def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
+    source: str | None, state: FlowState, reason: str
+) -> None:
+    """What a function has is known when it is asked, and not before."""
+    spec = DatasetSpec(name=CLEAN, kind=DatasetKind.STREAMING_TABLE)
+    flow = FlowSpec(name=CLEAN, target=CLEAN, source=source, from_snapshots=True)
+    graph = DataflowGraph(
+        pipeline="p", datasets=(GraphDataset(spec=spec, kind=spec.kind),), flows=(GraphFlow(spec=flow),)
+    )
+    (step,) = make_plan(graph, UpdateRequest(), settled(clean=state)).steps
+    assert isinstance(step, SkipStep) is state.drained
+    assert step.reason == reason
