@@ -47,11 +47,17 @@ _TRIES = 4
 """How often a batch is tried when other processes commit to its tables meanwhile."""
 
 
-def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+def apply_events(events: DataFrame, place: Place, batch_id: int, *, observed: bool = False) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
     A commit that loses against another process's is tried again from the start, with what that
     process wrote: for the same reason that is safe.
+
+    Args:
+        events: in the shape of `read_events`.
+        place: the target.
+        batch_id: the batch's number.
+        observed: compute the events as an action of their own, of which a listener hears what was observed.
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
@@ -61,15 +67,15 @@ def apply_events(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
     with queued(place.table), planned_once(events.sparkSession):
         for _ in range(_TRIES - 1):
             try:
-                return apply(events, place, batch_id)
+                return apply(events, place, batch_id, observed=observed)
             except _CONFLICTS:
                 continue
-        return apply(events, place, batch_id)
+        return apply(events, place, batch_id, observed=observed)
 
 
-def _apply_facts(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 1: what the batch says of each key, into the key's one row."""
-    with computed_once(_facts(events, place)) as facts:
+    with computed_once(_facts(events, place), at_once=observed) as facts:
         counts = count_facts(facts, place.target)
         check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
         if not counts.batch.rows:
@@ -124,10 +130,10 @@ def _remembered(facts: DataFrame, counts: FactCounts, place: Place) -> DataFrame
     return truncate.unionByName(deletes, allowMissingColumns=True)
 
 
-def _apply_history(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics:
+def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 2: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
-    with computed_once(events) as batch:
+    with computed_once(events, at_once=observed) as batch:
         counts = count_events(batch, target, column(ORDER))
         check_contract(counts, flow=place.flow, batch_id=batch_id)
         if not counts.rows:

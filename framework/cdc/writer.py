@@ -49,15 +49,21 @@ class AutoCdcWriter:
         self._spec = spec
         self._place = Place(target=target, table=table, companion=companion, flow=flow, application_id=application_id)
 
-    def apply(self, batch: DataFrame, batch_id: int) -> CdcMetrics:
+    def apply(self, batch: DataFrame, batch_id: int, *, observed: bool = False) -> CdcMetrics:
         """Apply a batch; applying it again, whole or after a crash at any point, changes nothing.
+
+        Args:
+            batch: rows of the flow's source.
+            batch_id: the batch's number in the flow's checkpoint.
+            observed: a listener waits for what the batch's query observes (a stream reports that itself).
 
         Raises:
             OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
         """
         target = self._place.target
         literal = self._place.flow in target.literal_flows
-        return apply_events(read_events(batch, self._spec, target, literal=literal), self._place, batch_id)
+        events = read_events(batch, self._spec, target, literal=literal)
+        return apply_events(events, self._place, batch_id, observed=observed)
 
     def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.

@@ -180,7 +180,7 @@ class _Run:
         metrics = CdcMetrics()
         with observing(session) as observed:
             if self.dataset.cdc is not None:
-                metrics = self._cdc_writer().apply(frame, 0)
+                metrics = self._cdc_writer().apply(frame, 0, observed=bool(query.expectations))
             else:
                 self._append_once(frame)
         written = metrics.upserted if self.dataset.cdc is not None else None
