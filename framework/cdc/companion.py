@@ -87,6 +87,14 @@ def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | No
     return session.table(table.sql) if table_exists(session, table) else None
 
 
+def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:
+    """Remove the deletes and truncates recorded so long ago; what arrives later than that may rise again."""
+    record = column(HIDDEN_COLUMN)
+    limit = F.current_timestamp() - F.make_dt_interval(secs=F.lit(older_than_seconds))
+    is_old = record.getField(OPERATION_KIND).isin(DELETE, TRUNCATE) & (record.getField(RECORDED_AT) < limit)
+    DeltaTable.forName(session, table.sql).delete(is_old)
+
+
 def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
     """The newest recorded delete of each key.
 

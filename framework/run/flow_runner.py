@@ -30,6 +30,7 @@ from framework.run.state_reader import StateReader
 from framework.run.stop_signal import StopSignal
 from framework.run.streams import Progress, StreamTarget, run_stream, session_for
 from framework.run.table_store import TableStore
+from framework.run.tombstones import forget_old_deletes, may_forget, threshold_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,6 +73,7 @@ class FlowRunner:
         flow, dataset = self._flow(step), self._dataset(step)
         generations = GenerationStore(self.store.storage)
         settings = {**dict(dataset.spec.spark_conf), **dict(flow.spec.spark_conf)}
+        forget_after = threshold_seconds(self.spark, settings)
         run = _Run(runner=self, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings)
         manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
         if flow.spec.once and manifest is not None and manifest.completed:
@@ -82,7 +84,14 @@ class FlowRunner:
             # Stopping here is safe: the rows carry a transaction of this generation (a stream, its
             # checkpoint; a snapshot, its version), so the next update writes none of them again and sets the mark then.
             generations.complete(dataset.name, flow.spec.name, step.generation)
+        if step.rebuild is None and (outcome.upserted or outcome.deleted or outcome.late):
+            self._forget_old_deletes(dataset, forget_after)
         return outcome
+
+    def _forget_old_deletes(self, dataset: GraphDataset, seconds: int) -> None:
+        if may_forget(self.graph, dataset, GenerationStore(self.store.storage)):
+            companion, now = self.store.companion(dataset.spec), self.clock.now()
+            forget_old_deletes(self.spark, companion, self.store.storage, now=now, older_than_seconds=seconds)
 
     def _flow(self, step: RunFlow) -> GraphFlow:
         flow = self.graph.flow(step.flow)
