@@ -87,6 +87,9 @@ class _Seen:
         self._last_batch = -1
 
     def look(self, query: StreamingQuery) -> None:
+        last = query._jsq.lastProgress()  # reading all the recent ones as JSON, ten times a second, costs more
+        if last is None or last.batchId() <= self._last_batch:
+            return
         for progress in query.recentProgress:
             if progress["batchId"] > self._last_batch:
                 self._last_batch = progress["batchId"]
