@@ -5,44 +5,40 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from delta.exceptions import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-)
 from pyspark.sql import functions as F
 
 from framework.cdc.caching import computed_once
 from framework.cdc.columns import column
-from framework.cdc.companion import append_rows, floor_of, read_companion, tombstone_rows, tombstones_of, truncate_row
-from framework.cdc.contract import BatchCounts, check_contract, count_events
+from framework.cdc.compaction import compact
+from framework.cdc.companion import (
+    append_rows,
+    floor_of,
+    read_companion,
+    table_exists,
+    tombstone_rows,
+    tombstones_of,
+    truncate_row,
+)
+from framework.cdc.conflicts import CONFLICTS
+from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range
 from framework.cdc.events import ORDER
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
 from framework.cdc.history import IS_LOST
-from framework.cdc.idempotence import committing_once
+from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
 from framework.cdc.planning import planned_once
 from framework.cdc.queueing import queued
-from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts
-from framework.cdc.scd2 import lost_rows, merge_history, rewrite_history
+from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts, replace_facts
+from framework.cdc.scd2 import lost_rows, merge_history, replace_history, rewrite_history
+from framework.cdc.transaction import PLACE, PLACE_TYPE, Transaction
 from framework.foundation.failpoints import failpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-# In Python these have no class in common.
-_CONFLICTS = (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-)
+    from framework.cdc.target import CdcTarget
+
 _TRIES = 4
 """How often a batch is tried when other processes commit to its tables meanwhile."""
 
@@ -64,11 +60,15 @@ def apply_events(events: DataFrame, place: Place, batch_id: int, *, observed: bo
         pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
-    with queued(place.table), planned_once(events.sparkSession):
+    session = events.sparkSession
+    with queued(place.table), planned_once(session):
+        compact(session, place.table, batch_id)
+        if table_exists(session, place.companion):
+            compact(session, place.companion, batch_id)
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id, observed=observed)
-            except _CONFLICTS:
+            except CONFLICTS:
                 continue
         return apply(events, place, batch_id, observed=observed)
 
@@ -106,19 +106,40 @@ def _write_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: i
     other flows merge in between: an upsert above the tombstone stays, one below is dropped.
     The other order would not do: a row deleted without a tombstone could rise again.
     """
-    target = place.target
-    with committing_once(facts.sparkSession, application_id=place.application_id, batch_id=batch_id):
-        if counts.tombstones or counts.floor is not None:
-            append_rows(_remembered(facts, counts, place), place.companion, target)
-            failpoint("cdc.after_tombstones")
-        if counts.floor is not None:
-            facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
-        source = facts.where(has_effect())
-        if counts.effects <= BROADCAST_ROWS:
-            source = F.broadcast(source)
-        merged = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
+    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
+    if counts.tombstones or counts.floor is not None:
+        append_rows(_remembered(facts, counts, place), place.companion, target, batch=batch)
+        failpoint("cdc.after_tombstones")
+    transaction = None
+    if counts.floor is None:
+        transaction = Transaction.begin(session, place.table, target.table_schema)
+    else:
+        facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
+    if transaction is not None:
+        done = _replace_facts(_source(facts, counts), transaction, counts, target, batch)
+    else:
+        with committing_once(session, batch):
+            source = _source(facts, counts)
+            done = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
     failpoint("cdc.after_merge")
-    return merged
+    return done
+
+
+def _source(facts: DataFrame, counts: FactCounts) -> DataFrame:
+    """The facts that may change the target, sent to all executors when they are few."""
+    source = facts.where(has_effect())
+    return F.broadcast(source) if counts.effects <= BROADCAST_ROWS else source
+
+
+def _replace_facts(
+    facts: DataFrame, transaction: Transaction, counts: FactCounts, target: CdcTarget, batch: Batch
+) -> CdcMetrics:
+    """The facts into the target, which takes the batch once."""
+    if transaction.has_seen(batch):
+        return CdcMetrics(skipped=True)
+    done = replace_facts(facts, transaction, target, ranges=counts.batch.ranges)
+    transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
+    return done
 
 
 def _remembered(facts: DataFrame, counts: FactCounts, place: Place) -> DataFrame:
@@ -139,13 +160,28 @@ def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: 
         if not counts.rows:
             return CdcMetrics()
         companion = read_companion(session, place.companion)
-        rows = session.table(place.table.sql)
+        transaction = Transaction.begin(session, place.table, target.table_schema)
+        if transaction is not None and transaction.has_seen(place.batch(batch_id)):
+            return CdcMetrics(rows=counts.rows, skipped=True)
+        rows = _rows_to_touch(transaction, session, place, counts)
         with computed_once(rewrite_history(batch, rows, companion, target, counts)) as history:
-            merged = _write_history(history, place, counts, batch_id)
+            merged = _write_history(history, transaction, place, counts, batch_id)
     return replace(merged, rows=counts.rows)
 
 
-def _write_history(history: DataFrame, place: Place, counts: BatchCounts, batch_id: int) -> CdcMetrics:
+def _rows_to_touch(
+    transaction: Transaction | None, session: SparkSession, place: Place, counts: BatchCounts
+) -> DataFrame:
+    """The target's rows that the batch may touch, with their `PLACE` if a transaction will replace them."""
+    condition = key_range(counts.ranges)
+    if transaction is not None:
+        return transaction.rows(condition)
+    return session.table(place.table.sql).where(condition).withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
+
+
+def _write_history(
+    history: DataFrame, transaction: Transaction | None, place: Place, counts: BatchCounts, batch_id: int
+) -> CdcMetrics:
     """What the target will not tell of first, then the target: two commits, and why stopping between them is safe.
 
     The target's rows and the companion's together hold a set of events, and the rows are a function
@@ -154,11 +190,15 @@ def _write_history(history: DataFrame, place: Place, counts: BatchCounts, batch_
     set; if another flow's batch came between, from the set of all three. So this append has no
     transaction of its own: what the batch must leave in the companion may have become more.
     """
-    target = place.target
+    target, batch = place.target, place.batch(batch_id)
     if history.where(column(IS_LOST)).limit(1).count():
         append_rows(lost_rows(history, target), place.companion, target)
         failpoint("cdc.after_events")
-    with committing_once(history.sparkSession, application_id=place.application_id, batch_id=batch_id):
-        merged = merge_history(history, place.table, target, counts)
+    if transaction is not None:
+        done = replace_history(history, transaction, target)
+        transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
+    else:
+        with committing_once(history.sparkSession, batch):
+            done = merge_history(history, place.table, target, counts)
     failpoint("cdc.after_merge")
-    return merged
+    return done

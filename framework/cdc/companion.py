@@ -6,6 +6,7 @@ append that is repeated says nothing new.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -15,9 +16,12 @@ from pyspark.sql import functions as F
 from framework.cdc.columns import column, struct_of
 from framework.cdc.events import DELETE, TRUNCATE
 from framework.cdc.facts import TOMBSTONE
+from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.order import point_of
 from framework.cdc.reserved import CONTENT, HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
+from framework.cdc.table_version import read_table
 from framework.cdc.target import CdcTarget
+from framework.cdc.transaction import Transaction
 from framework.foundation.addresses import TableAddress
 
 if TYPE_CHECKING:
@@ -25,8 +29,6 @@ if TYPE_CHECKING:
 
 TRUNCATED_MARK = "__sluice_truncated"
 """A column that only a companion with recorded truncates has, so that the others need not be searched."""
-
-COMPANION_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.autoOptimize.autoCompact", "true"),)
 
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
@@ -40,21 +42,37 @@ def create_companion(session: SparkSession, table: TableAddress, target: CdcTarg
     """Create the companion of a target if it is not there; the user's readers never need it."""
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
-    for key, value in COMPANION_PROPERTIES:
-        builder = builder.property(key, value)
     builder.addColumns(target.companion_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 
-def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget) -> None:
-    """Append to the companion, which is created if need be; it gains the columns that it lacks."""
-    session = rows.sparkSession
+def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch | None = None) -> None:
+    """Append to the companion, which is created if need be; it gains the columns that it lacks.
+
+    Args:
+        rows: in the companion's shape.
+        table: the companion's.
+        target: the target's.
+        batch: which the companion takes once; None when it must take the rows whatever it has.
+    """
+    session, rows = rows.sparkSession, rows.coalesce(1)
     if not table_exists(session, table):
         create_companion(session, table, target)
-    writer = rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true")
-    if table.path is not None:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    transaction = Transaction.begin(session, table, rows.schema, replacing=False)
+    if transaction is None:
+        _append_wider_rows(rows, table, batch)
+    elif batch is None or not transaction.has_seen(batch):
+        count = transaction.add(rows)
+        transaction.commit(batch, {"source": count, "inserted": count})
+
+
+def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:
+    """Append with Delta's own command, by which the table gains columns."""
+    with committing_once(rows.sparkSession, batch) if batch is not None else nullcontext():
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        if table.path is not None:
+            writer.save(table.path)
+        else:
+            writer.saveAsTable(table.sql)
 
 
 def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
@@ -84,7 +102,7 @@ def record_of(target: CdcTarget, *, operation: Column, point: Column, content: C
 
 def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | None:
     """The companion's rows, or None when nothing had to be remembered yet."""
-    return session.table(table.sql) if table_exists(session, table) else None
+    return read_table(session, table) if table_exists(session, table) else None
 
 
 def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:

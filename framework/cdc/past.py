@@ -18,6 +18,7 @@ from framework.cdc.columns import align_column, column, struct_of
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.order import order_of, point_of, row_order, row_point
 from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, ENDED, HIDDEN_COLUMN, OPERATION_KIND, STARTED
+from framework.cdc.transaction import PLACE, PLACE_TYPE
 
 if TYPE_CHECKING:
     from framework.cdc.target import CdcTarget
@@ -28,7 +29,7 @@ ORIGIN = "__sluice_origin"
 SUPPOSED, REMEMBERED, SHOWN, NEW = 0, 1, 2, 3
 
 OLD = "__sluice_old"
-"""On the newest event of a row of the target: that row's interval, content and authors."""
+"""On the newest event of a row of the target: that row's interval, content, authors and place."""
 
 EVENT_COLUMN = f"{HIDDEN_COLUMN}_event"
 
@@ -45,16 +46,23 @@ def old_type(target: CdcTarget) -> StructType:
     point = target.point_type
     fields = [StructField("started", point), StructField("ended", point), StructField("deleted", BooleanType())]
     authors = [target.hidden_type[AUTHORS]] if target.is_authored else []
-    return StructType([*fields, StructField(CONTENT, LongType()), *authors])
+    return StructType([*fields, StructField(CONTENT, LongType()), *authors, StructField(PLACE, PLACE_TYPE)])
 
 
 def old_row(
-    target: CdcTarget, *, started: Column, ended: Column, deleted: Column, content: Column, authors: Column | None
+    target: CdcTarget,
+    *,
+    started: Column,
+    ended: Column,
+    deleted: Column,
+    content: Column,
+    authors: Column | None,
+    place: Column,
 ) -> Column:
     """All that a row of the target depends on beside its newest event, as `OLD` keeps it."""
     kept = [] if authors is None else [authors.alias(AUTHORS)]
     parts = (started.alias("started"), ended.alias("ended"), deleted.alias("deleted"), content.alias(CONTENT))
-    return F.struct(*parts, *kept).cast(old_type(target))
+    return F.struct(*parts, *kept, place.alias(PLACE)).cast(old_type(target))
 
 
 def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
@@ -70,7 +78,7 @@ def ended_at(target: CdcTarget) -> Column:
 
 
 def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that rows of the target tell of.
+    """The events that rows of the target, with their `PLACE`, tell of.
 
     The newest event of the row's run; the delete that ended it; and, in case its true first event is
     remembered no more, one at its start with the same values, which counts where no other is known.
@@ -85,6 +93,7 @@ def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
         deleted=is_deleted,
         content=hidden.getField(CONTENT),
         authors=hidden.getField(AUTHORS) if target.is_authored else None,
+        place=column(PLACE),
     )
     values = [leaf.of() for leaf in target.leaves] if target.is_authored else []
     authors = kept_authors(hidden, hidden_type, target.leaves, values) if values else []

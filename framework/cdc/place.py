@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework.cdc.idempotence import Batch
 from framework.cdc.target import CdcTarget
 from framework.foundation.addresses import TableAddress
 from framework.foundation.names import QualifiedName
@@ -26,3 +27,7 @@ class Place:
     companion: TableAddress
     flow: QualifiedName
     application_id: str
+
+    def batch(self, number: int) -> Batch:
+        """A batch of the flow, as the tables remember it."""
+        return Batch(application_id=self.application_id, number=number)

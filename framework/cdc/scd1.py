@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
+from pyspark.sql import functions as F
 
+from framework.cdc.caching import computed_once
 from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
 from framework.cdc.columns import column, quote
 from framework.cdc.contract import Ranges, key_range
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.target import CdcTarget
+from framework.cdc.transaction import PLACE, Transaction
 from framework.foundation.addresses import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_NUMBER = "__sluice_number"
+_DOES = "__sluice_does"
+_UPDATED, _DELETED = "updated", "deleted"
 
 BROADCAST_ROWS = 200_000
 """Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
@@ -47,6 +56,45 @@ def merge_facts(
     merge = DeltaTable.forName(facts.sparkSession, table.sql).alias(TARGET).merge(facts.alias(SOURCE), matching)
     result = _with_clauses(merge, changes_to(target, floor=floor)).execute()
     return merge_metrics(result)
+
+
+def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget, *, ranges: Ranges) -> CdcMetrics:
+    """Decide what the facts do to each of the target's rows, and stage that in a transaction.
+
+    Args:
+        facts: one row a key, settled, computed once.
+        transaction: of the target's table.
+        target: the target.
+        ranges: the bounds of the facts' keys.
+
+    Returns:
+        The rows that will be upserted and deleted.
+    """
+    changes = changes_to(target, floor=None)
+    names = target.table_schema.fieldNames()
+    rows = transaction.rows(key_range(ranges))
+    inserted = [changes.inserted[name].alias(name) for name in names]
+    if transaction.read_nothing:
+        return CdcMetrics(upserted=transaction.add(facts.alias(SOURCE).where(changes.insert).select(*inserted)))
+    facts = facts.withColumn(_NUMBER, F.monotonically_increasing_id())
+    same_key = [column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys]
+    met = facts.alias(SOURCE).join(rows.alias(TARGET), reduce(operator.and_, same_key))
+    does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
+    becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
+    decided = met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+    with computed_once(decided) as decided:
+        is_updated, is_deleted = column(_DOES) == F.lit(_UPDATED), column(_DOES) == F.lit(_DELETED)
+        counts = decided.agg(F.count(F.lit(1)), F.count_if(is_updated), F.count_if(is_deleted)).first()
+        assert counts is not None  # an aggregate without groups has one row
+        met_rows, updated, deleted = counts
+        new = facts.alias(SOURCE).where(changes.insert)
+        if met_rows:
+            new = new.join(F.broadcast(decided.select(_NUMBER)), _NUMBER, "left_anti")
+        coming = decided.where(is_updated).select(*names).unionByName(new.select(*inserted))
+        written = transaction.add(coming)
+        if updated + deleted:
+            transaction.remove(decided.where(column(_DOES).isNotNull()).select(PLACE))
+    return CdcMetrics(upserted=written, deleted=deleted)
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:

@@ -13,6 +13,7 @@ from framework.cdc.companion import record_of
 from framework.cdc.contract import BatchCounts, key_range
 from framework.cdc.events import AUTHORED, OPERATION, ORDER, UPSERT
 from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
+from framework.cdc.metrics import CdcMetrics
 from framework.cdc.moments import LEAF_AUTHORS, POINT, WRITTEN, key_columns
 from framework.cdc.order import point_of
 from framework.cdc.past import (
@@ -28,9 +29,9 @@ from framework.cdc.past import (
 from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, END_AT, ENDED, HIDDEN_COLUMN, START_AT, STARTED
 from framework.cdc.scd1 import BROADCAST_ROWS, assignments, merge_metrics
 from framework.cdc.shown import shown_point
+from framework.cdc.transaction import PLACE, Transaction
 
 if TYPE_CHECKING:
-    from framework.cdc.metrics import CdcMetrics
     from framework.cdc.target import CdcTarget
     from framework.foundation.addresses import TableAddress
 
@@ -48,7 +49,7 @@ def rewrite_history(
 
     Args:
         events: the batch's.
-        rows: the target's table.
+        rows: the target's, with their `PLACE`; at least those of the batch's keys.
         companion: the companion's rows, if there are any.
         target: the target.
         counts: of the batch.
@@ -59,7 +60,7 @@ def rewrite_history(
     point = point_of(column(ORDER), target.order_type)
     bounds = events.groupBy(*key_columns(target)).agg(F.min(point).alias(_FROM))
     bounds = small(bounds, counts)
-    touched = rows.where(key_range(counts.ranges)).join(bounds, list(target.keys))
+    touched = rows.join(bounds, list(target.keys))
     if not target.is_authored:  # where events author parts, an older row may hold what a newer one takes over
         ended = ended_at(target)
         touched = touched.where(ended.isNull() | (ended >= column(_FROM)))
@@ -95,6 +96,34 @@ def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
     )
 
 
+def replace_history(history: DataFrame, transaction: Transaction, target: CdcTarget) -> CdcMetrics:
+    """Stage in a transaction what brings the target's rows to what the history says; rows that stay are not touched.
+
+    Returns:
+        The rows that will be upserted and deleted; a row that goes for another with its start is no deleted one.
+    """
+    changed, old = _changed(history, target), column(OLD)
+    starts = changed.select(
+        *key_columns(target),
+        F.explode(
+            F.array(
+                F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS)),
+                F.struct(old.getField("started").alias(STARTS), F.expr("false").alias(_STAYS)),
+            )
+        ).alias(_ROW),
+    ).select(*key_columns(target), f"{_ROW}.*")
+    best = starts.where(column(STARTS).isNotNull()).groupBy(*key_columns(target), STARTS)
+    stays = best.agg(F.max(_STAYS).alias(_STAYS), F.min(_STAYS).alias(_ROW))
+    counts = stays.agg(F.count_if(_STAYS), F.count_if(~column(_STAYS)), F.count_if(~column(_ROW))).first()
+    assert counts is not None  # an aggregate without groups has one row
+    upserted, deleted, gone = counts
+    if upserted:
+        transaction.add(_made(changed, target).select(*target.table_schema.fieldNames()))
+    if gone:
+        transaction.remove(changed.where(old.isNotNull()).select(old.getField(PLACE).alias(PLACE)))
+    return CdcMetrics(upserted=upserted, deleted=deleted)
+
+
 def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, counts: BatchCounts) -> CdcMetrics:
     """Bring the target's rows to what the history says, in one commit; rows that stay are not touched."""
     source = small(_row_changes(history, target), counts)
@@ -115,8 +144,8 @@ def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, co
     return merge_metrics(merge.execute())
 
 
-def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
+def _changed(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """The moments whose row is new or other than before, or is no more."""
     old = column(OLD)
     now = old_row(
         target,
@@ -125,20 +154,30 @@ def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
         deleted=column(ENDS_BY_DELETE),
         content=column(CONTENT),
         authors=column(LEAF_AUTHORS) if target.is_authored else None,
+        place=old.getField(PLACE),
     )
-    changed = history.where(~(column(IS_ROW) & old.eqNullSafe(now)))
+    return history.where(~(column(IS_ROW) & old.eqNullSafe(now)))
+
+
+def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
+    changed = _changed(history, target)
     keys, names = key_columns(target), target.table_schema.fieldNames()
-    shown = _shown_row(target)
-    made = changed.where(column(IS_ROW)).select(
-        *(shown.get(name, column(name)).alias(name) for name in names), STARTS, F.expr("true").alias(_STAYS)
-    )
-    gone = changed.where(old.isNotNull()).select(
-        *keys, old.getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
+    made = _made(changed, target).withColumn(_STAYS, F.expr("true"))
+    gone = changed.where(column(OLD).isNotNull()).select(
+        *keys, column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
     )
     together = made.unionByName(gone, allowMissingColumns=True)
     values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
     best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
     return best.select(*keys, STARTS, f"{_ROW}.*")
+
+
+def _made(changed: DataFrame, target: CdcTarget) -> DataFrame:
+    """The rows that changed moments have now, and `STARTS`."""
+    shown = _shown_row(target)
+    names = target.table_schema.fieldNames()
+    return changed.where(column(IS_ROW)).select(*(shown.get(name, column(name)).alias(name) for name in names), STARTS)
 
 
 def _shown_row(target: CdcTarget) -> dict[str, Column]:

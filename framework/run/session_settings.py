@@ -17,6 +17,8 @@ _ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": 
 # batch, so with 100 every piece would be compiled anew every time: a third of the CPU that a small batch costs.
 _GENERATED_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
+# Delta lists a table's files beside its last commit while they are few; AUTO CDC compacts its tables at 40.
+_FILE_LISTS = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100"}
 
 # What only spark-submit can prepare: with one of these a local session takes the longer way too.
 _NEEDS_SUBMIT = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.driver.extraLibraryPath")
@@ -85,6 +87,7 @@ def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
         **_GENERATED_CODE,
+        **_FILE_LISTS,
         **user,
         **delta_settings(user),
         **({"spark.jars": ",".join([*named, *jars])} if named or jars else {}),
@@ -112,6 +115,7 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
         **_GENERATED_CODE,
+        **_FILE_LISTS,
         **({"spark.sql.warehouse.dir": warehouse} if in_memory else {}),
         **user,
         **delta_settings(user),

@@ -50,12 +50,13 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One way to keep a target, and what its flows' events write."""
+    """One way to keep a target, and what its flows' events write; with a change data feed only MERGE can keep it."""
 
     changes: AutoCdcSpec
     other: AutoCdcSpec
     authorship: Mapping[str, Authorship]
     tracked: Sequence[int] = (0, 1, 2)
+    is_fed: bool = False
 
 
 WHOLE: Mapping[str, Authorship] = dict.fromkeys(("changes", "other", "snapshot"), writes_all)
@@ -77,13 +78,18 @@ ALL = ColumnSelection()
 KINDS = {
     "scd1": Kind(changes=truncating(CHANGES), other=CHANGES, authorship=WHOLE),
     "scd1_parts": Kind(changes=truncating(IGNORING), other=LISTING, authorship=PARTS),
+    "scd1_parts_fed": Kind(changes=truncating(IGNORING), other=LISTING, authorship=PARTS, is_fed=True),
     "scd2": Kind(changes=in_history(CHANGES, ALL), other=in_history(CHANGES, ALL), authorship=WHOLE),
     "scd2_tracked": Kind(
         changes=in_history(CHANGES, FIRST), other=in_history(CHANGES, FIRST), authorship=WHOLE, tracked=(0,)
     ),
     "scd2_parts": Kind(changes=in_history(IGNORING, ALL), other=in_history(LISTING, ALL), authorship=PARTS),
     "scd2_parts_tracked": Kind(
-        changes=in_history(IGNORING, FIRST), other=in_history(LISTING, FIRST), authorship=PARTS, tracked=(0,)
+        changes=in_history(IGNORING, FIRST),
+        other=in_history(LISTING, FIRST),
+        authorship=PARTS,
+        tracked=(0,),
+        is_fed=True,
     ),
 }
 
@@ -103,6 +109,7 @@ def world_of(spark: SparkSession, root: Path, kind: Kind) -> World:
         spark,
         root,
         {"changes": (kind.changes, DDL, False), "other": (kind.other, DDL, False), "snapshot": (snapshot, DDL, True)},
+        {"delta.enableChangeDataFeed": "true"} if kind.is_fed else {},
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import SparkSession
 
 from framework.cdc import applying, scd1
@@ -96,18 +95,20 @@ def test_a_new_generation_may_read_everything_again(world: World) -> None:
 
 def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
     """The batch starts over with what the other process wrote, and says nothing of it."""
-    merge, losses = scd1.merge_facts, [1, 2]
+    world.apply("changes", GOLDEN[:4])
+    replace, losses = scd1.replace_facts, ["Puebla", "Toluca"]
 
-    def merge_that_loses(*arguments: Any, **named: Any) -> CdcMetrics:
+    def replace_too_late(*arguments: Any, **named: Any) -> CdcMetrics:
+        done = replace(*arguments, **named)
         if losses:
-            losses.pop()
-            raise ConcurrentAppendException("lost")
-        return merge(*arguments, **named)
+            world.spark.sql(f"UPDATE {world.table.sql} SET city = '{losses.pop()}' WHERE userId = 124")
+        return done
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applying, "merge_facts", merge_that_loses)
-        metrics = world.apply("changes", GOLDEN)
-    assert (EXPECTED, 3, []) == (world.rows(), metrics.upserted, losses)
+        patch.setattr(applying, "replace_facts", replace_too_late)
+        metrics = world.apply("changes", GOLDEN[4:])
+    shown = [(124, "Raul", "Puebla"), *(row for row in EXPECTED if row[0] != 124)]
+    assert (shown, 1, 1, []) == (world.rows(), metrics.upserted, metrics.deleted, losses)
     assert 1 == len(world.companion_rows())
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -39,9 +40,16 @@ class World:
         spark: the session.
         root: an empty folder for the two tables.
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
+        properties: of the target's table, beside those that the engine gives it.
     """
 
-    def __init__(self, spark: SparkSession, root: Path, flows: Mapping[str, tuple[AutoCdcSpec, str, bool]]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: Path,
+        flows: Mapping[str, tuple[AutoCdcSpec, str, bool]],
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.spark = spark
         self.flows = dict(flows)
         self.table = TableAddress(path=str(root / "target"))
@@ -49,7 +57,7 @@ class World:
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
         self.target = self.plan()
-        self._create()
+        self._create({**dict(TABLE_PROPERTIES), **properties})
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:
         """What the flows make of the target."""
@@ -59,9 +67,9 @@ class World:
         ]
         return plan_target(name("target"), inputs, stored=stored)
 
-    def _create(self) -> None:
+    def _create(self, properties: Mapping[str, str]) -> None:
         builder = DeltaTable.create(self.spark).location(str(self.table.path)).addColumns(self.target.table_schema)
-        for key, value in TABLE_PROPERTIES:
+        for key, value in properties.items():
             builder = builder.property(key, value)
         builder.execute()
 

@@ -1,0 +1,91 @@
+"""A Delta table as it is at one moment, read without asking Spark which files it has.
+
+Delta keeps the list of a table's files beside its last commit while there are few. To read that list takes
+milliseconds; Delta's own way takes several Spark jobs for each version of the table, and each batch of a flow makes
+a new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    from framework.foundation.addresses import TableAddress
+
+_TESTED = frozenset({"4.4.0"})
+
+
+def is_tested(session: SparkSession) -> bool:
+    """Whether the internals of this session's Delta are those that were tested: they are no public interface."""
+    jvm: Any = session._jvm
+    return str(getattr(jvm.io.delta, "package").VERSION()) in _TESTED  # noqa: B009 - `package` is Java's word, and a name to Python
+
+
+class TableVersion:
+    """The newest version of a table.
+
+    Args:
+        session: whose settings readers take.
+        table: the table, which exists.
+    """
+
+    def __init__(self, session: SparkSession, table: TableAddress) -> None:
+        self.session = session
+        jvm: Any = session._jvm
+        self.jvm = jvm
+        state: Any = session._jsparkSession.sessionState()
+        identifier = state.sqlParser().parseTableIdentifier(table.sql)
+        self.log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, identifier)
+        self.transaction = self.log.startTransaction()
+        self.snapshot = self.transaction.snapshot()
+
+    def listed_files(self) -> Any | None:
+        """All files with their statistics, a Scala `Seq[AddFile]`; None when they are too many to be listed."""
+        checksum = self.snapshot.checksumOpt()
+        if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
+            return None
+        return checksum.get().allFiles().get()
+
+    def listed_batches(self) -> dict[str, int] | None:
+        """The last batch of each application that the table took; None when they are not listed."""
+        checksum = self.snapshot.checksumOpt()
+        if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
+            return None
+        return {taken.appId(): taken.version() for taken in each(checksum.get().setTransactions().get())}
+
+    def frame(self, files: Any) -> DataFrame:
+        """The rows in some of the table's files."""
+        none = self.jvm.scala.Option.empty()
+        return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a call of the JVM's
+
+    def properties(self, *names: str) -> dict[str, str]:
+        """Those of these properties that the table has."""
+        found = {name: self.snapshot.metadata().configuration().get(name) for name in names}
+        return {name: str(value.get()) for name, value in found.items() if value.isDefined()}
+
+    def sequence(self, *items: Any) -> Any:
+        """A Scala `Seq`."""
+        found = self.jvm.java.util.ArrayList()
+        for item in items:
+            found.add(item)
+        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+
+
+def each(items: Any) -> Iterator[Any]:
+    """The items of a Scala collection."""
+    iterator = items.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
+    """The rows of a Delta table."""
+    if is_tested(session):
+        version = TableVersion(session, table)
+        files = version.listed_files()
+        if files is not None:
+            return version.frame(files)
+    return session.table(table.sql)

@@ -1,0 +1,193 @@
+"""One commit to a Delta table made of its parts: the rows that go, by their places, and the rows that come.
+
+Delta's MERGE reads a table with deletion vectors three times, and shuffles all of it when keys may be new. Here it
+is read once, and what a batch does to its rows is decided from that reading. ADR 13 tells why, and what guards it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from framework.cdc.idempotence import Batch
+from framework.cdc.table_version import TableVersion, each, is_tested
+
+if TYPE_CHECKING:
+    from framework.foundation.addresses import TableAddress
+
+PLACE = "__sluice_place"
+"""Where a row is stored: its file and its number in there."""
+
+_PATH, _INDEX = "path", "index"
+PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+_STATISTICS_PREFIX = 32
+_TABLE_HAS_VECTORS = True
+_WITH_VECTORS = "delta.enableDeletionVectors"
+# What only a MERGE writes: which row a row was before.
+_TOLD_BY_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
+_COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
+_METRICS = {
+    "source": "operationNumSourceRows",
+    "inserted": "numTargetRowsInserted",
+    "updated": "numTargetRowsUpdated",
+    "deleted": "numTargetRowsDeleted",
+}
+
+
+class Transaction:
+    """A table as it is at one moment, and a commit that fails if others changed meanwhile what was read."""
+
+    def __init__(self, version: TableVersion) -> None:
+        self._version = version
+        self._session = version.session
+        self._jvm = version.jvm
+        self._delta = version.jvm.org.apache.spark.sql.delta
+        self._files: Any = None
+        self._has_statistics = False
+        self._actions: list[Any] = []
+
+    @classmethod
+    def begin(
+        cls, session: SparkSession, table: TableAddress, schema: StructType, *, replacing: bool = True
+    ) -> Self | None:
+        """A transaction on a table; None where Delta's own commands must do it.
+
+        Args:
+            session: whose settings the commit takes.
+            table: the table, which exists.
+            schema: of the rows that come; a table with other columns, or with computed ones, can't take them so.
+            replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
+                which row became which.
+        """
+        if not is_tested(session):
+            return None
+        version = TableVersion(session, table)
+        fits = _takes(version, schema) and (not replacing or _hides_rows(version))
+        return cls(version) if fits else None
+
+    def has_seen(self, batch: Batch) -> bool:
+        """Whether the table took that batch of its application, or a later one, before."""
+        listed = self._version.listed_batches()
+        if listed is None:
+            return int(self._version.transaction.txnVersion(batch.application_id)) >= batch.number
+        self._version.transaction.readTxn().addOne(batch.application_id)
+        return listed.get(batch.application_id, -1) >= batch.number
+
+    def rows(self, condition: Column) -> DataFrame:
+        """The rows that fulfil a condition, with their `PLACE`; asked once, for it is what the commit depends on."""
+        transaction = self._version.transaction
+        self._files = self._version.listed_files()
+        self._has_statistics = self._files is not None
+        if self._has_statistics:
+            transaction.readWholeTable()
+            transaction.trackFilesRead(self._files)
+        else:
+            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+        place = F.struct(F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX))
+        rows = self._version.frame(self._files)
+        return rows.select("*", place.alias(PLACE))
+
+    @property
+    def read_nothing(self) -> bool:
+        """Whether there was no file that could have a row for `rows`."""
+        return bool(self._files.isEmpty())
+
+    def add(self, rows: DataFrame) -> int:
+        """Write rows that come with the commit, and count them."""
+        added = self._version.transaction.writeFiles(rows._jdf)
+        self._actions += each(added)
+        return sum(int(file.numPhysicalRecords().get()) for file in each(added))
+
+    def remove(self, places: DataFrame) -> None:
+        """Mark rows that go with the commit.
+
+        Args:
+            places: one row each, with `PLACE`.
+        """
+        helpers = self._delta.commands
+        some = self._jvm.scala.Option.apply
+        always = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+        transaction = self._version.transaction
+        vectors = helpers.DeletionVectorBitmapGenerator.buildRowIndexSetsForFilesMatchingCondition(
+            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, places.select(f"{PLACE}.*")._jdf,
+            self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
+        )  # fmt: skip
+        vector_helper = helpers.DMLWithDeletionVectorsHelper
+        by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), self._files)
+        touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
+        if self._has_statistics:
+            self._actions += [action for file in each(touched) for action in self._replaced(file)]
+            return
+        found = vector_helper.processUnmodifiedData(
+            self._session._jsparkSession, touched, self._version.snapshot, _STATISTICS_PREFIX
+        )
+        self._actions += each(found._1())
+
+    def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
+        """Show what was added and hide what was removed, at once.
+
+        Args:
+            batch: what the table then has seen.
+            counts: rows that are `source`, `inserted`, `updated` and `deleted`, for the table's history.
+
+        Raises:
+            pyspark.errors.PySparkException: one of Delta's conflicts.
+        """
+        version, actions = self._version, self._actions
+        if batch is not None:
+            now = self._jvm.scala.Option.apply(_now())
+            actions = [self._delta.actions.SetTransaction(batch.application_id, batch.number, now), *actions]
+        version.transaction.registerSQLMetrics(self._session._jsparkSession, self._metrics(counts))
+        none, nothing = self._jvm.scala.Option.empty(), version.sequence()
+        operation = getattr(self._delta, "DeltaOperations$Merge")(none, none, none, none, nothing, nothing, nothing)
+        version.transaction.commit(version.sequence(*actions), operation)
+
+    def _resolved(self, condition: Column) -> Any:
+        """A condition over the table's columns as Catalyst's expressions, constants folded."""
+        frame = self._version.frame(self._version.sequence()).where(condition)
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        while plan.nodeName() != "Filter" and not plan.children().isEmpty():
+            plan = plan.children().head()
+        return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
+
+    def _replaced(self, file: Any) -> list[Any]:
+        """What the log says of a file that lost rows."""
+        if file.isFullyReplaced():
+            return [file.fileLogEntry().removeWithTimestamp(_now(), True)]  # noqa: FBT003 - a call of the JVM's
+        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a call of the JVM's
+        return [pair._1(), pair._2()]
+
+    def _metrics(self, counts: Mapping[str, int]) -> Any:
+        context = self._session.sparkContext._jsc.sc()
+        made = self._jvm.java.util.HashMap()
+        for name, count in counts.items():
+            metric = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, _METRICS[name])
+            metric.set(count)
+            made.put(_METRICS[name], metric)
+        immutable = getattr(getattr(self._jvm.scala.collection.immutable, "Map$"), "MODULE$")
+        return getattr(immutable, "from")(self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(made))
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _takes(version: TableVersion, schema: StructType) -> bool:
+    """Whether the table's columns are those of the rows, and none is computed."""
+    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())).fields
+    if any(key.startswith(_COMPUTED_FIELDS) for field in stored for key in field.metadata):
+        return False
+    return [(field.name, field.dataType) for field in stored] == [(field.name, field.dataType) for field in schema]
+
+
+def _hides_rows(version: TableVersion) -> bool:
+    """Whether the table keeps deletion vectors, and nothing that only a MERGE writes."""
+    properties = version.properties(_WITH_VECTORS, *_TOLD_BY_MERGE)
+    vectors = properties.pop(_WITH_VECTORS, "")
+    return vectors.lower() == "true" and not any(value.lower() == "true" for value in properties.values())
