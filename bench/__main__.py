@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import append, auto_cdc, deploys, idle, loading, scale, side_by_side, start_up
+from bench import append, auto_cdc, deploys, idle, latest, loading, scale, side_by_side, start_up
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "k": (auto_cdc.measure_growth, 3),
     "l": (auto_cdc.measure_drift, 1),
     "m": (auto_cdc.measure_history, 3),
+    "n": (latest.measure, 3),
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Self
@@ -151,6 +152,10 @@ def _seconds(apply: Apply, batch: DataFrame, number: int) -> float:
     return time.monotonic() - begun
 
 
+def _name(table: str) -> QualifiedName:
+    return QualifiedName(catalog="main", schema="default", table=table)
+
+
 def _snapshot(spark: SparkSession, rows: int) -> DataFrame:
     """So many keys, in their order."""
     return spark.range(0, rows, 1, 4).selectExpr(
@@ -193,26 +198,30 @@ class _Bench:
         """The rows again."""
         return self.spark.read.schema(_COLUMNS).parquet(str(path))
 
-    def ours(self, name: str, scd_type: int = 1) -> Apply:
-        """AUTO CDC into a table that is made for it."""
-        spec = AutoCdcSpec(
-            keys=("id",), sequence_by="seq", apply_as_deletes="op = 'D'", scd_type=scd_type,
-            columns=ColumnSelection(columns=("op", "seq"), excluded=True),
-        )  # fmt: skip
-        flow = QualifiedName(catalog="main", schema="default", table="changes")
+    def ours(self, name: str, *, scd_type: int = 1) -> Apply:
+        """AUTO CDC into a table that is made for it: batch 0 by a once flow, the others by an incremental one."""
+        columns = ColumnSelection(columns=("op", "seq"), excluded=True)
+        snapshot = AutoCdcSpec(keys=("id",), sequence_by="0", scd_type=scd_type, columns=columns)
+        changes = replace(snapshot, sequence_by="seq", apply_as_deletes="op = 'D'")
         source = self.spark.createDataFrame([], _COLUMNS)
-        flows = [CdcInput(name=flow, spec=spec, once=False, location=None, source=source)]
-        target = plan_target(QualifiedName(catalog="main", schema="default", table=name), flows)
+        flows = [
+            CdcInput(name=_name(flow), spec=spec, once=spec is snapshot, location=None, source=source)
+            for flow, spec in (("snapshot", snapshot), ("changes", changes))
+        ]
+        target = plan_target(_name(name), flows)
         table = TableAddress(path=str(self._folder / name))
         builder = DeltaTable.create(self.spark).location(str(table.path)).addColumns(target.table_schema)
         for key, value in TABLE_PROPERTIES:
             builder = builder.property(key, value)
         builder.execute()
-        writer = AutoCdcWriter(
-            target=target, flow=flow, spec=spec, table=table, application_id=name,
-            companion=TableAddress(path=str(self._folder / f"{name}_companion")),
+        loader, writer = (
+            AutoCdcWriter(
+                target=target, flow=flow.name, spec=flow.spec, table=table, application_id=flow.name.table,
+                companion=TableAddress(path=str(self._folder / f"{name}_companion")),
+            )
+            for flow in flows
         )  # fmt: skip
-        return writer.apply
+        return lambda batch, number: (writer if number else loader).apply(batch, number)
 
     def by_hand(self, name: str) -> Apply:
         """What a careful engineer writes: the newest row of each key, merged where it is newer."""

@@ -26,7 +26,7 @@ def measure(pairs: int) -> list[Measure]:
     ours: list[list[float]] = [[], []]
     theirs: list[list[float]] = [[], []]
     for _ in range(pairs):
-        for run, times in ((_run_sluice, ours), (_run_spark, theirs)):
+        for run, times in ((run_sluice, ours), (run_spark, theirs)):
             with scratch_folder() as folder:
                 prepare_project(folder)
                 for turn in range(2):
@@ -57,14 +57,14 @@ def prepare_project(folder: Path) -> None:
         path.write_text("".join(json.dumps(make(i)) + "\n" for i in range(_ROWS)), encoding="utf-8")
 
 
-def _run_sluice(folder: Path) -> float:
-    """The wall time of `sluice run`."""
+def run_sluice(folder: Path) -> float:
+    """The wall time of `sluice run` in a folder with a spec."""
     command = sluice("run", "--spec", "spark-pipeline.yml", "--master", "local[2]")
     return run_process(command, folder=folder, timeout_seconds=_TIMEOUT_SECONDS).seconds
 
 
-def _run_spark(folder: Path) -> float:
-    """The wall time of `spark-pipelines run`."""
+def run_spark(folder: Path) -> float:
+    """The wall time of `spark-pipelines run` in a folder with a spec, on Delta."""
     settings = {
         "spark.driver.extraClassPath": ":".join(cached_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -25,6 +25,7 @@ from framework.cdc.events import ORDER
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
 from framework.cdc.history import IS_LOST
 from framework.cdc.idempotence import Batch, committing_once
+from framework.cdc.loading import Load
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
 from framework.cdc.planning import planned_once
@@ -43,7 +44,9 @@ _TRIES = 4
 """How often a batch is tried when other processes commit to its tables meanwhile."""
 
 
-def apply_events(events: DataFrame, place: Place, batch_id: int, *, observed: bool = False) -> CdcMetrics:
+def apply_events(
+    events: DataFrame, place: Place, batch_id: int, *, observed: bool = False, are_rows: bool = False
+) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
     A commit that loses against another process's is tried again from the start, with what that
@@ -54,6 +57,7 @@ def apply_events(events: DataFrame, place: Place, batch_id: int, *, observed: bo
         place: the target.
         batch_id: the batch's number.
         observed: compute the events as an action of their own, of which a listener hears what was observed.
+        are_rows: each event is a row as it is (`may_load`), so a target without rows may just take them.
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
@@ -65,12 +69,42 @@ def apply_events(events: DataFrame, place: Place, batch_id: int, *, observed: bo
         compact(session, place.table, batch_id)
         if table_exists(session, place.companion):
             compact(session, place.companion, batch_id)
+        if are_rows and not observed:
+            loaded = _load(events, place, batch_id)
+            if isinstance(loaded, CdcMetrics):
+                return loaded
+            events = loaded
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id, observed=observed)
             except CONFLICTS:
                 continue
         return apply(events, place, batch_id, observed=observed)
+
+
+def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFrame:
+    """Events into a target without rows, as they are: one commit.
+
+    Returns:
+        What was done; or the events, computed once if they were computed, when that is not all there is to do.
+    """
+    session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
+    if table_exists(session, place.companion):
+        return events
+    transaction = Transaction.begin(session, place.table, target.table_schema)
+    if transaction is None or transaction.has_seen(batch) or not transaction.is_first:
+        return events
+    load = Load.stage(events, transaction, target)
+    check_contract(load.counts, flow=place.flow, batch_id=batch_id)
+    rows = load.counts.rows
+    if not load.has_distinct_keys or not rows:
+        return load.events
+    try:
+        transaction.commit(batch, {"source": rows, "inserted": rows})
+    except CONFLICTS:
+        return load.events
+    failpoint("cdc.after_merge")
+    return CdcMetrics(rows=rows, upserted=rows)
 
 
 def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:

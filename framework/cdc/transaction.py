@@ -94,6 +94,12 @@ class Transaction:
         return rows.select("*", place.alias(PLACE))
 
     @property
+    def is_first(self) -> bool:
+        """Whether the table has no rows yet; the commit depends on that."""
+        self.rows(F.lit(True))  # noqa: FBT003 - a literal
+        return self.read_nothing
+
+    @property
     def read_nothing(self) -> bool:
         """Whether there was no file that could have a row for `rows`."""
         return bool(self._files.isEmpty())
@@ -103,6 +109,10 @@ class Transaction:
         added = self._version.transaction.writeFiles(rows._jdf)
         self._actions += each(added)
         return sum(int(file.numPhysicalRecords().get()) for file in each(added))
+
+    def added_rows(self) -> DataFrame:
+        """The rows that were added so far, read from their files."""
+        return self._version.frame(self._version.sequence(*self._actions))
 
     def remove(self, places: DataFrame) -> None:
         """Mark rows that go with the commit.

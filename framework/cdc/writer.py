@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from framework.cdc.applying import apply_events
 from framework.cdc.events import read_events
+from framework.cdc.loading import may_load
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
 from framework.cdc.snapshots import apply_snapshot
@@ -63,7 +64,8 @@ class AutoCdcWriter:
         target = self._place.target
         literal = self._place.flow in target.literal_flows
         events = read_events(batch, self._spec, target, literal=literal)
-        return apply_events(events, self._place, batch_id, observed=observed)
+        are_rows = may_load(self._spec, target)
+        return apply_events(events, self._place, batch_id, observed=observed, are_rows=are_rows)
 
     def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.

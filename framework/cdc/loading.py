@@ -1,0 +1,74 @@
+"""The first load of a target: what comes is what the target becomes, if no key comes twice.
+
+A snapshot is read once, from its source into the files that the target will have; whether keys came
+twice is asked of those files, before anybody sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql import functions as F
+
+from framework.cdc.changes import SOURCE, changes_to
+from framework.cdc.columns import column
+from framework.cdc.contract import BatchCounts, count_events
+from framework.cdc.events import OPERATION, ORDER, UPSERT
+from framework.cdc.order import order_of
+from framework.cdc.reserved import HIDDEN_COLUMN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.cdc.target import CdcTarget
+    from framework.cdc.transaction import Transaction
+    from framework.declare.specs import AutoCdcSpec
+
+_KEY_HASH = "__sluice_key_hash"
+
+
+def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
+    """Whether each event of a flow is a row as it is: whole upserts, of which SCD type 1 keeps one a key."""
+    only_upserts = spec.apply_as_deletes is None and spec.apply_as_truncates is None
+    return only_upserts and target.scd_type == 1 and not target.is_authored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Load:
+    """Events as rows in new files of a target that had none.
+
+    Args:
+        transaction: that will show the rows.
+        counts: the contract's.
+        events: the same events, read from the files.
+        has_distinct_keys: so the rows may be shown as they are.
+    """
+
+    transaction: Transaction
+    counts: BatchCounts
+    events: DataFrame
+    has_distinct_keys: bool
+
+    @classmethod
+    def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
+        """Write the events, in the shape of `read_events`, to where the target's rows will be."""
+        inserted = changes_to(target, floor=None).inserted
+        names = target.table_schema.fieldNames()
+        transaction.add(events.alias(SOURCE).select(*(inserted[name].alias(name) for name in names)))
+        staged = transaction.added_rows()
+        order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
+        again = staged.select(
+            *(column(name) for name in target.row_schema.fieldNames()),
+            order.alias(ORDER),
+            F.lit(UPSERT).alias(OPERATION),
+        )
+        keys = staged.select(F.xxhash64(*(column(key) for key in target.keys)).alias(_KEY_HASH))
+        # Two keys with one hash look like one that came twice, which costs time and is not wrong.
+        twice = keys.groupBy(_KEY_HASH).count().where("count > 1")
+        return cls(
+            transaction=transaction,
+            counts=count_events(again, target, column(ORDER)),
+            events=again,
+            has_distinct_keys=not twice.limit(1).count(),
+        )

@@ -1,0 +1,97 @@
+"""The first load of a target: its rows come as they are, and what follows finds them as if each had been merged."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.cdc import applying, contract
+from framework.cdc.metrics import CdcMetrics
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import arm, disarm
+from tests.spark.test_auto_cdc_scd1 import FLOWS, Stopped, stop
+from tests.support.cdc_world import World
+
+LOADED = [(1, "Ada", "A"), (2, "Bea", "B"), (3, "Cleo", None)]
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    """An empty target with a change flow and a snapshot flow."""
+    return World(spark, tmp_path, FLOWS)
+
+
+def refuse(*_: object, **__: object) -> CdcMetrics:
+    """What must not be called."""
+    raise AssertionError
+
+
+def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One commit, no merging; a change flow then finds rows that come before everything."""
+    with monkeypatch.context() as patch:
+        patch.setattr(applying, "replace_facts", refuse)
+        before = world.version()
+        assert CdcMetrics(rows=3, upserted=3) == world.apply("snapshot", LOADED)
+    assert (LOADED, before + 1) == (world.rows(), world.version())
+    changes = [(1, "Ann", "A", "UPDATE", 0), (2, None, None, "DELETE", 1), (4, "Di", "D", "INSERT", 2)]
+    assert CdcMetrics(rows=3, upserted=2, deleted=1) == world.apply("changes", changes)
+    assert [(1, "Ann", "A"), (3, "Cleo", None), (4, "Di", "D")] == world.rows()
+
+
+def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world: World, tmp_path: Path) -> None:
+    """The rows of that key are merged, and the same one counts whichever came first."""
+    twice = [*LOADED, (2, "Bob", "B")]
+    metrics = world.apply("snapshot", twice)
+    other = World(world.spark, tmp_path / "other", FLOWS)
+    other.apply("snapshot", twice[2:])
+    other.apply("snapshot", twice[:2])
+    assert (other.rows(), 4, 3) == (world.rows(), metrics.rows, metrics.upserted)
+
+
+def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
+    """The contract comes before the commit, with counts."""
+    before = world.version()
+    with pytest.raises(OperationError, match="NULL_KEY") as raised:
+        world.apply("snapshot", [*LOADED, (None, "Nobody", None), (None, "Nobody", "N")])
+    assert "userId: 2" in str(raised.value)
+    assert ([], before) == (world.rows(), world.version())
+
+
+def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: World) -> None:
+    """The load comes again, and the table has seen it."""
+    arm("cdc.after_merge", action=stop)
+    try:
+        with pytest.raises(Stopped):
+            world.apply("snapshot", LOADED, batch_id=3)
+    finally:
+        disarm()
+    assert world.apply("snapshot", LOADED, batch_id=3).skipped
+    assert LOADED == world.rows()
+
+
+def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
+    """A target without rows may have tombstones: what they undo stays away."""
+    world.apply("changes", [(2, None, None, "DELETE", 5)])
+    assert CdcMetrics(rows=3, upserted=2, late=1) == world.apply("snapshot", LOADED)
+    assert [(1, "Ada", "A"), (3, "Cleo", None)] == world.rows()
+
+
+def test_a_load_that_loses_to_another_process_is_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other process wrote meanwhile counts by its sequence, as ever."""
+    writer = world.writer("changes")
+    checked = contract.check_contract
+
+    def check_late(*arguments: object, **named: object) -> None:
+        checked(*arguments, **named)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        frame = world.frame("changes", [(1, "Ann", "A", "INSERT", 9)])
+        with monkeypatch.context() as patch:
+            patch.setattr(applying, "queued", lambda *_: nullcontext())
+            writer.apply(frame, 0)
+
+    monkeypatch.setattr(applying, "check_contract", check_late)
+    assert 3 == world.apply("snapshot", LOADED).rows
+    assert [(1, "Ann", "A"), *LOADED[1:]] == world.rows()
