@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 
 from framework.cdc.conflicts import CONFLICTS
 from framework.cdc.planning import with_settings
-from framework.cdc.table_version import TableVersion, each, is_tested
+from framework.cdc.table_version import TableVersion, can_open, each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
 
 
 def _has_many_small_files(session: SparkSession, table: TableAddress, batch_id: int) -> bool:
-    files = TableVersion(session, table).listed_files() if is_tested(session) else None
+    files = TableVersion(session, table).listed_files() if can_open(session, table) else None
     if files is None:
         return batch_id % MANY == MANY - 1
     return sum(int(file.size()) < _SMALL_BYTES for file in each(files)) >= MANY

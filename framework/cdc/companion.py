@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TRUNCATED_MARK = "__sluice_truncated"
 """A column that only a companion with recorded truncates has, so that the others need not be searched."""
 
+CHECKPOINT_INTERVAL = ("delta.checkpointInterval", "50")
+"""Each batch is a commit, and a checkpoint of Delta's log costs as much as some batches."""
+
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
     """Whether there is a Delta table at the address."""
@@ -42,6 +45,7 @@ def create_companion(session: SparkSession, table: TableAddress, target: CdcTarg
     """Create the companion of a target if it is not there; the user's readers never need it."""
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
+    builder = builder.property(*CHECKPOINT_INTERVAL)
     builder.addColumns(target.companion_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 

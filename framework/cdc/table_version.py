@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 _TESTED = frozenset({"4.4.0"})
 
 
-def is_tested(session: SparkSession) -> bool:
-    """Whether the internals of this session's Delta are those that were tested: they are no public interface."""
+def can_open(session: SparkSession, table: TableAddress) -> bool:
+    """Whether a table may be opened so: it lies at a path, and Delta's internals are those that were tested.
+
+    They are no public interface, and a catalog may have other ideas of a commit than its table's log.
+    """
     jvm: Any = session._jvm
-    return str(getattr(jvm.io.delta, "package").VERSION()) in _TESTED  # noqa: B009 - `package` is Java's word, and a name to Python
+    version = getattr(jvm.io.delta, "package").VERSION()  # noqa: B009 - `package` is Java's word, and a name to Python
+    return table.path is not None and str(version) in _TESTED
 
 
 class TableVersion:
@@ -29,16 +33,14 @@ class TableVersion:
 
     Args:
         session: whose settings readers take.
-        table: the table, which exists.
+        table: the table, which exists at its path (`can_open`).
     """
 
     def __init__(self, session: SparkSession, table: TableAddress) -> None:
         self.session = session
         jvm: Any = session._jvm
         self.jvm = jvm
-        state: Any = session._jsparkSession.sessionState()
-        identifier = state.sqlParser().parseTableIdentifier(table.sql)
-        self.log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, identifier)
+        self.log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, table.path)
         self.transaction = self.log.startTransaction()
         self.snapshot = self.transaction.snapshot()
 
@@ -83,7 +85,7 @@ def each(items: Any) -> Iterator[Any]:
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
     """The rows of a Delta table."""
-    if is_tested(session):
+    if can_open(session, table):
         version = TableVersion(session, table)
         files = version.listed_files()
         if files is not None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
+from framework.cdc.data_types import plain_type
 from framework.cdc.idempotence import Batch
-from framework.cdc.table_version import TableVersion, each, is_tested
+from framework.cdc.table_version import TableVersion, can_open, each
 
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
@@ -65,7 +66,7 @@ class Transaction:
             replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
                 which row became which.
         """
-        if not is_tested(session):
+        if not can_open(session, table):
             return None
         version = TableVersion(session, table)
         fits = _takes(version, schema) and (not replacing or _hides_rows(version))
@@ -190,10 +191,15 @@ def _now() -> int:
 
 def _takes(version: TableVersion, schema: StructType) -> bool:
     """Whether the table's columns are those of the rows, and none is computed."""
-    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())).fields
-    if any(key.startswith(_COMPUTED_FIELDS) for field in stored for key in field.metadata):
+    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
+    if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False
-    return [(field.name, field.dataType) for field in stored] == [(field.name, field.dataType) for field in schema]
+    return _columns(stored) == _columns(schema)
+
+
+def _columns(schema: StructType) -> list[tuple[str, DataType]]:
+    """Names and types, whatever may be null."""
+    return [(field.name, plain_type(field.dataType)) for field in schema.fields]
 
 
 def _hides_rows(version: TableVersion) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.cdc.applying import apply_events
+from framework.cdc.companion import CHECKPOINT_INTERVAL
 from framework.cdc.events import read_events
 from framework.cdc.loading import may_load
 from framework.cdc.metrics import CdcMetrics
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from framework.cdc.versions import SnapshotVersion
 
-TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"),)
+TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"), CHECKPOINT_INTERVAL)
 """What the engine should create a target with, where the user says nothing else."""
 
 

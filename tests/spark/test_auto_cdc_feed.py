@@ -21,7 +21,8 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 def streamed(world: World, folder: Path) -> list[Change]:
     """What a stream with a checkpoint finds new in the feed: the kind of change and the row, in order of commits."""
-    feed = world.spark.readStream.option("readChangeFeed", "true").option("startingVersion", "0").table(world.table.sql)
+    reader = world.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
+    feed = reader.load(str(world.table.path))
     out = folder / "out"
     before = world.spark.read.format("delta").load(str(out)).count() if out.exists() else 0
     query = feed.writeStream.trigger(availableNow=True).option("checkpointLocation", str(folder / "checkpoint"))

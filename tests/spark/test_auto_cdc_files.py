@@ -1,0 +1,76 @@
+"""The files of an AUTO CDC target: few of them however many batches came, and found however many they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.cdc import compaction, transaction
+from framework.cdc.table_version import TableVersion
+from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
+from tests.support.cdc_world import World
+
+HISTORY = {"changes": (replace(FLOWS["changes"][0], scd_type=2), DDL, False)}
+INTERVALS = [
+    (123, "Isabel", "Chihuahua", 5, 6),
+    (123, "Isabel", "Monterrey", 1, 5),
+    (124, "Raul", "Oaxaca", 1, None),
+    (125, "Mercedes", "Guadalajara", 6, None),
+    (125, "Mercedes", "Mexicali", 5, 6),
+    (125, "Mercedes", "Tijuana", 2, 5),
+    (126, "Lily", "Cancun", 2, None),
+]
+
+
+def files(world: World) -> int:
+    """How many files the target has."""
+    return len(world.spark.read.format("delta").load(str(world.table.path)).inputFiles())
+
+
+def two_by_two(world: World) -> None:
+    """The golden case in four batches, the newest first."""
+    for start in (6, 4, 2, 0):
+        world.apply("changes", GOLDEN[start : start + 2])
+
+
+def test_small_files_are_made_into_one_before_they_pile_up(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are the same, and batches that come again are still known."""
+    monkeypatch.setattr(compaction, "MANY", 3)
+    world = World(spark, tmp_path, FLOWS)
+    two_by_two(world)
+    world.apply("changes", [(number, "New", "N", "INSERT", 9) for number in (1, 2, 3)])
+    world.apply("changes", [(4, "New", "N", "INSERT", 9)], batch_id=20)
+    assert files(world) <= 3
+    assert world.apply("changes", [(4, "New", "N", "INSERT", 9)], batch_id=20).skipped
+    assert sorted([*((number, "New", "N") for number in (1, 2, 3, 4)), *EXPECTED], key=repr) == world.rows()
+
+
+@pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY, INTERVALS)], ids=["scd1", "scd2"])
+def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
+    shown: list[tuple[object, ...]],
+) -> None:  # fmt: skip
+    """Then Delta finds the files, by the bounds of the batch's keys, and tells their statistics."""
+    monkeypatch.setattr(TableVersion, "listed_files", lambda _: None)
+    monkeypatch.setattr(TableVersion, "listed_batches", lambda _: None)
+    world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
+    world.apply("changes", GOLDEN[4:])
+    world.apply("changes", GOLDEN[:4], batch_id=7)
+    assert world.apply("changes", GOLDEN[:4], batch_id=7).skipped
+    assert shown == world.rows()
+
+
+def test_another_version_of_delta_gets_a_merge(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its internals were not tested with ours, so they are not touched."""
+    monkeypatch.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
+    monkeypatch.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
+    world = World(spark, tmp_path, FLOWS)
+    two_by_two(world)
+    assert EXPECTED == world.rows()
