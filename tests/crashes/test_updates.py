@@ -115,9 +115,7 @@ POINTS = [
 # CI kills once at each place that an update can pass; with SLUICE_CRASH_POINTS=all also at its later passings and in
 # other kinds of updates.
 EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
-# A lease is taken on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker.
-# SCD type 2's place is died at within a process, in any order of flows: tests/properties/test_auto_cdc_converges.py.
-# Those of snapshots too: tests/spark/test_snapshot_flows.py.
+# A lease is taken on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. Others: test_histories.py.
 ELSEWHERE = {"lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark"}
 
 
@@ -132,6 +130,7 @@ class Bank:
 
     spark: SparkSession
     root: Path
+    module: Path = MODULE
 
     def feed(self, source: str, ddl: str, *rows: tuple[Any, ...]) -> None:
         """Append rows to a source in one commit."""
@@ -145,13 +144,13 @@ class Bank:
             shutil.copytree(self.root / of, folder)
             return folder / "pipeline.yml"
         folder.mkdir()
-        shutil.copy(MODULE, folder)
+        shutil.copy(self.module, folder)
         spec = {
             "name": "bank",
             "storage": "storage",
             "development": True,
             "configuration": {"bank.source": str(self.root / "sources")},
-            "libraries": [{"file": {"path": MODULE.name}}],
+            "libraries": [{"file": {"path": self.module.name}}],
         }
         (folder / "pipeline.yml").write_text(json.dumps(spec))  # JSON is YAML too
         return folder / "pipeline.yml"
