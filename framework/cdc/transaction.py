@@ -27,6 +27,7 @@ PLACE = "__sluice_place"
 
 _PATH, _INDEX = "path", "index"
 PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+_STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
 _TABLE_HAS_VECTORS = True
 _WITH_VECTORS = "delta.enableDeletionVectors"
@@ -66,7 +67,7 @@ class Transaction:
             replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
                 which row became which.
         """
-        if not can_open(session, table):
+        if not can_open(session, table) or session.conf.get(_STATISTICS, "true") != "true":
             return None
         version = TableVersion(session, table)
         fits = _takes(version, schema) and (not replacing or _hides_rows(version))
@@ -91,7 +92,7 @@ class Transaction:
         else:
             self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
         place = F.struct(F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX))
-        rows = self._version.frame(self._files)
+        rows = self._version.frame(self._files).where(condition)
         return rows.select("*", place.alias(PLACE))
 
     @property
@@ -132,7 +133,7 @@ class Transaction:
         vector_helper = helpers.DMLWithDeletionVectorsHelper
         by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), self._files)
         touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
-        if self._has_statistics:
+        if self._has_statistics and all(_has_count(file.fileLogEntry()) for file in each(touched)):
             self._actions += [action for file in each(touched) for action in self._replaced(file)]
             return
         found = vector_helper.processUnmodifiedData(
@@ -183,6 +184,11 @@ class Transaction:
             made.put(_METRICS[name], metric)
         immutable = getattr(getattr(self._jvm.scala.collection.immutable, "Map$"), "MODULE$")
         return getattr(immutable, "from")(self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(made))
+
+
+def _has_count(file: Any) -> bool:
+    """Whether the log tells how many rows a file has; other writers need not say it, but a deletion vector needs it."""
+    return bool(file.numPhysicalRecords().isDefined())
 
 
 def _now() -> int:
