@@ -29,6 +29,7 @@ def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> Non
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100",
         "spark.sql.warehouse.dir": "/tmp/warehouse",  # noqa: S108 - a name, nothing is written
         "spark.sql.catalog.spark_catalog": _CATALOG,
         "spark.sql.extensions": _EXTENSION,
@@ -43,6 +44,7 @@ def test_a_cluster_gets_deltas_jars_and_nothing_of_one_machine() -> None:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100",
         "spark.sql.catalog.spark_catalog": _CATALOG,
         "spark.sql.extensions": _EXTENSION,
         "spark.jars": "/jars/a.jar,/jars/b.jar",
