@@ -68,6 +68,10 @@ class TableVersion:
         found = {name: self.snapshot.metadata().configuration().get(name) for name in names}
         return {name: str(value.get()) for name, value in found.items() if value.isDefined()}
 
+    def now(self) -> int:
+        """The log's clock, in milliseconds."""
+        return int(self.log.clock().getTimeMillis())
+
     def sequence(self, *items: Any) -> Any:
         """A Scala `Seq`."""
         found = self.jvm.java.util.ArrayList()

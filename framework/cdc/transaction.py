@@ -7,7 +7,6 @@ is read once, and what a batch does to its rows is decided from that reading. AD
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -153,7 +152,7 @@ class Transaction:
         """
         version, actions = self._version, self._actions
         if batch is not None:
-            now = self._jvm.scala.Option.apply(_now())
+            now = self._jvm.scala.Option.apply(version.now())
             actions = [self._delta.actions.SetTransaction(batch.application_id, batch.number, now), *actions]
         version.transaction.registerSQLMetrics(self._session._jsparkSession, self._metrics(counts))
         none, nothing = self._jvm.scala.Option.empty(), version.sequence()
@@ -171,7 +170,7 @@ class Transaction:
     def _replaced(self, file: Any) -> list[Any]:
         """What the log says of a file that lost rows."""
         if file.isFullyReplaced():
-            return [file.fileLogEntry().removeWithTimestamp(_now(), True)]  # noqa: FBT003 - a call of the JVM's
+            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a call of the JVM's
         pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a call of the JVM's
         return [pair._1(), pair._2()]
 
@@ -189,10 +188,6 @@ class Transaction:
 def _has_count(file: Any) -> bool:
     """Whether the log tells how many rows a file has; other writers need not say it, but a deletion vector needs it."""
     return bool(file.numPhysicalRecords().isDefined())
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def _takes(version: TableVersion, schema: StructType) -> bool:

@@ -25,6 +25,12 @@ INTERVALS = [
 ]
 
 
+@pytest.fixture
+def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Puts other values in places of the product, for the length of a test."""
+    return monkeypatch
+
+
 def files(world: World) -> int:
     """How many files the target has."""
     return len(world.spark.read.format("delta").load(str(world.table.path)).inputFiles())
@@ -37,10 +43,10 @@ def two_by_two(world: World) -> None:
 
 
 def test_small_files_are_made_into_one_before_they_pile_up(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
     """The rows are the same, and batches that come again are still known."""
-    monkeypatch.setattr(compaction, "MANY", 3)
+    swap.setattr(compaction, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
     world.apply("changes", [(number, "New", "N", "INSERT", 9) for number in (1, 2, 3)])
@@ -52,12 +58,12 @@ def test_small_files_are_made_into_one_before_they_pile_up(
 
 @pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY, INTERVALS)], ids=["scd1", "scd2"])
 def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
     shown: list[tuple[object, ...]],
 ) -> None:  # fmt: skip
     """Then Delta finds the files, by the bounds of the batch's keys, and tells their statistics."""
-    monkeypatch.setattr(TableVersion, "listed_files", lambda _: None)
-    monkeypatch.setattr(TableVersion, "listed_batches", lambda _: None)
+    swap.setattr(TableVersion, "listed_files", lambda _: None)
+    swap.setattr(TableVersion, "listed_batches", lambda _: None)
     world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
     world.apply("changes", GOLDEN[4:])
     world.apply("changes", GOLDEN[:4], batch_id=7)
@@ -65,12 +71,10 @@ def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
     assert shown == world.rows()
 
 
-def test_another_version_of_delta_gets_a_merge(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
     """Its internals were not tested with ours, so they are not touched."""
-    monkeypatch.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
-    monkeypatch.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
+    swap.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
+    swap.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
     assert EXPECTED == world.rows()

@@ -19,6 +19,12 @@ LOADED = [(1, "Ada", "A"), (2, "Bea", "B"), (3, "Cleo", None)]
 
 
 @pytest.fixture
+def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Puts other values in places of the product, for the length of a test."""
+    return monkeypatch
+
+
+@pytest.fixture
 def world(spark: SparkSession, tmp_path: Path) -> World:
     """An empty target with a change flow and a snapshot flow."""
     return World(spark, tmp_path, FLOWS)
@@ -29,9 +35,9 @@ def refuse(*_: object, **__: object) -> CdcMetrics:
     raise AssertionError
 
 
-def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
     """One commit, no merging; a change flow then finds rows that come before everything."""
-    with monkeypatch.context() as patch:
+    with swap.context() as patch:
         patch.setattr(applying, "replace_facts", refuse)
         before = world.version()
         assert CdcMetrics(rows=3, upserted=3) == world.apply("snapshot", LOADED)
@@ -79,19 +85,19 @@ def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
     assert [(1, "Ada", "A"), (3, "Cleo", None)] == world.rows()
 
 
-def test_a_load_that_loses_to_another_process_is_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
     """What the other process wrote meanwhile counts by its sequence, as ever."""
     writer = world.writer("changes")
     checked = contract.check_contract
 
     def check_late(*arguments: object, **named: object) -> None:
         checked(*arguments, **named)  # type: ignore[arg-type]
-        monkeypatch.undo()
+        swap.undo()
         frame = world.frame("changes", [(1, "Ann", "A", "INSERT", 9)])
-        with monkeypatch.context() as patch:
+        with swap.context() as patch:
             patch.setattr(applying, "queued", lambda *_: nullcontext())
             writer.apply(frame, 0)
 
-    monkeypatch.setattr(applying, "check_contract", check_late)
+    swap.setattr(applying, "check_contract", check_late)
     assert 3 == world.apply("snapshot", LOADED).rows
     assert [(1, "Ann", "A"), *LOADED[1:]] == world.rows()
