@@ -2,7 +2,8 @@
 
 One session, the batches of both sides in turn; the writer gets what `foreachBatch` would hand it, and so does the
 function by hand. Both read the same Parquet files; 2 % of the events are deletes. The table by hand has no
-deletion vectors, for that is Delta's default.
+deletion vectors, for that is Delta's default. A stream goes on for thousands of batches, so the first four pairs only
+warm up: until then Java compiles, most of all.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ CLOSE_GROWTH_GOAL, RANDOM_GROWTH_GOAL = 1.3, 3.0
 _MILLION = 1_000_000
 _ROWS, _LARGE_ROWS, _LOADED_ROWS = 2 * _MILLION, 20 * _MILLION, 5 * _MILLION
 _EVENTS, _GROWTH_EVENTS = 100_000, 50_000
+_WARM_UP = 4
 _SMALL_BATCHES, _SMALL_EVENTS, _EDGE = 300, 1_000, 50
 _COLUMNS = "id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT"
 
@@ -75,12 +77,12 @@ def measure_growth(pairs: int) -> list[Measure]:
             sides = {rows: bench.ours(f"rows_{rows}") for rows in (_ROWS, _LARGE_ROWS)}
             for rows, apply in sides.items():
                 apply(_snapshot(bench.spark, rows), 0)
-            for number in range(1, pairs + 2):
+            for number in range(1, _WARM_UP + pairs + 1):
                 for rows, apply in sides.items():
                     spread = _GROWTH_EVENTS * 2 if close else rows
                     path = bench.write(_events(bench.spark, _GROWTH_EVENTS, spread, number), f"{rows}_{number}")
                     times.setdefault(rows, []).append(_seconds(apply, bench.read(path), number))
-        small, large = times[_ROWS][1:], times[_LARGE_ROWS][1:]
+        small, large = times[_ROWS][_WARM_UP:], times[_LARGE_ROWS][_WARM_UP:]
         ratio = median(b / a for a, b in zip(small, large, strict=True))
         found.append(
             Measure(
@@ -134,16 +136,16 @@ def _batches(pairs: int, what: str, goal: float, *, spread: int) -> Measure:
 
 
 def _turns(bench: _Bench, sides: tuple[Apply, Apply], pairs: int, *, spread: int) -> tuple[list[float], list[float]]:
-    """The seconds of the batches of both sides, in turn; the first pair warms both up."""
+    """The seconds of the batches of both sides, in turn, warm."""
     snapshot = bench.write(_snapshot(bench.spark, _ROWS), "snapshot")
     for apply in sides:
         apply(bench.read(snapshot), 0)
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(1, pairs + 2):
+    for number in range(1, _WARM_UP + pairs + 1):
         path = bench.write(_events(bench.spark, _EVENTS, spread, number), f"batch_{number}")
         for apply, seconds in zip(sides, times, strict=True):
             seconds.append(_seconds(apply, bench.read(path), number))
-    return times[0][1:], times[1][1:]
+    return times[0][_WARM_UP:], times[1][_WARM_UP:]
 
 
 def _seconds(apply: Apply, batch: DataFrame, number: int) -> float:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from pathlib import Path
 
 from bench.measure import Measure, pair_ratio, scratch_folder, seconds_of
-from bench.side_by_side import run_sluice, run_spark
+from bench.side_by_side import copy_project, run_sluice, run_spark
 
 GOAL = 1.0
-_PROJECTS = Path(__file__).parent / "projects"
 _KEYS, _FIRST, _MORE = 100_000, 300_000, 50_000
 
 
@@ -39,9 +37,7 @@ def measure(pairs: int) -> list[Measure]:
 
 
 def _prepare(folder: Path, project: str) -> None:
-    shutil.copytree(_PROJECTS / project, folder, dirs_exist_ok=True)
-    spec = folder / "spark-pipeline.yml"
-    spec.write_text(spec.read_text("utf-8").replace("/FOLDER", str(folder)), encoding="utf-8")
+    copy_project(project, folder)
     (folder / "data" / "changes").mkdir(parents=True)
     _feed(folder, 0, _FIRST)
 

@@ -16,7 +16,7 @@ from bench.measure import BIN, Measure, pair_ratio, run_process, scratch_folder,
 from bench.warm_up import cached_jars
 
 GOAL = 0.35
-_PROJECT = Path(__file__).parent / "projects" / "side_by_side"
+_PROJECTS = Path(__file__).parent / "projects"
 _ROWS = 500
 _TIMEOUT_SECONDS = 400
 
@@ -43,9 +43,7 @@ def measure(pairs: int) -> list[Measure]:
 
 def prepare_project(folder: Path) -> None:
     """The module, its spec with a storage of this folder, and its data."""
-    shutil.copytree(_PROJECT, folder, dirs_exist_ok=True)
-    spec = folder / "spark-pipeline.yml"
-    spec.write_text(spec.read_text("utf-8").replace("/FOLDER", str(folder)), encoding="utf-8")
+    copy_project("side_by_side", folder)
     makers: dict[str, Callable[[int], dict[str, object]]] = {
         "orders": lambda i: {"id": i, "customer": i % 50, "amount": i * 1.5},
         "customers": lambda i: {"id": i, "name": f"customer {i}"},
@@ -55,6 +53,13 @@ def prepare_project(folder: Path) -> None:
         path = folder / "data" / name / "0.json"
         path.parent.mkdir(parents=True)
         path.write_text("".join(json.dumps(make(i)) + "\n" for i in range(_ROWS)), encoding="utf-8")
+
+
+def copy_project(name: str, folder: Path) -> None:
+    """One of the projects, its module with a spec whose storage is in the folder."""
+    shutil.copytree(_PROJECTS / name, folder, dirs_exist_ok=True)
+    spec = (_PROJECTS / "spark-pipeline.yml").read_text("utf-8")
+    (folder / "spark-pipeline.yml").write_text(spec.replace("/FOLDER", str(folder)), encoding="utf-8")
 
 
 def run_sluice(folder: Path) -> float:

@@ -30,6 +30,12 @@ def storage(tmp_path: Path) -> Storage:
     return open_storage(str(tmp_path / "storage"))
 
 
+@pytest.fixture
+def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Puts other values in places of the product, for the length of a test."""
+    return monkeypatch
+
+
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

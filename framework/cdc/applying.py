@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from framework.cdc.alongside import alongside
 from framework.cdc.caching import computed_once
 from framework.cdc.columns import column
 from framework.cdc.compaction import compact
@@ -21,7 +23,6 @@ from framework.cdc.companion import (
 )
 from framework.cdc.conflicts import CONFLICTS
 from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range
-from framework.cdc.events import ORDER
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
 from framework.cdc.history import IS_LOST
 from framework.cdc.idempotence import Batch, committing_once
@@ -38,7 +39,6 @@ from framework.foundation.failpoints import failpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.cdc.target import CdcTarget
 
 _TRIES = 4
 """How often a batch is tried when other processes commit to its tables meanwhile."""
@@ -140,21 +140,42 @@ def _write_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: i
     other flows merge in between: an upsert above the tombstone stays, one below is dropped.
     The other order would not do: a row deleted without a tombstone could rise again.
     """
-    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
-    if counts.tombstones or counts.floor is not None:
-        append_rows(_remembered(facts, counts, place), place.companion, target, batch=batch)
-        failpoint("cdc.after_tombstones")
     transaction = None
     if counts.floor is None:
-        transaction = Transaction.begin(session, place.table, target.table_schema)
-    else:
+        transaction = Transaction.begin(facts.sparkSession, place.table, place.target.table_schema)
+    if transaction is None:
+        return _merge_facts(facts, counts, place, batch_id)
+    return _replace_facts(facts, counts, place, transaction, batch_id)
+
+
+def _merge_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: int) -> CdcMetrics:
+    """Both commits by Delta's own commands, one after the other."""
+    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
+    if counts.tombstones or counts.floor is not None:
+        _remember(facts, counts, place, batch)
+        failpoint("cdc.after_tombstones")
+    if counts.floor is not None:
         facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
-    if transaction is not None:
-        done = _replace_facts(_source(facts, counts), transaction, counts, target, batch)
-    else:
-        with committing_once(session, batch):
-            source = _source(facts, counts)
-            done = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
+    with committing_once(session, batch):
+        source = _source(facts, counts)
+        done = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
+    failpoint("cdc.after_merge")
+    return done
+
+
+def _replace_facts(
+    facts: DataFrame, counts: FactCounts, place: Place, transaction: Transaction, batch_id: int
+) -> CdcMetrics:
+    """Both commits by transactions: the target's is prepared while the companion's is made, and made after it."""
+    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
+    if transaction.has_seen(batch):
+        return CdcMetrics(skipped=True)
+    remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
+    with alongside(session, remember):
+        done = replace_facts(_source(facts, counts), transaction, target, ranges=counts.batch.ranges)
+    if remember is not None:
+        failpoint("cdc.after_tombstones")
+    transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
     failpoint("cdc.after_merge")
     return done
 
@@ -165,31 +186,20 @@ def _source(facts: DataFrame, counts: FactCounts) -> DataFrame:
     return F.broadcast(source) if counts.effects <= BROADCAST_ROWS else source
 
 
-def _replace_facts(
-    facts: DataFrame, transaction: Transaction, counts: FactCounts, target: CdcTarget, batch: Batch
-) -> CdcMetrics:
-    """The facts into the target, which takes the batch once."""
-    if transaction.has_seen(batch):
-        return CdcMetrics(skipped=True)
-    done = replace_facts(facts, transaction, target, ranges=counts.batch.ranges)
-    transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
-    return done
-
-
-def _remembered(facts: DataFrame, counts: FactCounts, place: Place) -> DataFrame:
-    """The batch's deletes and its truncate, as rows of the companion."""
-    deletes = tombstone_rows(facts, place.target)
-    if counts.floor is None:
-        return deletes
-    truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
-    return truncate.unionByName(deletes, allowMissingColumns=True)
+def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) -> None:
+    """The batch's deletes and its truncate into the companion, which takes the batch once."""
+    rows = tombstone_rows(facts, place.target)
+    if counts.floor is not None:
+        truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
+        rows = truncate.unionByName(rows, allowMissingColumns=True)
+    append_rows(rows, place.companion, place.target, batch=batch)
 
 
 def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 2: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
     with computed_once(events, at_once=observed) as batch:
-        counts = count_events(batch, target, column(ORDER))
+        counts = count_events(batch, target)
         check_contract(counts, flow=place.flow, batch_id=batch_id)
         if not counts.rows:
             return CdcMetrics()
@@ -224,15 +234,20 @@ def _write_history(
     set; if another flow's batch came between, from the set of all three. So this append has no
     transaction of its own: what the batch must leave in the companion may have become more.
     """
-    target, batch = place.target, place.batch(batch_id)
+    session, target, batch = history.sparkSession, place.target, place.batch(batch_id)
+    remember = None
     if history.where(column(IS_LOST)).limit(1).count():
-        append_rows(lost_rows(history, target), place.companion, target)
+        remember = partial(append_rows, lost_rows(history, target), place.companion, target)
+    done = CdcMetrics()
+    with alongside(session, remember):
+        if transaction is not None:
+            done = replace_history(history, transaction, target)
+    if remember is not None:
         failpoint("cdc.after_events")
     if transaction is not None:
-        done = replace_history(history, transaction, target)
         transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
     else:
-        with committing_once(history.sparkSession, batch):
+        with committing_once(session, batch):
             done = merge_history(history, place.table, target, counts)
     failpoint("cdc.after_merge")
     return done

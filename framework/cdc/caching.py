@@ -20,13 +20,14 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
     to (the companion table, between two uses of the winners), and computes lost parts anew, by
     which two phases of one merge could see different rows. A local checkpoint is cut off from
     where it came from: if an executor is lost with a part of it, the batch fails and comes again.
+    Rows are kept as they are: Java's serialization costs more than all that is done to them.
 
     Args:
         frame: the rows.
         at_once: compute them in a job of their own, and so as an action whose observed metrics a listener
             hears of; else the first job that reads them does.
     """
-    kept = frame.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    kept = frame.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         yield kept
     finally:

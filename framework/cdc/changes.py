@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from framework.cdc.authorship import authors_to_keep, kept_authors
 from framework.cdc.columns import column, struct_of
 from framework.cdc.events import ORDER
+from framework.cdc.expressions import built_once
 from framework.cdc.facts import AUTHORS, DELETED
 from framework.cdc.leaves import assemble
 from framework.cdc.order import is_dead, point_of, row_order, row_point
@@ -55,6 +56,15 @@ def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
         target: the target.
         floor: the literal of a truncate in the batch, by which rows without facts go too.
     """
+    return _changes_without_floor(target) if floor is None else _changes(target, floor)
+
+
+@built_once
+def _changes_without_floor(target: CdcTarget) -> Changes:
+    return _changes(target, None)
+
+
+def _changes(target: CdcTarget, floor: Column | None) -> Changes:
     return _authored_changes(target, floor) if target.is_authored else _whole_changes(target, floor)
 
 

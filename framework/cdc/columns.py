@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from framework.cdc.expressions import built_once
 from framework.declare.specs import ColumnSelection
 
 
@@ -16,6 +17,7 @@ def quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+@built_once
 def column(name: str, *, of: str | None = None) -> Column:
     """The column called exactly `name` (dots and all), of the frame aliased `of`."""
     return F.col(quote(name) if of is None else f"{of}.{quote(name)}")

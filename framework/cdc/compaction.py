@@ -44,7 +44,7 @@ def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
 
 
 def _has_many_small_files(session: SparkSession, table: TableAddress, batch_id: int) -> bool:
-    files = TableVersion(session, table).listed_files() if can_open(session, table) else None
+    files = TableVersion(session, table).listed_files() if can_open(table) else None
     if files is None:
         return batch_id % MANY == MANY - 1
-    return sum(int(file.size()) < _SMALL_BYTES for file in each(files)) >= MANY
+    return files.size() >= MANY and sum(int(file.size()) < _SMALL_BYTES for file in each(files)) >= MANY

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from framework.cdc.columns import column, struct_of
 from framework.cdc.events import DELETE, TRUNCATE
+from framework.cdc.expressions import built_once
 from framework.cdc.facts import TOMBSTONE
 from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.order import point_of
@@ -81,10 +82,12 @@ def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None
 
 def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
     """The deletes among a batch's facts that must be remembered, as rows of the companion."""
-    record = record_of(target, operation=F.lit(DELETE), point=column(TOMBSTONE))
-    return facts.where(column(TOMBSTONE).isNotNull()).select(
-        record.alias(HIDDEN_COLUMN), *(column(key) for key in target.keys)
-    )
+    return facts.where(column(TOMBSTONE).isNotNull()).select(_tombstone(target), *(column(key) for key in target.keys))
+
+
+@built_once
+def _tombstone(target: CdcTarget) -> Column:
+    return record_of(target, operation=F.lit(DELETE), point=column(TOMBSTONE)).alias(HIDDEN_COLUMN)
 
 
 def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> DataFrame:

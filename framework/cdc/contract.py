@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType
 
 from framework.cdc.columns import column, is_orderable
+from framework.cdc.events import ORDER
+from framework.cdc.expressions import built_once
 from framework.cdc.literals import portable, rebuild
 from framework.cdc.reserved import ONCE, SEQUENCE
 from framework.cdc.target import CdcTarget
@@ -89,7 +92,21 @@ def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
 
 def _bounds(found: Row, key: str, target: CdcTarget) -> tuple[Column, Column]:
     data_type = target.table_schema[key].dataType
-    return rebuild(found["least"], data_type), rebuild(found["most"], data_type)
+    least, most = found["least"], found["most"]
+    if isinstance(least, int) and isinstance(data_type, LongType | IntegerType):
+        least, most = _rounded(least, most, bits=64 if isinstance(data_type, LongType) else 32)
+    return rebuild(least, data_type), rebuild(most, data_type)
+
+
+def _rounded(least: int, most: int, *, bits: int) -> tuple[int, int]:
+    """Wider bounds, at most by half, that batches of like keys have in common.
+
+    Spark writes numbers into the code that it generates. With bounds of its own each batch would be
+    compiled anew, and run slowly until it is; that costs more than reading the table does.
+    """
+    grid = 1 << max(0, (most - least).bit_length() - 3)
+    limit = 1 << (bits - 1)
+    return max(-limit, least // grid * grid), min(limit - 1, (most // grid + 1) * grid - 1)
 
 
 def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
@@ -101,18 +118,22 @@ def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
     return condition
 
 
-def count_events(events: DataFrame, target: CdcTarget, order: Column) -> BatchCounts:
+def count_events(events: DataFrame, target: CdcTarget) -> BatchCounts:
     """The counts of a batch of single events: one job."""
-    counting = counting_columns(
+    row = events.agg(*_counting(target)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return read_counts(row, target)
+
+
+@built_once
+def _counting(target: CdcTarget) -> list[Column]:
+    return counting_columns(
         target,
         rows=F.count(F.lit(1)),
-        null_sequences=F.count_if(is_unordered(target, order)),
+        null_sequences=F.count_if(is_unordered(target, column(ORDER))),
         keyed=F.lit(1),
         counts=F.expr("true"),
     )
-    row = events.agg(*counting).first()
-    assert row is not None  # an aggregate without groups has one row
-    return read_counts(row, target)
 
 
 def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -> None:

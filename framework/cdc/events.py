@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
+from framework.cdc.expressions import built_once
 from framework.cdc.inputs import literal_rank
 from framework.cdc.reserved import CONTENT, ONCE, SEQUENCE
 from framework.cdc.selections import ignores_null
@@ -57,16 +58,28 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
-    aligned = {field.name: _aligned(selected, field.name, field.dataType) for field in target.row_schema.fields}
-    sequence = F.expr(spec.sequence_by)
-    sequence_type = batch.select(sequence).schema.fields[0].dataType
-    inputs = {_SEQUENCE_INPUT: sequence, OPERATION: _operation(spec)}
+    staged = filtered.select(*_inputs(spec, target, selected))
+    sequence_type = staged.schema[_SEQUENCE_INPUT].dataType
+    return staged.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
+
+
+@built_once
+def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
+    """What is taken from the source's columns, before they have the target's names."""
+    inputs = {field.name: _aligned(selected, field.name, field.dataType) for field in target.row_schema.fields}
+    inputs |= {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
-    staged = filtered.select(*(value.alias(name) for name, value in (aligned | inputs).items()))
+    return [value.alias(name) for name, value in inputs.items()]
+
+
+@built_once
+def _outputs(
+    spec: AutoCdcSpec, target: CdcTarget, selected: StructType, sequence_type: DataType, *, literal: bool
+) -> list[Column]:
     order = _order(target, sequence_type, literal=literal)
     authored = [_authored(spec, target, selected).alias(AUTHORED)] if target.is_authored else []
-    return staged.select(*(column(name) for name in aligned), order.alias(ORDER), column(OPERATION), *authored)
+    return [*map(column, target.row_schema.fieldNames()), order.alias(ORDER), column(OPERATION), *authored]
 
 
 def _aligned(selected: StructType, name: str, want: DataType) -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from framework.cdc.columns import column
 from framework.cdc.contract import BatchCounts, counting_columns, is_unordered, read_counts
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
+from framework.cdc.expressions import built_once
 from framework.cdc.leaves import assemble
 from framework.cdc.literals import portable, rebuild
 from framework.cdc.order import is_dead, point_of
@@ -56,6 +57,14 @@ def gather_facts(events: DataFrame, target: CdcTarget) -> DataFrame:
     `AUTHORS`. Rows that break the contract are kept and counted, so that `count_facts` finds them
     without a second scan of the batch.
     """
+    aggregates, made = _gathering(target)
+    grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
+    return grouped.select(*(column(key) for key in target.keys), *made)
+
+
+@built_once
+def _gathering(target: CdcTarget) -> tuple[list[Column], list[Column]]:
+    """What to aggregate of a key's events, and what to make of that."""
     operation, order = column(OPERATION), column(ORDER)
     point = point_of(order, target.order_type)
     upsert = F.when(operation == F.lit(UPSERT), order)
@@ -66,14 +75,9 @@ def gather_facts(events: DataFrame, target: CdcTarget) -> DataFrame:
         F.count_if(is_unordered(target, order)).alias(_NULL_SEQUENCES),
     ]
     values, made = _authored_values(target, upsert) if target.is_authored else _whole_values(target, upsert)
-    grouped = events.groupBy(*(column(key) for key in target.keys)).agg(
-        *values,
-        F.max(upsert).alias(ORDER),
-        F.max(F.when(operation == F.lit(DELETE), point)).alias(DELETED),
-        *counts,
-    )
+    newest = [F.max(upsert).alias(ORDER), F.max(F.when(operation == F.lit(DELETE), point)).alias(DELETED)]
     kept = (ORDER, DELETED, _TRUNCATED, _ROWS, _KEYED, _NULL_SEQUENCES)
-    return grouped.select(*(column(key) for key in target.keys), *made, *(column(name) for name in kept))
+    return [*values, *newest, *counts], [*made, *(column(name) for name in kept)]
 
 
 def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
@@ -115,12 +119,7 @@ def settle_facts(
         The facts; `ORDER` is null where the newest upsert is undone, `DELETED` is the newest delete
         known, and `TOMBSTONE` the batch's own where it must be remembered.
     """
-    own = point_of(column(ORDER), target.order_type)
-    survives = column(ORDER).isNotNull() & ~is_dead(own, deleted=column(DELETED), floor=None)
-    # A delete that the batch itself overtakes need not be remembered: what it undoes is older than
-    # the row, and stays so. But where leaves have authors, older ones may be under a newer row.
-    remembered = column(DELETED) if target.is_authored else F.when(~survives, column(DELETED))
-    settled = facts.withColumns({_UPSERTS: survives, _OWN: remembered})
+    settled = facts.withColumns(_own_deletes(target))
     if tombstones is not None:
         settled = settled.join(tombstones, list(target.keys), "left")
         settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(TOMBSTONE))).drop(TOMBSTONE)
@@ -130,6 +129,16 @@ def settle_facts(
         limit = column(_FLOOR)
     cleared = clear_dead(settled, target, deleted=column(DELETED), floor=limit)
     return cleared.withColumnRenamed(_OWN, TOMBSTONE).drop(_FLOOR)
+
+
+@built_once
+def _own_deletes(target: CdcTarget) -> dict[str, Column]:
+    """Whether the batch itself leaves a key's upsert alive, and its delete if that must be remembered."""
+    own = point_of(column(ORDER), target.order_type)
+    survives = column(ORDER).isNotNull() & ~is_dead(own, deleted=column(DELETED), floor=None)
+    # A delete that the batch itself overtakes need not be remembered: what it undoes is older than
+    # the row, and stays so. But where leaves have authors, older ones may be under a newer row.
+    return {_UPSERTS: survives, _OWN: column(DELETED) if target.is_authored else F.when(~survives, column(DELETED))}
 
 
 def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
@@ -148,6 +157,7 @@ def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, f
     return facts.withColumns(changes)
 
 
+@built_once
 def has_effect() -> Column:
     """Whether a key's facts may change the target: an upsert that lives, or a delete."""
     return column(ORDER).isNotNull() | column(DELETED).isNotNull()
@@ -155,20 +165,7 @@ def has_effect() -> Column:
 
 def count_facts(facts: DataFrame, target: CdcTarget) -> FactCounts:
     """The counts of a batch, from its facts (which are computed by this): one job."""
-    counting = counting_columns(
-        target,
-        rows=F.sum(_ROWS),
-        null_sequences=F.sum(_NULL_SEQUENCES),
-        keyed=column(_KEYED),
-        counts=has_effect(),
-    )
-    row = facts.agg(
-        *counting,
-        F.count_if(column(_UPSERTS)).alias("upserts"),
-        F.count(column(TOMBSTONE)).alias("tombstones"),
-        F.count_if(has_effect()).alias("effects"),
-        portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"),
-    ).first()
+    row = facts.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
     return FactCounts(
         batch=read_counts(row, target),
@@ -177,3 +174,21 @@ def count_facts(facts: DataFrame, target: CdcTarget) -> FactCounts:
         effects=row["effects"],
         floor=None if row["floor"] is None else rebuild(row["floor"], target.point_type),
     )
+
+
+@built_once
+def _counting(target: CdcTarget) -> list[Column]:
+    counting = counting_columns(
+        target,
+        rows=F.sum(_ROWS),
+        null_sequences=F.sum(_NULL_SEQUENCES),
+        keyed=column(_KEYED),
+        counts=has_effect(),
+    )
+    return [
+        *counting,
+        F.count_if(column(_UPSERTS)).alias("upserts"),
+        F.count(column(TOMBSTONE)).alias("tombstones"),
+        F.count_if(has_effect()).alias("effects"),
+        portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"),
+    ]

@@ -68,7 +68,7 @@ class Load:
         twice = keys.groupBy(_KEY_HASH).count().where("count > 1")
         return cls(
             transaction=transaction,
-            counts=count_events(again, target, column(ORDER)),
+            counts=count_events(again, target),
             events=again,
             has_distinct_keys=not twice.limit(1).count(),
         )

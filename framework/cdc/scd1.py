@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 
+from framework.cdc.alongside import alongside
 from framework.cdc.caching import computed_once
 from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
 from framework.cdc.columns import column, quote
@@ -83,18 +84,23 @@ def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget,
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
     decided = met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
     with computed_once(decided) as decided:
-        is_updated, is_deleted = column(_DOES) == F.lit(_UPDATED), column(_DOES) == F.lit(_DELETED)
-        counts = decided.agg(F.count(F.lit(1)), F.count_if(is_updated), F.count_if(is_deleted)).first()
-        assert counts is not None  # an aggregate without groups has one row
-        met_rows, updated, deleted = counts
+        updated = decided.where(column(_DOES) == F.lit(_UPDATED))
         new = facts.alias(SOURCE).where(changes.insert)
-        if met_rows:
-            new = new.join(F.broadcast(decided.select(_NUMBER)), _NUMBER, "left_anti")
-        coming = decided.where(is_updated).select(*names).unionByName(new.select(*inserted))
-        written = transaction.add(coming)
-        if updated + deleted:
-            transaction.remove(decided.where(column(_DOES).isNotNull()).select(PLACE))
-    return CdcMetrics(upserted=written, deleted=deleted)
+        new = new.join(F.broadcast(decided.select(_NUMBER)), _NUMBER, "left_anti")
+        with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
+            written = transaction.add(updated.select(*names).unionByName(new.select(*inserted)))
+    return CdcMetrics(upserted=written, deleted=removing.result())
+
+
+def _remove(decided: DataFrame, transaction: Transaction) -> int:
+    """Stage that decided rows go, for good or for another in their place; those for good are counted."""
+    does = column(_DOES)
+    counts = decided.agg(F.count(does), F.count_if(does == F.lit(_DELETED))).first()
+    assert counts is not None  # an aggregate without groups has one row
+    going, deleted = counts
+    if going:
+        transaction.remove(decided.where(does.isNotNull()).select(PLACE))
+    return int(deleted)
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from framework.cdc.alongside import alongside
 from framework.cdc.columns import column
 from framework.cdc.companion import record_of
 from framework.cdc.contract import BatchCounts, key_range
@@ -117,10 +119,10 @@ def replace_history(history: DataFrame, transaction: Transaction, target: CdcTar
     counts = stays.agg(F.count_if(_STAYS), F.count_if(~column(_STAYS)), F.count_if(~column(_ROW))).first()
     assert counts is not None  # an aggregate without groups has one row
     upserted, deleted, gone = counts
-    if upserted:
-        transaction.add(_made(changed, target).select(*target.table_schema.fieldNames()))
-    if gone:
-        transaction.remove(changed.where(old.isNotNull()).select(old.getField(PLACE).alias(PLACE)))
+    going = changed.where(old.isNotNull()).select(old.getField(PLACE).alias(PLACE))
+    with alongside(history.sparkSession, partial(transaction.remove, going) if gone else None):
+        if upserted:
+            transaction.add(_made(changed, target).select(*target.table_schema.fieldNames()))
     return CdcMetrics(upserted=upserted, deleted=deleted)
 
 

@@ -12,20 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.cdc.expressions import built_once, java_class
+
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
+
+DELTA = "org.apache.spark.sql.delta"
 
 _TESTED = frozenset({"4.4.0"})
 
 
-def can_open(session: SparkSession, table: TableAddress) -> bool:
+def can_open(table: TableAddress) -> bool:
     """Whether a table may be opened so: it lies at a path, and Delta's internals are those that were tested.
 
     They are no public interface, and a catalog may have other ideas of a commit than its table's log.
     """
-    jvm: Any = session._jvm
-    version = getattr(jvm.io.delta, "package").VERSION()  # noqa: B009 - `package` is Java's word, and a name to Python
-    return table.path is not None and str(version) in _TESTED
+    return table.path is not None and _delta_version() in _TESTED
+
+
+@built_once
+def _delta_version() -> str:
+    return str(java_class("io.delta.package").VERSION())
 
 
 class TableVersion:
@@ -38,9 +45,7 @@ class TableVersion:
 
     def __init__(self, session: SparkSession, table: TableAddress) -> None:
         self.session = session
-        jvm: Any = session._jvm
-        self.jvm = jvm
-        self.log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, table.path)
+        self.log = java_class(f"{DELTA}.DeltaLog").forTable(session._jsparkSession, table.path)
         self.transaction = self.log.startTransaction()
         self.snapshot = self.transaction.snapshot()
 
@@ -60,7 +65,7 @@ class TableVersion:
 
     def frame(self, files: Any) -> DataFrame:
         """The rows in some of the table's files."""
-        none = self.jvm.scala.Option.empty()
+        none = java_class("scala.Option").empty()
         return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a call of the JVM's
 
     def properties(self, *names: str) -> dict[str, str]:
@@ -74,10 +79,10 @@ class TableVersion:
 
     def sequence(self, *items: Any) -> Any:
         """A Scala `Seq`."""
-        found = self.jvm.java.util.ArrayList()
+        found = java_class("java.util.ArrayList")()
         for item in items:
             found.add(item)
-        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+        return java_class("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
 
 
 def each(items: Any) -> Iterator[Any]:
@@ -89,7 +94,7 @@ def each(items: Any) -> Iterator[Any]:
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
     """The rows of a Delta table."""
-    if can_open(session, table):
+    if can_open(table):
         version = TableVersion(session, table)
         files = version.listed_files()
         if files is not None:

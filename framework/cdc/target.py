@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType, TimestampType
 
@@ -58,7 +59,7 @@ class CdcTarget:
     @property
     def table_schema(self) -> StructType:
         """The physical schema; the hidden column's metadata says how the table is kept."""
-        return StructType.fromJson(json.loads(self.table_json))
+        return _parsed(self.table_json)
 
     @property
     def visible_schema(self) -> StructType:
@@ -120,6 +121,11 @@ class CdcTarget:
         authored = [StructField("authored", StructType(flags))] if flags else []
         event = StructType([*row, *authored])
         return StructType([ours, *keys, StructField(f"{HIDDEN_COLUMN}_event", event)])
+
+
+@cache
+def _parsed(table_json: str) -> StructType:
+    return StructType.fromJson(json.loads(table_json))
 
 
 def plan_target(

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from framework.cdc.data_types import plain_type
+from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
-from framework.cdc.table_version import TableVersion, can_open, each
+from framework.cdc.table_version import DELTA, TableVersion, can_open, each
 
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
@@ -26,6 +27,7 @@ PLACE = "__sluice_place"
 
 _PATH, _INDEX = "path", "index"
 PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+_COMMANDS = f"{DELTA}.commands"
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
 _TABLE_HAS_VECTORS = True
@@ -47,11 +49,10 @@ class Transaction:
     def __init__(self, version: TableVersion) -> None:
         self._version = version
         self._session = version.session
-        self._jvm = version.jvm
-        self._delta = version.jvm.org.apache.spark.sql.delta
         self._files: Any = None
         self._has_statistics = False
-        self._actions: list[Any] = []
+        self._added: list[Any] = []
+        self._removed: list[Any] = []
 
     @classmethod
     def begin(
@@ -66,7 +67,7 @@ class Transaction:
             replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
                 which row became which.
         """
-        if not can_open(session, table) or session.conf.get(_STATISTICS, "true") != "true":
+        if not can_open(table) or session.conf.get(_STATISTICS, "true") != "true":
             return None
         version = TableVersion(session, table)
         fits = _takes(version, schema) and (not replacing or _hides_rows(version))
@@ -108,12 +109,12 @@ class Transaction:
     def add(self, rows: DataFrame) -> int:
         """Write rows that come with the commit, and count them."""
         added = self._version.transaction.writeFiles(rows._jdf)
-        self._actions += each(added)
+        self._added += each(added)
         return sum(int(file.numPhysicalRecords().get()) for file in each(added))
 
     def added_rows(self) -> DataFrame:
         """The rows that were added so far, read from their files."""
-        return self._version.frame(self._version.sequence(*self._actions))
+        return self._version.frame(self._version.sequence(*self._added))
 
     def remove(self, places: DataFrame) -> None:
         """Mark rows that go with the commit.
@@ -121,24 +122,23 @@ class Transaction:
         Args:
             places: one row each, with `PLACE`.
         """
-        helpers = self._delta.commands
-        some = self._jvm.scala.Option.apply
-        always = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+        some = java_class("scala.Option").apply
+        always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
         transaction = self._version.transaction
-        vectors = helpers.DeletionVectorBitmapGenerator.buildRowIndexSetsForFilesMatchingCondition(
+        vectors = java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
             self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, places.select(f"{PLACE}.*")._jdf,
             self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
         )  # fmt: skip
-        vector_helper = helpers.DMLWithDeletionVectorsHelper
+        vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
         by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), self._files)
         touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
         if self._has_statistics and all(_has_count(file.fileLogEntry()) for file in each(touched)):
-            self._actions += [action for file in each(touched) for action in self._replaced(file)]
+            self._removed += [action for file in each(touched) for action in self._replaced(file)]
             return
         found = vector_helper.processUnmodifiedData(
             self._session._jsparkSession, touched, self._version.snapshot, _STATISTICS_PREFIX
         )
-        self._actions += each(found._1())
+        self._removed += each(found._1())
 
     def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
         """Show what was added and hide what was removed, at once.
@@ -150,13 +150,15 @@ class Transaction:
         Raises:
             pyspark.errors.PySparkException: one of Delta's conflicts.
         """
-        version, actions = self._version, self._actions
+        version, actions = self._version, [*self._added, *self._removed]
         if batch is not None:
-            now = self._jvm.scala.Option.apply(version.now())
-            actions = [self._delta.actions.SetTransaction(batch.application_id, batch.number, now), *actions]
+            now = java_class("scala.Option").apply(version.now())
+            taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, now)
+            actions = [taken, *actions]
         version.transaction.registerSQLMetrics(self._session._jsparkSession, self._metrics(counts))
-        none, nothing = self._jvm.scala.Option.empty(), version.sequence()
-        operation = getattr(self._delta, "DeltaOperations$Merge")(none, none, none, none, nothing, nothing, nothing)
+        none, nothing = java_class("scala.Option").empty(), version.sequence()
+        merge = java_class(f"{DELTA}.DeltaOperations$Merge")
+        operation = merge(none, none, none, none, nothing, nothing, nothing)
         version.transaction.commit(version.sequence(*actions), operation)
 
     def _resolved(self, condition: Column) -> Any:
@@ -176,13 +178,14 @@ class Transaction:
 
     def _metrics(self, counts: Mapping[str, int]) -> Any:
         context = self._session.sparkContext._jsc.sc()
-        made = self._jvm.java.util.HashMap()
+        made = java_class("java.util.HashMap")()
+        metrics = java_class("org.apache.spark.sql.execution.metric.SQLMetrics")
         for name, count in counts.items():
-            metric = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, _METRICS[name])
+            metric = metrics.createMetric(context, _METRICS[name])
             metric.set(count)
             made.put(_METRICS[name], metric)
-        immutable = getattr(getattr(self._jvm.scala.collection.immutable, "Map$"), "MODULE$")
-        return getattr(immutable, "from")(self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(made))
+        immutable = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$")
+        return getattr(immutable, "from")(java_class("scala.jdk.javaapi.CollectionConverters").asScala(made))
 
 
 def _has_count(file: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,24 +10,11 @@ from pyspark.sql import SparkSession
 from framework.cdc import compaction, transaction
 from framework.cdc.table_version import TableVersion
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
+from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
+from tests.spark.test_auto_cdc_scd2 import HISTORY
 from tests.support.cdc_world import World
 
-HISTORY = {"changes": (replace(FLOWS["changes"][0], scd_type=2), DDL, False)}
-INTERVALS = [
-    (123, "Isabel", "Chihuahua", 5, 6),
-    (123, "Isabel", "Monterrey", 1, 5),
-    (124, "Raul", "Oaxaca", 1, None),
-    (125, "Mercedes", "Guadalajara", 6, None),
-    (125, "Mercedes", "Mexicali", 5, 6),
-    (125, "Mercedes", "Tijuana", 2, 5),
-    (126, "Lily", "Cancun", 2, None),
-]
-
-
-@pytest.fixture
-def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Puts other values in places of the product, for the length of a test."""
-    return monkeypatch
+HISTORY_FLOWS = {"changes": (HISTORY, DDL, False)}
 
 
 def files(world: World) -> int:
@@ -56,7 +42,7 @@ def test_small_files_are_made_into_one_before_they_pile_up(
     assert sorted([*((number, "New", "N") for number in (1, 2, 3, 4)), *EXPECTED], key=repr) == world.rows()
 
 
-@pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY, INTERVALS)], ids=["scd1", "scd2"])
+@pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY_FLOWS, INTERVALS)], ids=["scd1", "scd2"])
 def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
     shown: list[tuple[object, ...]],

@@ -19,12 +19,6 @@ LOADED = [(1, "Ada", "A"), (2, "Bea", "B"), (3, "Cleo", None)]
 
 
 @pytest.fixture
-def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Puts other values in places of the product, for the length of a test."""
-    return monkeypatch
-
-
-@pytest.fixture
 def world(spark: SparkSession, tmp_path: Path) -> World:
     """An empty target with a change flow and a snapshot flow."""
     return World(spark, tmp_path, FLOWS)

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import applying, changes, facts, scd1
+from framework.cdc import applying, changes, expressions, facts, scd1
 from framework.cdc.changes import SOURCE, TARGET, Changes
 from framework.cdc.columns import column
 from framework.cdc.events import ORDER
@@ -106,9 +107,10 @@ MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
 
 @pytest.mark.parametrize(("mutate", "catch"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
 def test_a_mutation_is_caught_by_the_test_that_is_named_for_it(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
 ) -> None:
     """With the mutation the test fails on what it asserts."""
-    mutate(monkeypatch)
+    swap.setattr(expressions, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
+    mutate(swap)
     with pytest.raises(AssertionError):
         catch(spark, tmp_path)

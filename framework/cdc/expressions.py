@@ -1,0 +1,41 @@
+"""Spark columns, and handles of Java's classes, that are built once: a batch needs hundreds, each some round trips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# By the way to a JVM: what was built for each call.
+_kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def built_once(build: Callable[P, R]) -> Callable[P, R]:
+    """A function that keeps what it made of the same arguments, for as long as there is the same JVM.
+
+    Args:
+        build: makes columns of values that hash, and of nothing else; what it makes is not changed by anybody.
+    """
+
+    @wraps(build)
+    def built(*args: P.args, **kwargs: P.kwargs) -> R:
+        kept = _kept.setdefault(SparkContext._gateway, {})
+        call = (build, args, tuple(sorted(kwargs.items())))
+        if call not in kept:
+            kept[call] = build(*args, **kwargs)
+        found: R = kept[call]
+        return found
+
+    return built
+
+
+@built_once
+def java_class(name: str) -> Any:
+    """A class by its whole name. Asked for by the parts of its name, Java searches all jars for each package."""
+    return getattr(SparkContext._jvm, name)
