@@ -2,8 +2,8 @@
 
 One session, the batches of both sides in turn; the writer gets what `foreachBatch` would hand it, and so does the
 function by hand. Both read the same Parquet files; 2 % of the events are deletes. The table by hand has no
-deletion vectors, for that is Delta's default. A stream goes on for thousands of batches, so the first four pairs only
-warm up: until then Java compiles, most of all.
+deletion vectors, for that is Delta's default. A stream goes on for thousands of batches, so batches into small
+tables come first, until Java has compiled what both sides need.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Self
@@ -33,11 +34,12 @@ CLOSE_GROWTH_GOAL, RANDOM_GROWTH_GOAL = 1.3, 3.0
 _MILLION = 1_000_000
 _ROWS, _LARGE_ROWS, _LOADED_ROWS = 2 * _MILLION, 20 * _MILLION, 5 * _MILLION
 _EVENTS, _GROWTH_EVENTS = 100_000, 50_000
-_WARM_UP = 4
+_WARM_UP_ROWS, _WARM_UP_EVENTS, _WARM_UP_BATCHES = 20_000, 2_000, 25
 _SMALL_BATCHES, _SMALL_EVENTS, _EDGE = 300, 1_000, 50
 _COLUMNS = "id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT"
 
 Apply = Callable[[DataFrame, int], object]
+Make = Callable[[str], Apply]
 
 
 def measure_batches(pairs: int) -> list[Measure]:
@@ -74,15 +76,16 @@ def measure_growth(pairs: int) -> list[Measure]:
     ):
         with scratch_folder() as folder, _Bench(folder) as bench:
             times: dict[int, list[float]] = {}
+            _warm_up(bench, bench.ours)
             sides = {rows: bench.ours(f"rows_{rows}") for rows in (_ROWS, _LARGE_ROWS)}
             for rows, apply in sides.items():
                 apply(_snapshot(bench.spark, rows), 0)
-            for number in range(1, _WARM_UP + pairs + 1):
+            for number in range(1, pairs + 2):
                 for rows, apply in sides.items():
                     spread = _GROWTH_EVENTS * 2 if close else rows
                     path = bench.write(_events(bench.spark, _GROWTH_EVENTS, spread, number), f"{rows}_{number}")
                     times.setdefault(rows, []).append(_seconds(apply, bench.read(path), number))
-        small, large = times[_ROWS][_WARM_UP:], times[_LARGE_ROWS][_WARM_UP:]
+        small, large = times[_ROWS][1:], times[_LARGE_ROWS][1:]
         ratio = median(b / a for a, b in zip(small, large, strict=True))
         found.append(
             Measure(
@@ -114,8 +117,7 @@ def measure_drift(_pairs: int) -> list[Measure]:
 def measure_history(pairs: int) -> list[Measure]:
     """(m) Events per second of SCD type 2 beside SCD type 1, keys at random."""
     with scratch_folder() as folder, _Bench(folder) as bench:
-        sides = (bench.ours("scd2", scd_type=2), bench.ours("scd1"))
-        two, one = _turns(bench, sides, pairs, spread=_ROWS)
+        two, one = _turns(bench, (partial(bench.ours, scd_type=2), bench.ours), pairs, spread=_ROWS)
     return [
         Measure(
             benchmark="m", what="events/s of SCD type 2 / of SCD type 1, 2 million rows", unit="x", at_most=False,
@@ -127,7 +129,7 @@ def measure_history(pairs: int) -> list[Measure]:
 
 def _batches(pairs: int, what: str, goal: float, *, spread: int) -> Measure:
     with scratch_folder() as folder, _Bench(folder) as bench:
-        ours, by_hand = _turns(bench, (bench.ours("ours"), bench.by_hand("by_hand")), pairs, spread=spread)
+        ours, by_hand = _turns(bench, (bench.ours, bench.by_hand), pairs, spread=spread)
     return Measure(
         benchmark="i", what=f"events/s of AUTO CDC / of row_number and MERGE by hand, {what}", unit="x", at_most=False,
         goal=goal, value=median(b / a for a, b in zip(ours, by_hand, strict=True)),
@@ -135,17 +137,31 @@ def _batches(pairs: int, what: str, goal: float, *, spread: int) -> Measure:
     )  # fmt: skip
 
 
-def _turns(bench: _Bench, sides: tuple[Apply, Apply], pairs: int, *, spread: int) -> tuple[list[float], list[float]]:
-    """The seconds of the batches of both sides, in turn, warm."""
+def _warm_up(bench: _Bench, *makes: Make) -> None:
+    """Small batches into small tables, by the same code."""
+    path = bench.write(_snapshot(bench.spark, _WARM_UP_ROWS), "warm_up")
+    sides = [make(f"warm_up_{number}") for number, make in enumerate(makes)]
+    for apply in sides:
+        apply(bench.read(path), 0)
+    for number in range(1, _WARM_UP_BATCHES + 1):
+        path = bench.write(_events(bench.spark, _WARM_UP_EVENTS, _WARM_UP_ROWS, number), f"warm_up_{number}")
+        for apply in sides:
+            apply(bench.read(path), number)
+
+
+def _turns(bench: _Bench, makes: tuple[Make, Make], pairs: int, *, spread: int) -> tuple[list[float], list[float]]:
+    """The seconds of the batches of both sides, in turn; the first pair is not counted either."""
+    _warm_up(bench, *makes)
+    sides = [make(f"side_{number}") for number, make in enumerate(makes)]
     snapshot = bench.write(_snapshot(bench.spark, _ROWS), "snapshot")
     for apply in sides:
         apply(bench.read(snapshot), 0)
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(1, _WARM_UP + pairs + 1):
+    for number in range(1, pairs + 2):
         path = bench.write(_events(bench.spark, _EVENTS, spread, number), f"batch_{number}")
         for apply, seconds in zip(sides, times, strict=True):
             seconds.append(_seconds(apply, bench.read(path), number))
-    return times[0][_WARM_UP:], times[1][_WARM_UP:]
+    return times[0][1:], times[1][1:]
 
 
 def _seconds(apply: Apply, batch: DataFrame, number: int) -> float:

@@ -92,7 +92,7 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
     if table_exists(session, place.companion):
         return events
     transaction = Transaction.begin(session, place.table, target.table_schema)
-    if transaction is None or transaction.has_seen(batch) or not transaction.is_first:
+    if transaction is None or transaction.has_seen(batch) or not transaction.has_no_rows():
         return events
     load = Load.stage(events, transaction, target)
     check_contract(load.counts, flow=place.flow, batch_id=batch_id)

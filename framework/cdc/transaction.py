@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from framework.cdc.data_types import plain_type
 from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
+from framework.cdc.staged import StagedStatistics
 from framework.cdc.table_version import DELTA, TableVersion, can_open, each
 
 if TYPE_CHECKING:
@@ -95,10 +96,9 @@ class Transaction:
         rows = self._version.frame(self._files).where(condition)
         return rows.select("*", place.alias(PLACE))
 
-    @property
-    def is_first(self) -> bool:
-        """Whether the table has no rows yet; the commit depends on that."""
-        self.rows(F.lit(True))  # noqa: FBT003 - a literal
+    def has_no_rows(self) -> bool:
+        """Read the whole table, so that the commit depends on it, and tell whether it is empty."""
+        self.rows(F.expr("true"))
         return self.read_nothing
 
     @property
@@ -115,6 +115,11 @@ class Transaction:
     def added_rows(self) -> DataFrame:
         """The rows that were added so far, read from their files."""
         return self._version.frame(self._version.sequence(*self._added))
+
+    def added_statistics(self) -> StagedStatistics:
+        """What Delta told of the files that were added so far."""
+        texts = [file.stats() for file in self._added]
+        return StagedStatistics(files=[json.loads(text) if text else {} for text in texts])
 
     def remove(self, places: DataFrame) -> None:
         """Mark rows that go with the commit.

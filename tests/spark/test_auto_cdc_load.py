@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world
     other.apply("snapshot", twice[2:])
     other.apply("snapshot", twice[:2])
     assert (other.rows(), 4, 3) == (world.rows(), metrics.rows, metrics.upserted)
+
+
+@pytest.mark.parametrize("keys", [range(-70, 70), range(32_700, 32_840), (-(2**31), 0, 2**31 - 1)])
+def test_keys_are_told_apart_wherever_they_lie(world: World, tmp_path: Path, keys: Sequence[int]) -> None:
+    """Rows of as many keys are taken as they are, and one more row of the last key is not one more row."""
+    rows = [(key, "Ada", "A") for key in keys]
+    other = World(world.spark, tmp_path / "other", FLOWS)
+    assert CdcMetrics(rows=len(rows), upserted=len(rows)) == world.apply("snapshot", rows)
+    assert len(rows) == other.apply("snapshot", [*rows, rows[-1]]).upserted
+    shown = sorted(rows, key=repr)
+    assert (shown, shown) == (world.rows(), other.rows())
 
 
 def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:

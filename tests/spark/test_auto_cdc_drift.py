@@ -1,0 +1,105 @@
+"""A target that exists, against flows that now say something else: what may grow, and what needs a full refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from framework.declare.specs import AutoCdcSpec
+from framework.foundation.errors import UserError
+from tests.support.cdc_cases import CHANGES
+from tests.support.cdc_world import World
+
+BUILT = "id INT, name STRING, place STRUCT<city: STRING>, op STRING, seq BIGINT"
+TYPES = (1, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What flows say anew.
+
+    Args:
+        condition: of the error.
+        spec: the flow's spec, from that which the target was built with.
+        ddl: of the flow's source.
+        told: the error's fields, by the SCD type that the target was built with.
+    """
+
+    condition: str
+    spec: Callable[[AutoCdcSpec], AutoCdcSpec] = lambda spec: spec
+    ddl: str = BUILT
+    told: Callable[[int], dict[str, object]]
+
+
+DRIFTS = (
+    Drift(
+        condition="AUTOCDC_KEY_DRIFT",
+        spec=lambda spec: replace(spec, keys=("name",)),
+        told=lambda _: {"stored_keys": "id", "keys": "name"},
+    ),
+    Drift(
+        condition="AUTOCDC_SCD_TYPE_DRIFT",
+        spec=lambda spec: replace(spec, scd_type=3 - spec.scd_type),
+        told=lambda scd_type: {"stored_scd_type": scd_type, "scd_type": 3 - scd_type},
+    ),
+    Drift(
+        condition="AUTOCDC_SEQUENCE_DRIFT",
+        ddl=BUILT.replace("seq BIGINT", "seq STRING"),
+        told=lambda _: {"stored_type": "bigint", "type": "string"},
+    ),
+    Drift(
+        condition="AUTOCDC_COLUMN_DRIFT",
+        ddl=BUILT.replace("name STRING", "name ARRAY<STRING>"),
+        told=lambda _: {"column": "name", "stored_type": "string", "type": "array<string>"},
+    ),
+)
+
+
+def built(spark: SparkSession, root: Path, scd_type: int) -> World:
+    """A target with one row."""
+    world = World(spark, root, {"changes": (replace(CHANGES, keys=("id",), scd_type=scd_type), BUILT, False)})
+    world.apply("changes", [(1, "Ada", ("A",), "INSERT", 1)])
+    return world
+
+
+@pytest.mark.parametrize("drift", DRIFTS, ids=[drift.condition for drift in DRIFTS])
+@pytest.mark.parametrize("scd_type", TYPES)
+def test_a_flow_that_its_stored_target_can_not_follow_is_refused_with_the_remedy(
+    spark: SparkSession, tmp_path: Path, scd_type: int, drift: Drift
+) -> None:
+    """One fault, which names what was stored, what is said now, and the full refresh; the table is left alone."""
+    world = built(spark, tmp_path, scd_type)
+    stored, before = spark.table(world.table.sql).schema, world.version()
+    world.flows["changes"] = (drift.spec(world.flows["changes"][0]), drift.ddl, False)
+    with pytest.raises(UserError) as raised:
+        world.plan(stored)
+    told = drift.told(scd_type)
+    assert drift.condition == raised.value.condition
+    assert told == {name: raised.value.fields[name] for name in told}
+    assert "sluice run --full-refresh" in str(raised.value)
+    assert before == world.version()
+
+
+@pytest.mark.parametrize("scd_type", TYPES)
+def test_a_table_that_auto_cdc_did_not_build_is_no_target(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+    """Its rows are somebody's."""
+    world = built(spark, tmp_path, scd_type)
+    with pytest.raises(UserError) as raised:
+        world.plan(spark.createDataFrame([], BUILT).schema)
+    assert "AUTOCDC_TARGET_NOT_OURS" == raised.value.condition
+
+
+@pytest.mark.parametrize("scd_type", TYPES)
+def test_columns_that_are_only_new_are_added_at_every_depth(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+    """The stored fields keep their places."""
+    world = built(spark, tmp_path, scd_type)
+    wider = "id INT, email STRING, name STRING, place STRUCT<zip: STRING, city: STRING>, op STRING, seq BIGINT"
+    world.flows["changes"] = (world.flows["changes"][0], wider, False)
+    shown = world.plan(spark.table(world.table.sql).schema).visible_schema
+    interval = {1: [], 2: ["__START_AT", "__END_AT"]}[scd_type]
+    assert ["id", "name", "place", *interval, "email"] == shown.fieldNames()
+    assert "struct<city:string,zip:string>" == shown["place"].dataType.simpleString()

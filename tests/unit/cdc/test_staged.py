@@ -1,0 +1,68 @@
+"""What the statistics of new files tell of a load: all that is needed, or that it must be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from framework.cdc.hidden import hidden_type
+from framework.cdc.reserved import HIDDEN_COLUMN
+from framework.cdc.staged import StagedStatistics
+from framework.cdc.target import CdcTarget
+from framework.foundation.names import QualifiedName
+
+SEQUENCE = StructType([StructField("file", StringType()), StructField("position", LongType())])
+TABLE = StructType(
+    [
+        StructField("id", LongType()),
+        StructField("name", StringType()),
+        StructField(HIDDEN_COLUMN, hidden_type(SEQUENCE, 1, ())),
+    ]
+)
+TARGET = CdcTarget(
+    name=QualifiedName(catalog="main", schema="default", table="target"),
+    keys=("id",), scd_type=1, table_json=TABLE.json(), literal_flows=(),
+)  # fmt: skip
+
+
+def file(rows: int, *, key_nulls: int | None = 0, **hidden_nulls: object) -> dict[str, Any]:
+    """The statistics of a file; nulls of the hidden column's parts by their names."""
+    nulls = {HIDDEN_COLUMN: hidden_nulls} | ({} if key_nulls is None else {"id": key_nulls})
+    return {"numRecords": rows, "nullCount": nulls, "minValues": {"id": rows}, "maxValues": {"id": rows * 10}}
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"once": 0}, {"once": 3, "sequence": {"file": 3, "position": 0}}], ids=["literal", "a part of a struct"]
+)
+def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any]) -> None:
+    """Each key is there, and of each point some part."""
+    counts = StagedStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
+    assert counts is not None
+    assert (7, 0, {"id": 0}, {}) == (counts.rows, counts.null_sequences, counts.null_keys, counts.ranges)
+
+
+@pytest.mark.parametrize(
+    "doubtful",
+    [
+        {},
+        file(3, key_nulls=1, once=0),
+        file(3, key_nulls=None, once=0),
+        file(3),
+        file(3, once=1, sequence={"file": 1, "position": 1}),
+    ],
+    ids=["nothing told", "a null key", "nothing told of keys", "nothing told of points", "points in doubt"],
+)
+def test_what_is_not_told_or_may_be_a_fault_must_be_counted(doubtful: dict[str, Any]) -> None:
+    """One such file is enough."""
+    assert StagedStatistics(files=[file(3, once=0), doubtful]).counts(TARGET) is None
+
+
+def test_the_span_of_a_key_is_that_of_all_files() -> None:
+    """It is told only if each file tells it, of whole numbers."""
+    files = [file(3), file(1), file(4)]
+    assert (1, 40) == StagedStatistics(files=files).span("id")
+    assert StagedStatistics(files=files).span("name") is None
+    assert StagedStatistics(files=[*files, {"numRecords": 1}]).span("id") is None
+    assert StagedStatistics(files=[{"minValues": {"id": "a"}, "maxValues": {"id": "b"}}]).span("id") is None
