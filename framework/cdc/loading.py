@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _KEY_HASH = "__sluice_key_hash"
 _BITS = "__sluice_bits"
+_WORD_BITS = 6
+_WORD = 1 << _WORD_BITS
 _SPARSE = 32
 """Up to so many numbers a key are close together."""
 
@@ -83,9 +85,11 @@ def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedS
     key = column(target.keys[0])
     span = statistics.span(target.keys[0]) if _is_one_number(target) else None
     if span is not None and span[1] - span[0] < _SPARSE * counts.rows:
-        # Numbers that lie close together are bits of a few bitmaps: nothing of each row is shuffled.
-        bits = F.bitmap_construct_agg(F.bitmap_bit_position(key)).alias(_BITS)
-        found = staged.groupBy(F.bitmap_bucket_number(key)).agg(bits).agg(F.sum(F.bitmap_count(_BITS))).first()
+        # Numbers that lie close together are bits of a few words: nothing of each row is kept or shuffled.
+        number = key.cast("bigint")
+        bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
+        words = staged.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
+        found = words.agg(F.sum(F.bit_count(_BITS))).first()
         assert found is not None  # an aggregate without groups has one row
         return bool(found[0] == counts.rows)
     # Two keys with one hash look like one that came twice.
