@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 @contextmanager
-def alongside(session: SparkSession, work: Callable[[], T] | None) -> Iterator[Future[T]]:
+def alongside(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
     """Work that runs while the block does, and has ended, well or not, when the block ends.
 
     Args:
         session: whose settings the work takes.
-        work: what is done in a thread of its own, its jobs in the group of the block's; None when there is none.
+        work: what is done in a thread of its own, its jobs in the group of the block's.
 
     Yields:
         The work's result, once the block has ended.
@@ -31,9 +31,6 @@ def alongside(session: SparkSession, work: Callable[[], T] | None) -> Iterator[F
     Raises:
         BaseException: what the work raised, unless the block itself raised something.
     """
-    if work is None:
-        yield Future()
-        return
 
     def run() -> T:
         java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -171,7 +172,7 @@ def _replace_facts(
     if transaction.has_seen(batch):
         return CdcMetrics(skipped=True)
     remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
-    with alongside(session, remember):
+    with alongside(session, remember) if remember is not None else nullcontext():
         done = replace_facts(_source(facts, counts), transaction, target, ranges=counts.batch.ranges)
     if remember is not None:
         failpoint("cdc.after_tombstones")
@@ -238,16 +239,17 @@ def _write_history(
     remember = None
     if history.where(column(IS_LOST)).limit(1).count():
         remember = partial(append_rows, lost_rows(history, target), place.companion, target)
-    done = CdcMetrics()
-    with alongside(session, remember):
-        if transaction is not None:
-            done = replace_history(history, transaction, target)
-    if remember is not None:
-        failpoint("cdc.after_events")
-    if transaction is not None:
-        transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
-    else:
+    if transaction is None:
+        if remember is not None:
+            remember()
+            failpoint("cdc.after_events")
         with committing_once(session, batch):
             done = merge_history(history, place.table, target, counts)
+    else:
+        with alongside(session, remember) if remember is not None else nullcontext():
+            done = replace_history(history, transaction, target)
+        if remember is not None:
+            failpoint("cdc.after_events")
+        transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
     failpoint("cdc.after_merge")
     return done

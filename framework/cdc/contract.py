@@ -103,6 +103,12 @@ def _rounded(least: int, most: int, *, bits: int) -> tuple[int, int]:
 
     Spark writes numbers into the code that it generates. With bounds of its own each batch would be
     compiled anew, and run slowly until it is; that costs more than reading the table does.
+
+    Examples:
+        >>> _rounded(13, 1_999_981, bits=64), _rounded(44, 1_999_990, bits=64)
+        ((0, 2097151), (0, 2097151))
+        >>> _rounded(-5, -5, bits=64), _rounded(-(2**31), 2**31 - 1, bits=32)
+        ((-5, -5), (-2147483648, 2147483647))
     """
     grid = 1 << max(0, (most - least).bit_length() - 3)
     limit = 1 << (bits - 1)

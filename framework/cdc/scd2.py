@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def replace_history(history: DataFrame, transaction: Transaction, target: CdcTar
     assert counts is not None  # an aggregate without groups has one row
     upserted, deleted, gone = counts
     going = changed.where(old.isNotNull()).select(old.getField(PLACE).alias(PLACE))
-    with alongside(history.sparkSession, partial(transaction.remove, going) if gone else None):
+    with alongside(history.sparkSession, partial(transaction.remove, going)) if gone else nullcontext():
         if upserted:
             transaction.add(_made(changed, target).select(*target.table_schema.fieldNames()))
     return CdcMetrics(upserted=upserted, deleted=deleted)
