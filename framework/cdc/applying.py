@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from framework.cdc.alongside import alongside
 from framework.cdc.caching import computed_once
-from framework.cdc.columns import column
 from framework.cdc.compaction import compact
 from framework.cdc.companion import (
     append_rows,
@@ -25,7 +24,6 @@ from framework.cdc.companion import (
 from framework.cdc.conflicts import CONFLICTS
 from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
-from framework.cdc.history import IS_LOST
 from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.loading import Load
 from framework.cdc.metrics import CdcMetrics
@@ -33,7 +31,7 @@ from framework.cdc.place import Place
 from framework.cdc.planning import planned_once
 from framework.cdc.queueing import queued
 from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts, replace_facts
-from framework.cdc.scd2 import lost_rows, merge_history, replace_history, rewrite_history
+from framework.cdc.scd2 import count_history, lost_rows, merge_history, replace_history, rewrite_history
 from framework.cdc.transaction import PLACE, PLACE_TYPE, Transaction
 from framework.foundation.failpoints import failpoint
 
@@ -236,8 +234,9 @@ def _write_history(
     transaction of its own: what the batch must leave in the companion may have become more.
     """
     session, target, batch = history.sparkSession, place.target, place.batch(batch_id)
+    asked = count_history(history, target)
     remember = None
-    if history.where(column(IS_LOST)).limit(1).count():
+    if asked.lost:
         remember = partial(append_rows, lost_rows(history, target), place.companion, target)
     if transaction is None:
         if remember is not None:
@@ -247,7 +246,7 @@ def _write_history(
             done = merge_history(history, place.table, target, counts)
     else:
         with alongside(session, remember) if remember is not None else nullcontext():
-            done = replace_history(history, transaction, target)
+            done = replace_history(history, asked, transaction, target)
         if remember is not None:
             failpoint("cdc.after_events")
         transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})

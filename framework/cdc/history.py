@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from framework.cdc.columns import column, is_orderable
 from framework.cdc.events import DELETE, OPERATION, UPSERT
-from framework.cdc.moments import FRESH, IS_INNER, KNOWN, POINT, gather_moments, identity, key_columns
+from framework.cdc.expressions import built_once
+from framework.cdc.moments import FRESH, IS_INNER, KNOWN, POINT, gather_moments, key_columns
 from framework.cdc.shown import shown_point
 
 if TYPE_CHECKING:
@@ -27,10 +28,9 @@ IS_ROW = "__sluice_is_row"
 IS_LOST = "__sluice_is_lost"
 """No row tells of the event, and it is not remembered yet."""
 
-_TRACKED = "__sluice_tracked"
-_FOLLOWS = "__sluice_follows"
 _PREVIOUS = "__sluice_previous"
-_NEXT = "__sluice_next"
+_FOLLOWING = "__sluice_following"
+_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN)
 
 
 def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -44,37 +44,72 @@ def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
         The moments of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
         belongs to, and whether it `IS_ROW` and `IS_LOST`.
     """
-    return _judge(_bound(gather_moments(events, target), target), target)
+    moments = gather_moments(events, target).select("*", _previous(target))
+    return moments.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
 
 
+@built_once
 def _ordered(target: CdcTarget) -> WindowSpec:
     """A key's moments in order; those that another at their own point overrides stand apart."""
     apart = [column(IS_INNER)] if target.is_authored else []
     return Window.partitionBy(*key_columns(target), *apart).orderBy(POINT)
 
 
-def _bound(moments: DataFrame, target: CdcTarget) -> DataFrame:
-    """Which events begin a run, which are the newest of one, and what each row's bounds are."""
-    ordered = _ordered(target)
-    tracked = F.struct(F.lit(0).alias("_"), *(comparable(target, name) for name in target.tracked))
-    is_upsert = column(OPERATION) == F.lit(UPSERT)
-    seen = F.struct(column(OPERATION).alias("operation"), tracked.alias("tracked"))
-    before = moments.withColumns({_TRACKED: tracked, _PREVIOUS: F.lag(seen).over(ordered)})
-    previous = column(_PREVIOUS)
-    goes_on = (previous.getField("operation") == F.lit(UPSERT)) & (previous.getField("tracked") == column(_TRACKED))
-    begins = is_upsert & ~F.coalesce(goes_on, F.expr("false"))
-    follows = F.struct(column(OPERATION).alias("operation"), column(POINT).alias("point"), begins.alias("begins"))
+@built_once
+def _tracked(target: CdcTarget) -> Column:
+    return F.struct(F.lit(0).alias("_"), *(comparable(target, name) for name in target.tracked))
+
+
+@built_once
+def _previous(target: CdcTarget) -> Column:
+    """What a moment must know of the one before it."""
+    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"))
+    return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
+
+
+def _comes_after_upsert() -> Column:
+    return F.coalesce(column(_PREVIOUS).getField("operation") == F.lit(UPSERT), F.expr("false"))
+
+
+@built_once
+def _links(target: CdcTarget) -> list[Column]:
+    """Where the run began that a moment belongs to, and what must be known of the moment after it."""
+    ordered, point, is_upsert = _ordered(target), column(POINT), column(OPERATION) == F.lit(UPSERT)
+    goes_on = _comes_after_upsert() & (column(_PREVIOUS).getField("tracked") == _tracked(target))
+    begins = is_upsert & ~goes_on
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    starts = F.last(F.when(begins, column(POINT)), ignorenulls=True).over(upto)
-    linked = before.withColumns({STARTS: starts, _FOLLOWS: follows})
-    linked = linked.withColumn(_NEXT, F.lead(_FOLLOWS).over(ordered))
-    following = column(_NEXT)
-    is_delete = F.coalesce(following.getField("operation") == F.lit(DELETE), F.expr("false"))
-    ends = following.isNull() | is_delete | following.getField("begins")
-    bounded = linked.withColumns(
-        {ENDS: following.getField("point"), ENDS_BY_DELETE: is_delete, IS_ROW: is_upsert & ~column(IS_INNER) & ends}
-    )
-    return bounded.drop(_TRACKED, _FOLLOWS, _PREVIOUS, _NEXT)
+    follows = F.struct(column(OPERATION).alias("operation"), point.alias("point"), begins.alias("begins"))
+    return [
+        F.last(F.when(begins, point), ignorenulls=True).over(upto).alias(STARTS),
+        F.lead(follows).over(ordered).alias(_FOLLOWING),
+    ]
+
+
+@built_once
+def _bounds(target: CdcTarget) -> list[Column]:
+    """What each row's bounds are, which moments rows are made of, and which would be forgotten.
+
+    A row that shows no width (a snapshot's literal beside a first event of the same number) is none.
+    """
+    following, stands = column(_FOLLOWING), ~column(IS_INNER)
+    is_upsert, end = column(OPERATION) == F.lit(UPSERT), following.getField("point")
+    is_ended = F.coalesce(following.getField("operation") == F.lit(DELETE), F.expr("false"))
+    ends = following.isNull() | is_ended | following.getField("begins")
+    is_row = is_upsert & ends & stands & _has_width(target, end)
+    # To a delete, the run that it ends is the last that began.
+    is_told_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
+    is_told = F.when(is_upsert, is_row).otherwise(is_told_end)
+    return [
+        end.alias(ENDS),
+        is_ended.alias(ENDS_BY_DELETE),
+        is_row.alias(IS_ROW),
+        (column(FRESH) & ~is_told & ~column(KNOWN)).alias(IS_LOST),
+    ]
+
+
+def _has_width(target: CdcTarget, end: Column) -> Column:
+    """Whether a row with the start at hand and this end, if it has any, shows an interval."""
+    return F.coalesce(shown_point(target, column(STARTS)) < shown_point(target, end), F.expr("true"))
 
 
 def comparable(target: CdcTarget, name: str) -> Column:
@@ -82,16 +117,3 @@ def comparable(target: CdcTarget, name: str) -> Column:
     field = target.row_schema[name]
     value = column(name) if is_orderable(field.dataType) else F.to_json(F.struct(column(name)))
     return value.alias(name)
-
-
-def _judge(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """Which events rows are made of, and which would be forgotten if they were not remembered.
-
-    A row that shows no width (a snapshot's literal beside a first event of the same number) is none.
-    """
-    shows = shown_point(target, column(STARTS)) < shown_point(target, column(ENDS))
-    marked = events.withColumn(IS_ROW, column(IS_ROW) & F.coalesce(shows, F.expr("true")))
-    is_told_end = F.coalesce(F.lag(IS_ROW).over(_ordered(target)), F.expr("false"))
-    told = F.when(column(OPERATION) == F.lit(DELETE), is_told_end).otherwise(column(IS_ROW))
-    lost = column(FRESH) & ~told & ~F.array_contains(column(KNOWN), identity(target))
-    return marked.withColumn(IS_LOST, lost).drop(FRESH, KNOWN)

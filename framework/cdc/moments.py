@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from framework.cdc.authorship import authors_to_keep
 from framework.cdc.columns import column, struct_of
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
+from framework.cdc.expressions import built_once
 from framework.cdc.leaves import assemble
 from framework.cdc.order import point_of
 from framework.cdc.past import OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
@@ -32,14 +33,17 @@ IS_INNER = "__sluice_is_inner"
 FRESH = "__sluice_fresh"
 """The event comes from the batch or from a row, so nothing else may remember it."""
 KNOWN = "__sluice_known"
-"""The identities of the events at this point that are remembered."""
+"""The event is remembered."""
 
 _RANK = "__sluice_rank"
 _VALUES = "__sluice_values"
-_LOWER = "__sluice_lower"
 _DIED = "__sluice_died"
+_NEXT_POINT = "__sluice_next_point"
+_OLD_BEFORE, _FRESH_BEFORE, _KNOWN_BEFORE = "__sluice_old_before", "__sluice_fresh_before", "__sluice_known_before"
+_IS_AT_STAKE = "__sluice_is_at_stake"
 
 
+@built_once
 def key_columns(target: CdcTarget) -> list[Column]:
     """The key columns."""
     return [column(key) for key in target.keys]
@@ -52,13 +56,12 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
         The columns from the flows, `POINT`, `OPERATION`, `CONTENT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
         a target with authors `AUTHORED`, `WRITTEN` and `LEAF_AUTHORS` too.
     """
-    pointed = events.withColumn(POINT, point_of(column(ORDER), target.order_type)).withColumn(_RANK, _rank())
-    together = pointed.repartition(*key_columns(target))  # one shuffle; all that follows is by key
-    if target.is_authored:
-        return _filled(_by_rank(together, target), target)
-    return _by_point(_without_settled_past(together, target), target)
+    ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
+    together = ranked.repartition(*key_columns(target))  # one shuffle; all that follows is by key
+    return _filled(_by_rank(together, target), target) if target.is_authored else _by_point(together, target)
 
 
+@built_once
 def _rank() -> Column:
     """What counts at one point: a delete beats upserts, a known one a supposed one; then by content."""
     is_delete = column(OPERATION) == F.lit(DELETE)
@@ -67,47 +70,53 @@ def _rank() -> Column:
     return F.struct(is_delete.alias("is_delete"), is_known.alias("is_known"), content.alias(CONTENT))
 
 
-def identity(target: CdcTarget) -> Column:
-    """What makes a remembered event the same as another of its key and point."""
-    is_upsert = column(OPERATION) == F.lit(UPSERT)
-    flags = [column(AUTHORED).getField(leaf.name) for leaf in target.leaves] if target.is_authored else []
-    return F.xxhash64(is_upsert, F.when(is_upsert, column(CONTENT)), *(F.when(is_upsert, flag) for flag in flags))
-
-
-def _without_settled_past(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events without remembered ones from before the rows that are at stake."""
-    lower = F.min(F.when(column(ORIGIN) != F.lit(REMEMBERED), column(POINT)))
-    bounded = events.withColumn(_LOWER, lower.over(Window.partitionBy(*key_columns(target))))
-    return bounded.where(column(POINT) >= column(_LOWER)).drop(_LOWER)
-
-
-def _grouped(events: DataFrame, target: CdcTarget, by: list[str], values: list[Column]) -> DataFrame:
-    """One row a key and `by`, with `values` and what is known of the events there."""
-    marked = events.withColumn(CONTENT, column(_RANK).getField(CONTENT))
-    return marked.groupBy(*key_columns(target), *by).agg(
-        *values,
-        F.max(OLD).alias(OLD),
-        (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
-        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), identity(target))).alias(KNOWN),
-    )
-
-
-def _told() -> list[Column]:
-    """What a moment takes from its rank."""
-    rank = column(_RANK)
-    operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
-    content = rank.getField(CONTENT).alias(CONTENT)
-    return [column(POINT), operation.alias(OPERATION), content, column(OLD), column(FRESH), column(KNOWN)]
-
-
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """One moment a point, where events author whole rows."""
-    names = [field.name for field in target.value_fields]
-    payload = F.struct(F.lit(0).alias("_"), *(column(name) for name in names))
-    values = [F.max_by(payload, column(_RANK)).alias(_VALUES), F.max(_RANK).alias(_RANK)]
-    grouped = _grouped(events, target, [POINT], values)
-    made = [column(_VALUES).getField(name).alias(name) for name in names]
-    return grouped.select(*key_columns(target), *made, *_told(), F.expr("false").alias(IS_INNER))
+    """One moment a point, where events author whole rows: the last there by rank, which tells what all there know.
+
+    Remembered events from before the rows that are at stake are left out. One order of a key's events
+    does for all of this, and for the histories made of it.
+    """
+    counts, moment = _last_at_point(target)
+    return events.select("*", *_known_up_to(target)).where(counts).select(*moment)
+
+
+@built_once
+def _known_up_to(target: CdcTarget) -> list[Column]:
+    """What an event must know of those before it, and of the next."""
+    ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
+    upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    point, origin, old = column(POINT), column(ORIGIN), column(OLD)
+    newest = {
+        _OLD_BEFORE: F.when(old.isNotNull(), F.struct(point.alias("point"), old.alias("old"))),
+        _FRESH_BEFORE: F.when(origin >= F.lit(SHOWN), point),
+        _KNOWN_BEFORE: F.when(origin == F.lit(REMEMBERED), _event()),
+    }
+    return [
+        F.lead(POINT).over(ordered).alias(_NEXT_POINT),
+        F.max(origin != F.lit(REMEMBERED)).over(upto).alias(_IS_AT_STAKE),
+        *(F.last(found, ignorenulls=True).over(upto).alias(name) for name, found in newest.items()),
+    ]
+
+
+def _event() -> Column:
+    """What makes a remembered event the same as another of its key, where events author whole rows."""
+    return F.struct(column(POINT), column(OPERATION), column(_RANK).getField(CONTENT).alias(CONTENT))
+
+
+@built_once
+def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
+    """Which events are moments, and the columns of a moment."""
+    point, before, no = column(POINT), column(_OLD_BEFORE), F.expr("false")
+    is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
+    moment = [
+        *(column(name) for name in target.row_schema.fieldNames()),
+        *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(CONTENT)),
+        F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
+        F.coalesce(column(_FRESH_BEFORE) == point, no).alias(FRESH),
+        F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
+        no.alias(IS_INNER),
+    ]
+    return is_last & column(_IS_AT_STAKE), moment
 
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -118,10 +127,29 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
         values.append(F.max_by(leaf.of(), F.when(wrote, F.lit(1))).alias(f"{_VALUES}_{index}"))
         values.append(F.bool_or(wrote).alias(f"{AUTHORED}_{index}"))
         flags.append(column(f"{AUTHORED}_{index}").alias(leaf.name))
-    grouped = _grouped(events, target, [POINT, _RANK], values)
+    marked = events.withColumn(CONTENT, column(_RANK).getField(CONTENT))
+    grouped = marked.groupBy(*key_columns(target), POINT, _RANK).agg(
+        *values,
+        F.max(OLD).alias(OLD),
+        (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
+        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target))).alias(KNOWN),
+    )
     written = [column(f"{_VALUES}_{index}") for index in range(len(target.leaves))]
     made = [assemble(field, target.leaves, written).alias(field.name) for field in target.value_fields]
-    return grouped.select(*key_columns(target), *made, F.struct(*flags).alias(AUTHORED), *_told(), column(_RANK))
+    rank = column(_RANK)
+    operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
+    moments = grouped.select(
+        *(*key_columns(target), *made, F.struct(*flags).alias(AUTHORED)),
+        *(POINT, operation.alias(OPERATION), rank.getField(CONTENT).alias(CONTENT), OLD, FRESH, KNOWN, _RANK),
+    )
+    return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target)))
+
+
+def _identity(target: CdcTarget) -> Column:
+    """What makes a remembered event the same as another of its key and point, where events author parts."""
+    is_upsert = column(OPERATION) == F.lit(UPSERT)
+    flags = (column(AUTHORED).getField(leaf.name) for leaf in target.leaves)
+    return F.xxhash64(is_upsert, F.when(is_upsert, column(CONTENT)), *(F.when(is_upsert, flag) for flag in flags))
 
 
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:

@@ -16,6 +16,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from framework.cdc.authorship import kept_authors
 from framework.cdc.columns import align_column, column, struct_of
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
+from framework.cdc.expressions import built_once
 from framework.cdc.order import order_of, point_of, row_order, row_point
 from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, ENDED, HIDDEN_COLUMN, OPERATION_KIND, STARTED
 from framework.cdc.transaction import PLACE, PLACE_TYPE
@@ -38,7 +39,12 @@ _ONE = "__sluice_one"
 
 def as_new(events: DataFrame, target: CdcTarget) -> DataFrame:
     """The events of a batch, with where they come from."""
-    return events.withColumns({ORIGIN: F.lit(NEW), OLD: F.lit(None).cast(old_type(target))})
+    return events.select("*", *_of_batch(target))
+
+
+@built_once
+def _of_batch(target: CdcTarget) -> list[Column]:
+    return [F.lit(NEW).alias(ORIGIN), F.lit(None).cast(old_type(target)).alias(OLD)]
 
 
 def old_type(target: CdcTarget) -> StructType:
@@ -83,6 +89,15 @@ def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
     The newest event of the row's run; the delete that ended it; and, in case its true first event is
     remembered no more, one at its start with the same values, which counts where no other is known.
     """
+    known, events = _told_by_row(target)
+    return (
+        rows.select(*known, F.explode(events).alias(_ONE)).where(column(_ONE).isNotNull()).select(*known, f"{_ONE}.*")
+    )
+
+
+@built_once
+def _told_by_row(target: CdcTarget) -> tuple[list[Column], Column]:
+    """The columns that all events of a row have, and an array of its events, some of them null."""
     hidden, hidden_type = column(HIDDEN_COLUMN), target.hidden_type
     newest, started, ended = row_order(hidden, hidden_type), started_at(target), ended_at(target)
     is_deleted = F.coalesce(hidden.getField(DELETED), F.expr("false"))
@@ -103,10 +118,8 @@ def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
     last = _event(target, newest, hidden.getField(CONTENT), SHOWN, authored=own, old=old)
     end = _event(target, ended, F.lit(None), SHOWN, authored=some, operation=DELETE)
     has_first = started != row_point(hidden, hidden_type)
-    events = F.array(F.when(has_first, first), last, F.when(is_deleted, end))
-    names = target.row_schema.fieldNames()
-    exploded = rows.select(*(column(name) for name in names), F.explode(F.array_compact(events)).alias(_ONE))
-    return exploded.select(*(column(name) for name in names), f"{_ONE}.*")
+    events = F.array(last, F.when(has_first, first), F.when(is_deleted, end))
+    return [column(name) for name in target.row_schema.fieldNames()], events
 
 
 def _event(
@@ -134,16 +147,23 @@ def _event(
 
 def remembered_events(companion: DataFrame, target: CdcTarget) -> DataFrame:
     """The events that the companion holds, in the target's present shape."""
-    hidden_type = struct_of(companion.schema, HIDDEN_COLUMN)
+    event, remembered = _remembered(target, companion.schema)
+    return companion.withColumn(EVENT_COLUMN, event).select(*remembered)
+
+
+@built_once
+def _remembered(target: CdcTarget, schema: StructType) -> tuple[Column, list[Column]]:
+    """A companion's event in the target's present shape, and the columns that are taken from it."""
+    hidden_type = struct_of(schema, HIDDEN_COLUMN)
     hidden = column(HIDDEN_COLUMN)
     told = order_of(hidden, hidden_type)
     present = {name: told.getField(name) for name in target.order_type.names if name in hidden_type.names}
     order = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
     wanted = struct_of(target.companion_schema, EVENT_COLUMN)
-    event = align_column(column(EVENT_COLUMN), struct_of(companion.schema, EVENT_COLUMN), wanted)
+    event = align_column(column(EVENT_COLUMN), struct_of(schema, EVENT_COLUMN), wanted)
     row = column(EVENT_COLUMN).getField("row")
     authored = [_remembered_authorship(target).alias(AUTHORED)] if target.is_authored else []
-    return companion.withColumn(EVENT_COLUMN, event).select(
+    return event, [
         *(column(key) for key in target.keys),
         *(row.getField(field.name).alias(field.name) for field in target.value_fields),
         *authored,
@@ -151,7 +171,7 @@ def remembered_events(companion: DataFrame, target: CdcTarget) -> DataFrame:
         hidden.getField(OPERATION_KIND).alias(OPERATION),
         F.lit(REMEMBERED).alias(ORIGIN),
         F.lit(None).cast(old_type(target)).alias(OLD),
-    )
+    ]
 
 
 def _remembered_authorship(target: CdcTarget) -> Column:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from framework.cdc.columns import column
 from framework.cdc.companion import record_of
 from framework.cdc.contract import BatchCounts, key_range
 from framework.cdc.events import AUTHORED, OPERATION, ORDER, UPSERT
+from framework.cdc.expressions import built_once
 from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.moments import LEAF_AUTHORS, POINT, WRITTEN, key_columns
@@ -60,18 +62,24 @@ def rewrite_history(
     Returns:
         The result of `write_history`, over the part of each history that the batch may touch.
     """
-    point = point_of(column(ORDER), target.order_type)
-    bounds = events.groupBy(*key_columns(target)).agg(F.min(point).alias(_FROM))
-    bounds = small(bounds, counts)
-    touched = rows.join(bounds, list(target.keys))
-    if not target.is_authored:  # where events author parts, an older row may hold what a newer one takes over
-        ended = ended_at(target)
-        touched = touched.where(ended.isNull() | (ended >= column(_FROM)))
+    earliest, is_touched = _at_stake(target)
+    bounds = small(events.groupBy(*key_columns(target)).agg(earliest), counts)
+    touched = rows.join(bounds, list(target.keys)).where(is_touched)
     known = as_new(events, target).unionByName(shown_events(touched, target))
     if companion is not None:
         ours = companion.where(key_range(counts.ranges)).join(bounds, list(target.keys), "left_semi")
         known = known.unionByName(remembered_events(ours, target))
     return write_history(known, target)
+
+
+@built_once
+def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
+    """A key's first point in a batch, and whether a row of the key may change because of what happened from there."""
+    earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
+    if target.is_authored:  # an older row may hold what a newer one takes over
+        return earliest, F.expr("true")
+    ended = ended_at(target)
+    return earliest, ended.isNull() | (ended >= column(_FROM))
 
 
 def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
@@ -81,6 +89,11 @@ def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
 
 def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
     """The events that the target will not tell of, as rows of the companion."""
+    return history.where(column(IS_LOST)).select(*_lost(target))
+
+
+@built_once
+def _lost(target: CdcTarget) -> list[Column]:
     names = [field.name for field in target.value_fields]
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     values = (
@@ -94,37 +107,74 @@ def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
     )
     shape = target.companion_schema[EVENT_COLUMN].dataType
     told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
-    return history.where(column(IS_LOST)).select(
-        record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)
-    )
+    return [record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)]
 
 
-def replace_history(history: DataFrame, transaction: Transaction, target: CdcTarget) -> CdcMetrics:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCounts:
+    """What a history asks for.
+
+    Args:
+        lost: events to be remembered.
+        made: rows to be written.
+        going: rows of the target that go, for good or for another in their place.
+    """
+
+    lost: int
+    made: int
+    going: int
+
+
+def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
+    """What a history asks for: one job, by which it is computed."""
+    row = history.agg(*_counting(target)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"])
+
+
+@built_once
+def _counting(target: CdcTarget) -> list[Column]:
+    is_changed = _is_changed(target)
+    return [
+        F.count_if(column(IS_LOST)).alias("lost"),
+        F.count_if(is_changed & column(IS_ROW)).alias("made"),
+        F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
+    ]
+
+
+def replace_history(
+    history: DataFrame, counts: HistoryCounts, transaction: Transaction, target: CdcTarget
+) -> CdcMetrics:
     """Stage in a transaction what brings the target's rows to what the history says; rows that stay are not touched.
 
     Returns:
         The rows that will be upserted and deleted; a row that goes for another with its start is no deleted one.
     """
-    changed, old = _changed(history, target), column(OLD)
-    starts = changed.select(
-        *key_columns(target),
-        F.explode(
-            F.array(
-                F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS)),
-                F.struct(old.getField("started").alias(STARTS), F.expr("false").alias(_STAYS)),
-            )
-        ).alias(_ROW),
-    ).select(*key_columns(target), f"{_ROW}.*")
-    best = starts.where(column(STARTS).isNotNull()).groupBy(*key_columns(target), STARTS)
-    stays = best.agg(F.max(_STAYS).alias(_STAYS), F.min(_STAYS).alias(_ROW))
-    counts = stays.agg(F.count_if(_STAYS), F.count_if(~column(_STAYS)), F.count_if(~column(_ROW))).first()
-    assert counts is not None  # an aggregate without groups has one row
-    upserted, deleted, gone = counts
-    going = changed.where(old.isNotNull()).select(old.getField(PLACE).alias(PLACE))
-    with alongside(history.sparkSession, partial(transaction.remove, going)) if gone else nullcontext():
-        if upserted:
-            transaction.add(_made(changed, target).select(*target.table_schema.fieldNames()))
-    return CdcMetrics(upserted=upserted, deleted=deleted)
+    session, changed = history.sparkSession, history.where(_is_changed(target))
+    with ExitStack() as meanwhile:
+        deleted = None
+        if counts.going:
+            places = changed.where(column(OLD).isNotNull()).select(column(OLD).getField(PLACE).alias(PLACE))
+            meanwhile.enter_context(alongside(session, partial(transaction.remove, places)))
+            deleted = meanwhile.enter_context(alongside(session, partial(_count_deleted, changed, target)))
+        if counts.made:
+            transaction.add(changed.where(column(IS_ROW)).select(*_made(target)))
+    return CdcMetrics(upserted=counts.made, deleted=0 if deleted is None else deleted.result())
+
+
+def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
+    """How many of the target's rows go of which no row keeps the start."""
+    keys, start = key_columns(target), column(STARTS)
+    starts = changed.select(*_starts(target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
+    return starts.groupBy(*keys, start).agg(F.max(_STAYS).alias(_STAYS)).where(~column(_STAYS)).count()
+
+
+@built_once
+def _starts(target: CdcTarget) -> list[Column]:
+    """The starts of rows as they are and were, and whether a row still has it."""
+    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
+    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
+    return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
 
 
 def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, counts: BatchCounts) -> CdcMetrics:
@@ -147,8 +197,9 @@ def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, co
     return merge_metrics(merge.execute())
 
 
-def _changed(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """The moments whose row is new or other than before, or is no more."""
+@built_once
+def _is_changed(target: CdcTarget) -> Column:
+    """Whether a moment's row is new or other than before, or is no more."""
     old = column(OLD)
     now = old_row(
         target,
@@ -159,14 +210,14 @@ def _changed(history: DataFrame, target: CdcTarget) -> DataFrame:
         authors=column(LEAF_AUTHORS) if target.is_authored else None,
         place=old.getField(PLACE),
     )
-    return history.where(~(column(IS_ROW) & old.eqNullSafe(now)))
+    return ~(column(IS_ROW) & old.eqNullSafe(now))
 
 
 def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
     """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
-    changed = _changed(history, target)
+    changed = history.where(_is_changed(target))
     keys, names = key_columns(target), target.table_schema.fieldNames()
-    made = _made(changed, target).withColumn(_STAYS, F.expr("true"))
+    made = changed.where(column(IS_ROW)).select(*_made(target), STARTS, F.expr("true").alias(_STAYS))
     gone = changed.where(column(OLD).isNotNull()).select(
         *keys, column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
     )
@@ -176,11 +227,11 @@ def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
     return best.select(*keys, STARTS, f"{_ROW}.*")
 
 
-def _made(changed: DataFrame, target: CdcTarget) -> DataFrame:
-    """The rows that changed moments have now, and `STARTS`."""
+@built_once
+def _made(target: CdcTarget) -> list[Column]:
+    """The columns of the row that a moment has now."""
     shown = _shown_row(target)
-    names = target.table_schema.fieldNames()
-    return changed.where(column(IS_ROW)).select(*(shown.get(name, column(name)).alias(name) for name in names), STARTS)
+    return [shown.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
 
 
 def _shown_row(target: CdcTarget) -> dict[str, Column]:
