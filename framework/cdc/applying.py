@@ -44,7 +44,7 @@ _TRIES = 4
 
 
 def apply_events(
-    events: DataFrame, place: Place, batch_id: int, *, observed: bool = False, are_rows: bool = False
+    events: DataFrame, place: Place, batch_id: int, *, observed: bool = False, as_rows: DataFrame | None = None
 ) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
@@ -56,7 +56,8 @@ def apply_events(
         place: the target.
         batch_id: the batch's number.
         observed: compute the events as an action of their own, of which a listener hears what was observed.
-        are_rows: each event is a row as it is (`may_load`), so a target without rows may just take them.
+        as_rows: events that say the same to a target without rows, each a row as it is (`may_load`), so that
+            such a target may just take them.
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
@@ -68,11 +69,11 @@ def apply_events(
         compact(session, place.table, batch_id)
         if table_exists(session, place.companion):
             compact(session, place.companion, batch_id)
-        if are_rows and not observed:
-            loaded = _load(events, place, batch_id)
+        if as_rows is not None and not observed:
+            loaded = _load(as_rows, place, batch_id)
             if isinstance(loaded, CdcMetrics):
                 return loaded
-            events = loaded
+            events = loaded if as_rows is events else events
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id, observed=observed)
@@ -108,14 +109,24 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
 
 def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 1: what the batch says of each key, into the key's one row."""
+    transaction = _begin(events.sparkSession, place)
     with computed_once(_facts(events, place), at_once=observed) as facts:
         counts = count_facts(facts, place.target)
         check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
         if not counts.batch.rows:
             return CdcMetrics()
-        merged = _write_facts(facts, counts, place, batch_id)
+        merged = _write_facts(facts, counts, transaction, place, batch_id)
     late = 0 if merged.skipped else max(0, counts.upserts - merged.upserted)
     return replace(merged, rows=counts.batch.rows, late=late)
+
+
+def _begin(session: SparkSession, place: Place) -> Transaction | None:
+    """The transaction of a batch, begun before the companion is read.
+
+    Each writer tells the companion first. So of another process's batch the companion tells already, or
+    else its rows come to the target while this transaction goes on, which then fails if they matter.
+    """
+    return Transaction.begin(session, place.table, place.target.table_schema)
 
 
 def _facts(events: DataFrame, place: Place) -> DataFrame:
@@ -128,7 +139,9 @@ def _facts(events: DataFrame, place: Place) -> DataFrame:
     return settle_facts(facts, place.target, tombstones=tombstones, floor=floor)
 
 
-def _write_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: int) -> CdcMetrics:
+def _write_facts(
+    facts: DataFrame, counts: FactCounts, transaction: Transaction | None, place: Place, batch_id: int
+) -> CdcMetrics:
     """What must be remembered first, then the target: two commits, and why stopping between them is safe.
 
     A tombstone holds back upserts up to its own point, and the target's rows up to that point are
@@ -139,10 +152,7 @@ def _write_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: i
     other flows merge in between: an upsert above the tombstone stays, one below is dropped.
     The other order would not do: a row deleted without a tombstone could rise again.
     """
-    transaction = None
-    if counts.floor is None:
-        transaction = Transaction.begin(facts.sparkSession, place.table, place.target.table_schema)
-    if transaction is None:
+    if transaction is None or counts.floor is not None:
         return _merge_facts(facts, counts, place, batch_id)
     return _replace_facts(facts, counts, place, transaction, batch_id)
 
@@ -197,15 +207,15 @@ def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) 
 def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 2: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
+    transaction = _begin(session, place)
     with computed_once(events, at_once=observed) as batch:
         counts = count_events(batch, target)
         check_contract(counts, flow=place.flow, batch_id=batch_id)
         if not counts.rows:
             return CdcMetrics()
-        companion = read_companion(session, place.companion)
-        transaction = Transaction.begin(session, place.table, target.table_schema)
         if transaction is not None and transaction.has_seen(place.batch(batch_id)):
             return CdcMetrics(rows=counts.rows, skipped=True)
+        companion = read_companion(session, place.companion)
         rows = _rows_to_touch(transaction, session, place, counts)
         with computed_once(rewrite_history(batch, rows, companion, target, counts)) as history:
             merged = _write_history(history, transaction, place, counts, batch_id)

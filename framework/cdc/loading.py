@@ -18,6 +18,7 @@ from framework.cdc.contract import BatchCounts, count_events
 from framework.cdc.events import OPERATION, ORDER, UPSERT
 from framework.cdc.order import order_of
 from framework.cdc.reserved import HIDDEN_COLUMN
+from framework.cdc.scd2 import open_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,9 +37,8 @@ _SPARSE = 32
 
 
 def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
-    """Whether each event of a flow is a row as it is: whole upserts, of which SCD type 1 keeps one a key."""
-    only_upserts = spec.apply_as_deletes is None and spec.apply_as_truncates is None
-    return only_upserts and target.scd_type == 1 and not target.is_authored
+    """Whether each event of a flow is a row as it is, where no key comes twice: whole upserts."""
+    return spec.apply_as_deletes is None and spec.apply_as_truncates is None and not target.is_authored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,9 +60,7 @@ class Load:
     @classmethod
     def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
         """Write the events, in the shape of `read_events`, to where the target's rows will be."""
-        inserted = changes_to(target, floor=None).inserted
-        names = target.table_schema.fieldNames()
-        transaction.add(events.alias(SOURCE).select(*(inserted[name].alias(name) for name in names)))
+        transaction.add(_rows(events, target))
         staged = transaction.added_rows()
         order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
         again = staged.select(
@@ -78,6 +76,14 @@ class Load:
             events=again,
             has_distinct_keys=_has_distinct_keys(staged, target, statistics, counts),
         )
+
+
+def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """What the target becomes by events of which each has a key of its own."""
+    if target.scd_type == 2:
+        return open_rows(events, target)
+    inserted = changes_to(target, floor=None).inserted
+    return events.alias(SOURCE).select(*(inserted[name].alias(name) for name in target.table_schema.fieldNames()))
 
 
 def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedStatistics, counts: BatchCounts) -> bool:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_READING_TASKS = "spark.sql.files.minPartitionNum"
+_READING_TASKS_A_CORE = 4
 
 
 @contextmanager
@@ -35,11 +37,12 @@ def planned_once(session: SparkSession) -> Iterator[None]:
 
     Adaptive planning makes few partitions of many small ones. A session that has no more of them
     than it has cores gains nothing from it, and pays: a batch of AUTO CDC takes 40 jobs with it and 22
-    without, and each stage's rest is planned again.
+    without, and each stage's rest is planned again. Tables are read in some tasks a core: Spark takes
+    opening a file for as much work as reading 4 MB of it, so one of two tasks may have all the rows.
     """
     cores = session.sparkContext.defaultParallelism
     if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) > cores:
         yield
         return
-    with with_settings(session, {_ADAPTIVE: "false"}):
+    with with_settings(session, {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}):
         yield

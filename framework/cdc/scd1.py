@@ -83,12 +83,13 @@ def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget,
     does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
     decided = met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+    cores = facts.sparkSession.sparkContext.defaultParallelism
     with computed_once(decided) as decided:
         updated = decided.where(column(_DOES) == F.lit(_UPDATED))
         new = facts.alias(SOURCE).where(changes.insert)
         new = new.join(F.broadcast(decided.select(_NUMBER)), _NUMBER, "left_anti")
         with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
-            written = transaction.add(updated.select(*names).unionByName(new.select(*inserted)))
+            written = transaction.add(updated.select(*names).unionByName(new.select(*inserted)).coalesce(cores))
     return CdcMetrics(upserted=written, deleted=removing.result())
 
 

@@ -82,6 +82,21 @@ def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
     return earliest, ended.isNull() | (ended >= column(_FROM))
 
 
+def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """The rows that upserts are, each the only event of its key."""
+    return events.select("*", *_alone(target)).select(*_made(target))
+
+
+@built_once
+def _alone(target: CdcTarget) -> list[Column]:
+    """The bounds of a row that one event makes."""
+    point = point_of(column(ORDER), target.order_type)
+    return [
+        *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(CONTENT), point.alias(STARTS)),
+        *(F.lit(None).cast(target.point_type).alias(ENDS), F.expr("false").alias(ENDS_BY_DELETE)),
+    ]
+
+
 def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
     """The rows of a batch, marked for a broadcast when the batch is small enough for that."""
     return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows

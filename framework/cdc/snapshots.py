@@ -13,6 +13,7 @@ from framework.cdc.columns import column, fingerprint
 from framework.cdc.contract import BatchCounts, check_contract
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, align_sequence, read_events
 from framework.cdc.history import comparable
+from framework.cdc.loading import may_load
 from framework.cdc.reserved import CONTENT, ENDED, HIDDEN_COLUMN, SEQUENCE
 from framework.foundation.errors import OperationError
 
@@ -48,7 +49,8 @@ def apply_snapshot(
     ordered = replace(spec, sequence_by=version.sql)
     with computed_once(read_events(snapshot, ordered, place.target, literal=False), at_once=True) as rows:
         _check_keys(rows, place, ordinal)
-        return apply_events(_changes(rows, version, place), place, ordinal)
+        as_rows = rows if may_load(ordered, place.target) else None
+        return apply_events(_changes(rows, version, place), place, ordinal, as_rows=as_rows)
 
 
 def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:

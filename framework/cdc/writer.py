@@ -65,8 +65,8 @@ class AutoCdcWriter:
         target = self._place.target
         literal = self._place.flow in target.literal_flows
         events = read_events(batch, self._spec, target, literal=literal)
-        are_rows = may_load(self._spec, target)
-        return apply_events(events, self._place, batch_id, observed=observed, are_rows=are_rows)
+        as_rows = events if may_load(self._spec, target) else None
+        return apply_events(events, self._place, batch_id, observed=observed, as_rows=as_rows)
 
     def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.

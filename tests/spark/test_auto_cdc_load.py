@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc import applying, contract
+from framework.cdc import applying, contract, writer
 from framework.cdc.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
 from tests.spark.test_auto_cdc_scd1 import FLOWS, Stopped, stop
 from tests.support.cdc_world import World
+from tests.support.snapshot_world import SPEC, SnapshotWorld
 
+HISTORIES = {called: (replace(spec, scd_type=2), ddl, once) for called, (spec, ddl, once) in FLOWS.items()}
 LOADED = [(1, "Ada", "A"), (2, "Bea", "B"), (3, "Cleo", None)]
 
 
@@ -97,7 +100,7 @@ def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
 
 def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
     """What the other process wrote meanwhile counts by its sequence, as ever."""
-    writer = world.writer("changes")
+    other = world.writer("changes")
     checked = contract.check_contract
 
     def check_late(*arguments: object, **named: object) -> None:
@@ -106,8 +109,60 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
         frame = world.frame("changes", [(1, "Ann", "A", "INSERT", 9)])
         with swap.context() as patch:
             patch.setattr(applying, "queued", lambda *_: nullcontext())
-            writer.apply(frame, 0)
+            other.apply(frame, 0)
 
     swap.setattr(applying, "check_contract", check_late)
     assert 3 == world.apply("snapshot", LOADED).rows
     assert [(1, "Ann", "A"), *LOADED[1:]] == world.rows()
+
+
+def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """Its rows are those that merging it makes, hidden column and all; a delete then ends one of them."""
+    loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
+    with swap.context() as patch:
+        patch.setattr(applying, "rewrite_history", refuse)
+        assert CdcMetrics(rows=3, upserted=3) == loaded.apply("snapshot", LOADED)
+    with swap.context() as patch:
+        patch.setattr(writer, "may_load", lambda *_: False)
+        assert CdcMetrics(rows=3, upserted=3) == merged.apply("snapshot", LOADED)
+    everything = loaded.target.table_schema.fieldNames()
+    assert [(*row, 0, None) for row in LOADED] == loaded.rows()
+    assert merged.rows(*everything) == loaded.rows(*everything)
+    changes = [(1, "Ann", "A", "UPDATE", 4), (2, None, None, "DELETE", 5)]
+    assert CdcMetrics(rows=2, upserted=3) == loaded.apply("changes", changes)
+    assert [
+        (1, "Ada", "A", 0, 4),
+        (1, "Ann", "A", 4, None),
+        (2, "Bea", "B", 0, 5),
+        (3, "Cleo", None, 0, None),
+    ] == loaded.rows()
+
+
+def test_a_history_of_a_snapshot_with_a_key_twice_has_one_row_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Two rows at one point are one moment, so nothing is taken as it is."""
+    world = World(spark, tmp_path, HISTORIES)
+    assert CdcMetrics(rows=4, upserted=3) == world.apply("snapshot", [*LOADED, (3, "Cleo", None)])
+    assert [(*row, 0, None) for row in LOADED] == world.rows()
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, scd_type: int
+) -> None:
+    """One commit without merging; the next snapshot is compared with it, and the first is not taken twice."""
+    world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
+    with swap.context() as patch:
+        patch.setattr(applying, "replace_facts", refuse)
+        patch.setattr(applying, "rewrite_history", refuse)
+        assert CdcMetrics(rows=2, upserted=2) == world.take(1, [(0, "x", "a", None), (0, "y", "b", "b")], ordinal=1)
+    assert world.take(1, [(0, "x", "a", None), (0, "y", "b", "b")], ordinal=1).upserted == 0
+    assert CdcMetrics(rows=2, upserted=2 * scd_type - 1, deleted=2 - scd_type) == world.take(
+        2, [(0, "x", "c", None)], ordinal=2
+    )
+    ends: dict[int, set[tuple[object, ...]]] = {
+        1: {("x", "c", None)},
+        2: {("x", "a", None, 1, 2), ("x", "c", None, 2, None), ("y", "b", "b", 1, 2)},
+    }
+    assert {0: frozenset(ends[scd_type])} == world.rows()
