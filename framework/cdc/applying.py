@@ -22,7 +22,7 @@ from framework.cdc.companion import (
     truncate_row,
 )
 from framework.cdc.conflicts import CONFLICTS
-from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range
+from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range, key_spans
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
 from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.loading import Load
@@ -228,7 +228,7 @@ def _rows_to_touch(
     """The target's rows that the batch may touch, with their `PLACE` if a transaction will replace them."""
     condition = key_range(counts.ranges)
     if transaction is not None:
-        return transaction.rows(condition)
+        return transaction.rows(condition, key_spans(counts.ranges))
     return session.table(place.table.sql).where(condition).withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
 
 

@@ -15,6 +15,7 @@ from framework.cdc.events import ORDER
 from framework.cdc.expressions import built_once
 from framework.cdc.literals import portable, rebuild
 from framework.cdc.reserved import ONCE, SEQUENCE
+from framework.cdc.skipping import Spans
 from framework.cdc.target import CdcTarget
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
@@ -22,7 +23,22 @@ from framework.foundation.names import QualifiedName
 if TYPE_CHECKING:
     from pyspark.sql.types import Row
 
-Ranges = Mapping[str, tuple[Column, Column]]
+Ranges = Mapping[str, "KeyRange"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyRange:
+    """The bounds of a key in a batch.
+
+    Args:
+        least: a literal that no value is below.
+        most: a literal that no value is above.
+        span: the least and the greatest value, of a key that is a whole number.
+    """
+
+    least: Column
+    most: Column
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +49,7 @@ class BatchCounts:
         rows: events.
         null_sequences: events without a sequence.
         null_keys: per key column, events in which it is null (truncates need no key).
-        ranges: per key column the literals of its least and greatest value.
+        ranges: per key column the bounds of its values.
     """
 
     rows: int
@@ -90,12 +106,13 @@ def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
     )
 
 
-def _bounds(found: Row, key: str, target: CdcTarget) -> tuple[Column, Column]:
+def _bounds(found: Row, key: str, target: CdcTarget) -> KeyRange:
     data_type = target.table_schema[key].dataType
     least, most = found["least"], found["most"]
-    if isinstance(least, int) and isinstance(data_type, LongType | IntegerType):
-        least, most = _rounded(least, most, bits=64 if isinstance(data_type, LongType) else 32)
-    return rebuild(least, data_type), rebuild(most, data_type)
+    if not (isinstance(least, int) and isinstance(data_type, LongType | IntegerType)):
+        return KeyRange(least=rebuild(least, data_type), most=rebuild(most, data_type))
+    below, above = _rounded(least, most, bits=64 if isinstance(data_type, LongType) else 32)
+    return KeyRange(least=rebuild(below, data_type), most=rebuild(above, data_type), span=(least, most))
 
 
 def _rounded(least: int, most: int, *, bits: int) -> tuple[int, int]:
@@ -118,10 +135,15 @@ def _rounded(least: int, most: int, *, bits: int) -> tuple[int, int]:
 def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
     """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
     condition = F.expr("true")
-    for key, (least, most) in ranges.items():
+    for key, bounds in ranges.items():
         value = column(key, of=of)
-        condition = condition & (value >= least) & (value <= most)
+        condition = condition & (value >= bounds.least) & (value <= bounds.most)
     return condition
+
+
+def key_spans(ranges: Ranges) -> Spans:
+    """The keys that are whole numbers, by which a transaction skips files."""
+    return {key: bounds.span for key, bounds in ranges.items() if bounds.span is not None}
 
 
 def count_events(events: DataFrame, target: CdcTarget) -> BatchCounts:

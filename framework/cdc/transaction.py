@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from framework.cdc.data_types import plain_type
 from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
+from framework.cdc.skipping import Spans, files_within
 from framework.cdc.staged import StagedStatistics
 from framework.cdc.table_version import DELTA, TableVersion, can_open, each
 
@@ -82,13 +84,20 @@ class Transaction:
         self._version.transaction.readTxn().addOne(batch.application_id)
         return listed.get(batch.application_id, -1) >= batch.number
 
-    def rows(self, condition: Column) -> DataFrame:
-        """The rows that fulfil a condition, with their `PLACE`; asked once, for it is what the commit depends on."""
+    def rows(self, condition: Column, spans: Spans = MappingProxyType({})) -> DataFrame:
+        """The rows that fulfil a condition, with their `PLACE`; asked once, for it is what the commit depends on.
+
+        Args:
+            condition: over the table's columns.
+            spans: of keys that the rows have, which say the same, or less of them.
+        """
         transaction = self._version.transaction
         self._files = self._version.listed_files()
         self._has_statistics = self._files is not None
         if self._has_statistics:
             transaction.readWholeTable()
+            if spans:
+                self._files = self._version.sequence(*files_within(self._files, spans))
             transaction.trackFilesRead(self._files)
         else:
             self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's

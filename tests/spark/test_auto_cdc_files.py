@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc import compaction, transaction
+from framework.cdc import compaction, scd1, transaction
+from framework.cdc.metrics import CdcMetrics
+from framework.cdc.skipping import files_within
 from framework.cdc.table_version import TableVersion
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
 from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
@@ -55,6 +58,41 @@ def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
     world.apply("changes", GOLDEN[:4], batch_id=7)
     assert world.apply("changes", GOLDEN[:4], batch_id=7).skipped
     assert shown == world.rows()
+
+
+def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """The log tells that no file has its keys; the next batch finds them, and reads the files of its keys only."""
+    world = World(spark, tmp_path, FLOWS)
+    chunks = [[(number, "Old", "O") for number in range(start, start + 100)] for start in (0, 100, -100)]
+    world.apply("snapshot", chunks[0])
+    with swap.context() as patch:
+        patch.setattr(scd1, "computed_once", lambda *_: pytest.fail("the table's rows are compared"))
+        metrics = [world.apply("snapshot", chunk) for chunk in chunks[1:]]
+        assert world.apply("snapshot", chunks[2], batch_id=2).skipped
+    assert [CdcMetrics(rows=100, upserted=100)] * 2 == metrics
+    read: list[str] = []
+    before = files(world)
+    swap.setattr(transaction, "files_within", lambda *given: noted(files_within(*given), read))
+    edges = [(-1, "New", "N", "UPDATE", 1), (0, None, None, "DELETE", 1)]
+    assert CdcMetrics(rows=2, upserted=1, deleted=1) == world.apply("changes", edges)
+    others = [(number, "Old", "O") for number in range(-100, 200) if number not in (-1, 0)]
+    assert (2, 6) == (len(read), before)
+    assert sorted([(-1, "New", "N"), *others], key=repr) == world.rows()
+
+
+def noted(found: list[Any], read: list[str]) -> list[Any]:
+    """The files as they were found, with their names noted down."""
+    read += [file.path() for file in found]
+    return found
+
+
+def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """A table whose log does not tell the bounds of its keys ends in the same rows."""
+    world = World(spark, tmp_path, FLOWS, properties={"delta.dataSkippingNumIndexedCols": "0"})
+    two_by_two(world)
+    assert EXPECTED == world.rows()
 
 
 def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
