@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import applying, scd1
 from framework.cdc.metrics import CdcMetrics
@@ -110,6 +111,24 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
     shown = [(124, "Raul", "Puebla"), *(row for row in EXPECTED if row[0] != 124)]
     assert (shown, 1, 1, []) == (world.rows(), metrics.upserted, metrics.deleted, losses)
     assert 1 == len(world.companion_rows())
+
+
+def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
+    """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
+    world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
+    other, deletes, gather = world.writer("changes"), [(1, None, None, "DELETE", 5)], applying._facts
+
+    def gather_too_early(*arguments: Any) -> DataFrame:
+        facts = gather(*arguments)
+        if deletes:
+            with swap.context() as patch:
+                patch.setattr(applying, "queued", lambda *_: nullcontext())
+                other.apply(world.frame("changes", [deletes.pop()]), 1)
+        return facts
+
+    swap.setattr(applying, "_facts", gather_too_early)
+    assert CdcMetrics(rows=2, upserted=1, late=1) == world.apply("snapshot", [(1, "Old", "O"), (2, "Bea", "B")])
+    assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
 
 @pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])
