@@ -184,10 +184,11 @@ def _snapshot(spark: SparkSession, rows: int) -> DataFrame:
 
 def _events(spark: SparkSession, events: int, spread: int, number: int) -> DataFrame:
     """So many events over keys from 0 to `spread`, newer than all before them."""
+    seed = number * 7919  # far apart, for Spark adds the partition's number: the next batch would have half of the keys
     return spark.range(0, events, 1, 2).selectExpr(
-        f"CAST(rand({number * 7919}) * {spread} AS BIGINT) AS id", "concat('name ', id) AS name",
+        f"CAST(rand({seed}) * {spread} AS BIGINT) AS id", "concat('name ', id) AS name",
         f"concat('town ', id % 1000, ' {number}') AS city", "rand(5) * 100 AS amount",
-        f"IF(rand({number * 7919 + 1000}) < 0.02, 'D', 'U') AS op", f"{number} * 1000000000L + id AS seq",
+        f"IF(rand({seed + 1000}) < 0.02, 'D', 'U') AS op", f"{number} * 1000000000L + id AS seq",
     )  # fmt: skip
 
 

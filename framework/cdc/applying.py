@@ -22,9 +22,10 @@ from framework.cdc.companion import (
     truncate_row,
 )
 from framework.cdc.conflicts import CONFLICTS
-from framework.cdc.contract import BatchCounts, check_contract, count_events, key_range, key_spans
+from framework.cdc.contract import BatchCounts, check_contract, count_events
 from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
 from framework.cdc.idempotence import Batch, committing_once
+from framework.cdc.key_ranges import key_range
 from framework.cdc.loading import Load
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
@@ -73,7 +74,8 @@ def apply_events(
             loaded = _load(as_rows, place, batch_id)
             if isinstance(loaded, CdcMetrics):
                 return loaded
-            events = loaded if as_rows is events else events
+            if as_rows is events:
+                events = loaded
         for _ in range(_TRIES - 1):
             try:
                 return apply(events, place, batch_id, observed=observed)
@@ -89,10 +91,10 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
         What was done; or the events, computed once if they were computed, when that is not all there is to do.
     """
     session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
-    if table_exists(session, place.companion):
+    transaction = _begin(session, place)
+    if transaction is None or table_exists(session, place.companion):
         return events
-    transaction = Transaction.begin(session, place.table, target.table_schema)
-    if transaction is None or transaction.has_seen(batch) or not transaction.has_no_rows():
+    if transaction.has_seen(batch) or not transaction.has_no_rows():
         return events
     load = Load.stage(events, transaction, target)
     check_contract(load.counts, flow=place.flow, batch_id=batch_id)
@@ -226,10 +228,10 @@ def _rows_to_touch(
     transaction: Transaction | None, session: SparkSession, place: Place, counts: BatchCounts
 ) -> DataFrame:
     """The target's rows that the batch may touch, with their `PLACE` if a transaction will replace them."""
-    condition = key_range(counts.ranges)
     if transaction is not None:
-        return transaction.rows(condition, key_spans(counts.ranges))
-    return session.table(place.table.sql).where(condition).withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
+        return transaction.rows(counts.ranges)
+    rows = session.table(place.table.sql).where(key_range(counts.ranges))
+    return rows.withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
 
 
 def _write_history(

@@ -8,37 +8,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType
 
 from framework.cdc.columns import column, is_orderable
 from framework.cdc.events import ORDER
 from framework.cdc.expressions import built_once
-from framework.cdc.literals import portable, rebuild
+from framework.cdc.key_ranges import KeyRange, Ranges
+from framework.cdc.literals import portable
 from framework.cdc.reserved import ONCE, SEQUENCE
-from framework.cdc.skipping import Spans
 from framework.cdc.target import CdcTarget
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql.types import Row
-
-Ranges = Mapping[str, "KeyRange"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyRange:
-    """The bounds of a key in a batch.
-
-    Args:
-        least: a literal that no value is below.
-        most: a literal that no value is above.
-        span: the least and the greatest value, of a key that is a whole number.
-    """
-
-    least: Column
-    most: Column
-    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,48 +84,12 @@ def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
         rows=row["rows"],
         null_sequences=row["null_sequences"],
         null_keys=dict(zip(target.keys, row["null_keys"], strict=True)),
-        ranges={key: _bounds(row[f"range {key}"], key, target) for key in _ranged(target)},
+        ranges={key: _read_range(row[f"range {key}"], key, target) for key in _ranged(target)},
     )
 
 
-def _bounds(found: Row, key: str, target: CdcTarget) -> KeyRange:
-    data_type = target.table_schema[key].dataType
-    least, most = found["least"], found["most"]
-    if not (isinstance(least, int) and isinstance(data_type, LongType | IntegerType)):
-        return KeyRange(least=rebuild(least, data_type), most=rebuild(most, data_type))
-    below, above = _rounded(least, most, bits=64 if isinstance(data_type, LongType) else 32)
-    return KeyRange(least=rebuild(below, data_type), most=rebuild(above, data_type), span=(least, most))
-
-
-def _rounded(least: int, most: int, *, bits: int) -> tuple[int, int]:
-    """Wider bounds, at most by half, that batches of like keys have in common.
-
-    Spark writes numbers into the code that it generates. With bounds of its own each batch would be
-    compiled anew, and run slowly until it is; that costs more than reading the table does.
-
-    Examples:
-        >>> _rounded(13, 1_999_981, bits=64), _rounded(44, 1_999_990, bits=64)
-        ((0, 2097151), (0, 2097151))
-        >>> _rounded(-5, -5, bits=64), _rounded(-(2**31), 2**31 - 1, bits=32)
-        ((-5, -5), (-2147483648, 2147483647))
-    """
-    grid = 1 << max(0, (most - least).bit_length() - 3)
-    limit = 1 << (bits - 1)
-    return max(-limit, least // grid * grid), min(limit - 1, (most // grid + 1) * grid - 1)
-
-
-def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
-    """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
-    condition = F.expr("true")
-    for key, bounds in ranges.items():
-        value = column(key, of=of)
-        condition = condition & (value >= bounds.least) & (value <= bounds.most)
-    return condition
-
-
-def key_spans(ranges: Ranges) -> Spans:
-    """The keys that are whole numbers, by which a transaction skips files."""
-    return {key: bounds.span for key, bounds in ranges.items() if bounds.span is not None}
+def _read_range(found: Row, key: str, target: CdcTarget) -> KeyRange:
+    return KeyRange.of(found["least"], found["most"], target.table_schema[key].dataType)
 
 
 def count_events(events: DataFrame, target: CdcTarget) -> BatchCounts:

@@ -14,7 +14,7 @@ from framework.cdc.alongside import alongside
 from framework.cdc.caching import computed_once
 from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
 from framework.cdc.columns import column, quote
-from framework.cdc.contract import Ranges, key_range, key_spans
+from framework.cdc.key_ranges import Ranges, key_range
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, Transaction
@@ -73,7 +73,7 @@ def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget,
     """
     changes = changes_to(target, floor=None)
     names = target.table_schema.fieldNames()
-    rows = transaction.rows(key_range(ranges), key_spans(ranges))
+    rows = transaction.rows(ranges)
     inserted = [changes.inserted[name].alias(name) for name in names]
     if transaction.read_nothing:
         return CdcMetrics(upserted=transaction.add(facts.alias(SOURCE).where(changes.insert).select(*inserted)))
@@ -83,6 +83,7 @@ def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget,
     does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
     decided = met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+    # However many tasks read, each core writes one file.
     cores = facts.sparkSession.sparkContext.defaultParallelism
     with computed_once(decided) as decided:
         updated = decided.where(column(_DOES) == F.lit(_UPDATED))

@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 from framework.cdc.alongside import alongside
 from framework.cdc.columns import column
 from framework.cdc.companion import record_of
-from framework.cdc.contract import BatchCounts, key_range
+from framework.cdc.contract import BatchCounts
 from framework.cdc.events import AUTHORED, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
+from framework.cdc.key_ranges import key_range
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.moments import LEAF_AUTHORS, POINT, WRITTEN, key_columns
 from framework.cdc.order import point_of

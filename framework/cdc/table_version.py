@@ -7,7 +7,8 @@ a new version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +91,12 @@ def each(items: Any) -> Iterator[Any]:
     iterator = items.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def statistics_of(files: Any) -> list[Mapping[str, Any]]:
+    """What the log tells of each file of a Scala `Seq[AddFile]`, by one call for all of them."""
+    told = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
+    return [json.loads(file["stats"]) if file.get("stats") else {} for file in told]
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,9 +17,9 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from framework.cdc.data_types import plain_type
 from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
-from framework.cdc.skipping import Spans, files_within
+from framework.cdc.key_ranges import Ranges, key_range, may_hold
 from framework.cdc.staged import StagedStatistics
-from framework.cdc.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.table_version import DELTA, TableVersion, can_open, each, statistics_of
 
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
@@ -84,31 +83,30 @@ class Transaction:
         self._version.transaction.readTxn().addOne(batch.application_id)
         return listed.get(batch.application_id, -1) >= batch.number
 
-    def rows(self, condition: Column, spans: Spans = MappingProxyType({})) -> DataFrame:
-        """The rows that fulfil a condition, with their `PLACE`; asked once, for it is what the commit depends on.
-
-        Args:
-            condition: over the table's columns.
-            spans: of keys that the rows have, which say the same, or less of them.
-        """
-        transaction = self._version.transaction
-        self._files = self._version.listed_files()
-        self._has_statistics = self._files is not None
-        if self._has_statistics:
-            transaction.readWholeTable()
-            if spans:
-                self._files = self._version.sequence(*files_within(self._files, spans))
-            transaction.trackFilesRead(self._files)
-        else:
-            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+    def rows(self, ranges: Ranges) -> DataFrame:
+        """The rows with keys in some ranges, with their `PLACE`; asked once, for it is what the commit depends on."""
+        condition = key_range(ranges)
+        self._read(condition, ranges)
         place = F.struct(F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX))
-        rows = self._version.frame(self._files).where(condition)
-        return rows.select("*", place.alias(PLACE))
+        return self._version.frame(self._files).where(condition).select("*", place.alias(PLACE))
 
     def has_no_rows(self) -> bool:
         """Read the whole table, so that the commit depends on it, and tell whether it is empty."""
-        self.rows(F.expr("true"))
+        self._read(F.expr("true"), {})
         return self.read_nothing
+
+    def _read(self, condition: Column, ranges: Ranges) -> None:
+        """Find the files that may have such rows, and make the commit depend on them."""
+        transaction, files = self._version.transaction, self._version.listed_files()
+        self._has_statistics = files is not None
+        if files is None:
+            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+            return
+        transaction.readWholeTable()
+        told = enumerate(statistics_of(files)) if ranges else ()
+        kept = [files.apply(index) for index, statistics in told if may_hold(statistics, ranges)]
+        self._files = self._version.sequence(*kept) if ranges else files
+        transaction.trackFilesRead(self._files)
 
     @property
     def read_nothing(self) -> bool:
@@ -127,8 +125,7 @@ class Transaction:
 
     def added_statistics(self) -> StagedStatistics:
         """What Delta told of the files that were added so far."""
-        texts = [file.stats() for file in self._added]
-        return StagedStatistics(files=[json.loads(text) if text else {} for text in texts])
+        return StagedStatistics(files=statistics_of(self._version.sequence(*self._added)))
 
     def remove(self, places: DataFrame) -> None:
         """Mark rows that go with the commit.

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework.cdc import compaction, scd1, transaction
+from framework.cdc.key_ranges import may_hold
 from framework.cdc.metrics import CdcMetrics
-from framework.cdc.skipping import files_within
 from framework.cdc.table_version import TableVersion
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
 from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
@@ -72,20 +72,18 @@ def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
         metrics = [world.apply("snapshot", chunk) for chunk in chunks[1:]]
         assert world.apply("snapshot", chunks[2], batch_id=2).skipped
     assert [CdcMetrics(rows=100, upserted=100)] * 2 == metrics
-    read: list[str] = []
-    before = files(world)
-    swap.setattr(transaction, "files_within", lambda *given: noted(files_within(*given), read))
+    before, found = files(world), []
+
+    def noted(*given: Any) -> bool:
+        found.append(may_hold(*given))
+        return found[-1]
+
+    swap.setattr(transaction, "may_hold", noted)
     edges = [(-1, "New", "N", "UPDATE", 1), (0, None, None, "DELETE", 1)]
     assert CdcMetrics(rows=2, upserted=1, deleted=1) == world.apply("changes", edges)
     others = [(number, "Old", "O") for number in range(-100, 200) if number not in (-1, 0)]
-    assert (2, 6) == (len(read), before)
+    assert (2, 6, 6) == (sum(found), len(found), before)
     assert sorted([(-1, "New", "N"), *others], key=repr) == world.rows()
-
-
-def noted(found: list[Any], read: list[str]) -> list[Any]:
-    """The files as they were found, with their names noted down."""
-    read += [file.path() for file in found]
-    return found
 
 
 def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:

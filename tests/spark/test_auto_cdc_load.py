@@ -147,22 +147,36 @@ def test_a_history_of_a_snapshot_with_a_key_twice_has_one_row_of_it(spark: Spark
     assert [(*row, 0, None) for row in LOADED] == world.rows()
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+FIRST = [(0, "x", "a", None), (0, "y", "b", "b")]
+
+
+@pytest.mark.parametrize(
+    ("scd_type", "second"),
+    [
+        (1, (CdcMetrics(rows=2, upserted=1, deleted=1), {("x", "c", None)})),
+        (
+            2,
+            (
+                CdcMetrics(rows=2, upserted=3),
+                {("x", "a", None, 1, 2), ("x", "c", None, 2, None), ("y", "b", "b", 1, 2)},
+            ),
+        ),
+    ],
+)
 def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, scd_type: int
+    spark: SparkSession,
+    tmp_path: Path,
+    swap: pytest.MonkeyPatch,
+    scd_type: int,
+    second: tuple[CdcMetrics, set[tuple[object, ...]]],
 ) -> None:
-    """One commit without merging; the next snapshot is compared with it, and the first is not taken twice."""
+    """Nothing is merged; the first is not taken twice, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
         patch.setattr(applying, "replace_facts", refuse)
         patch.setattr(applying, "rewrite_history", refuse)
-        assert CdcMetrics(rows=2, upserted=2) == world.take(1, [(0, "x", "a", None), (0, "y", "b", "b")], ordinal=1)
-    assert world.take(1, [(0, "x", "a", None), (0, "y", "b", "b")], ordinal=1).upserted == 0
-    assert CdcMetrics(rows=2, upserted=2 * scd_type - 1, deleted=2 - scd_type) == world.take(
-        2, [(0, "x", "c", None)], ordinal=2
-    )
-    ends: dict[int, set[tuple[object, ...]]] = {
-        1: {("x", "c", None)},
-        2: {("x", "a", None, 1, 2), ("x", "c", None, 2, None), ("y", "b", "b", 1, 2)},
-    }
-    assert {0: frozenset(ends[scd_type])} == world.rows()
+        assert CdcMetrics(rows=2, upserted=2) == world.take(1, FIRST, ordinal=1)
+    assert CdcMetrics() == world.take(1, FIRST, ordinal=1)
+    metrics, rows = second
+    assert metrics == world.take(2, [(0, "x", "c", None)], ordinal=2)
+    assert {0: frozenset(rows)} == world.rows()
