@@ -80,11 +80,18 @@ def measure_growth(pairs: int) -> list[Measure]:
             sides = {rows: bench.ours(f"rows_{rows}") for rows in (_ROWS, _LARGE_ROWS)}
             for rows, apply in sides.items():
                 apply(_snapshot(bench.spark, rows), 0)
+            paths = {
+                rows: bench.write_batches(
+                    f"rows_{rows}",
+                    events=_GROWTH_EVENTS,
+                    spread=_GROWTH_EVENTS * 2 if close else rows,
+                    batches=pairs + 1,
+                )
+                for rows in sides
+            }
             for number in range(1, pairs + 2):
                 for rows, apply in sides.items():
-                    spread = _GROWTH_EVENTS * 2 if close else rows
-                    path = bench.write(_events(bench.spark, _GROWTH_EVENTS, spread, number), f"{rows}_{number}")
-                    times.setdefault(rows, []).append(_seconds(apply, bench.read(path), number))
+                    times.setdefault(rows, []).append(_seconds(apply, bench.read(paths[rows][number - 1]), number))
         small, large = times[_ROWS][1:], times[_LARGE_ROWS][1:]
         ratio = median(b / a for a, b in zip(small, large, strict=True))
         found.append(
@@ -101,10 +108,10 @@ def measure_drift(_pairs: int) -> list[Measure]:
     with scratch_folder() as folder, _Bench(folder) as bench:
         apply = bench.ours("target")
         apply(_snapshot(bench.spark, _SMALL_EVENTS * 100), 0)
-        times = []
-        for number in range(1, _SMALL_BATCHES + 11):
-            path = bench.write(_events(bench.spark, _SMALL_EVENTS, _SMALL_EVENTS * 100, number), f"batch_{number}")
-            times.append(_seconds(apply, bench.read(path), number))
+        batches = bench.write_batches(
+            "batches", events=_SMALL_EVENTS, spread=_SMALL_EVENTS * 100, batches=_SMALL_BATCHES + 10
+        )
+        times = [_seconds(apply, bench.read(path), number) for number, path in enumerate(batches, start=1)]
         first, last = times[10 : 10 + _EDGE], times[-_EDGE:]
     return [
         Measure(
@@ -143,8 +150,8 @@ def _warm_up(bench: _Bench, *makes: Make) -> None:
     sides = [make(f"warm_up_{number}") for number, make in enumerate(makes)]
     for apply in sides:
         apply(bench.read(path), 0)
-    for number in range(1, _WARM_UP_BATCHES + 1):
-        path = bench.write(_events(bench.spark, _WARM_UP_EVENTS, _WARM_UP_ROWS, number), f"warm_up_{number}")
+    batches = bench.write_batches("warm_ups", events=_WARM_UP_EVENTS, spread=_WARM_UP_ROWS, batches=_WARM_UP_BATCHES)
+    for number, path in enumerate(batches, start=1):
         for apply in sides:
             apply(bench.read(path), number)
 
@@ -157,8 +164,8 @@ def _turns(bench: _Bench, makes: tuple[Make, Make], pairs: int, *, spread: int) 
     for apply in sides:
         apply(bench.read(snapshot), 0)
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(1, pairs + 2):
-        path = bench.write(_events(bench.spark, _EVENTS, spread, number), f"batch_{number}")
+    batches = bench.write_batches("batches", events=_EVENTS, spread=spread, batches=pairs + 1)
+    for number, path in enumerate(batches, start=1):
         for apply, seconds in zip(sides, times, strict=True):
             seconds.append(_seconds(apply, bench.read(path), number))
     return times[0][1:], times[1][1:]
@@ -212,6 +219,11 @@ class _Bench:
         path = self._folder / "sources" / name
         rows.write.parquet(str(path))
         return path
+
+    def write_batches(self, name: str, *, events: int, spread: int, batches: int) -> list[Path]:
+        """Batches, all before the first is measured: else Java compiles what made the last one beside the next."""
+        numbers = range(1, batches + 1)
+        return [self.write(_events(self.spark, events, spread, number), f"{name}_{number}") for number in numbers]
 
     def read(self, path: Path) -> DataFrame:
         """The rows again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,17 @@ from framework.cdc.companion import (
 )
 from framework.cdc.conflicts import CONFLICTS
 from framework.cdc.contract import BatchCounts, check_contract, count_events
-from framework.cdc.facts import FactCounts, clear_dead, count_facts, gather_facts, has_effect, settle_facts
+from framework.cdc.facts import FactCounts, count_facts, gather_facts, settle_facts
 from framework.cdc.idempotence import Batch, committing_once
-from framework.cdc.key_ranges import key_range
+from framework.cdc.key_ranges import Ranges, key_range
 from framework.cdc.loading import Load
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
 from framework.cdc.planning import planned_once
 from framework.cdc.queueing import queued
-from framework.cdc.scd1 import BROADCAST_ROWS, merge_facts, replace_facts
+from framework.cdc.scd1 import Settle, merge_facts, replace_facts
 from framework.cdc.scd2 import count_history, lost_rows, merge_history, replace_history, rewrite_history
+from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, PLACE_TYPE, Transaction
 from framework.foundation.failpoints import failpoint
 
@@ -67,9 +68,6 @@ def apply_events(
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     session = events.sparkSession
     with queued(place.table), planned_once(session):
-        compact(session, place.table, batch_id)
-        if table_exists(session, place.companion):
-            compact(session, place.companion, batch_id)
         if as_rows is not None and not observed:
             loaded = _load(as_rows, place, batch_id)
             if isinstance(loaded, CdcMetrics):
@@ -91,7 +89,7 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
         What was done; or the events, computed once if they were computed, when that is not all there is to do.
     """
     session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
-    transaction = _begin(session, place)
+    transaction = Transaction.begin(session, place.table, target.table_schema)
     if transaction is None or table_exists(session, place.companion):
         return events
     if transaction.has_seen(batch) or not transaction.has_no_rows():
@@ -111,39 +109,53 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
 
 def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 1: what the batch says of each key, into the key's one row."""
-    transaction = _begin(events.sparkSession, place)
-    with computed_once(_facts(events, place), at_once=observed) as facts:
-        counts = count_facts(facts, place.target)
+    target, truncates = place.target, place.truncates
+    with computed_once(gather_facts(events, target, truncates=truncates), at_once=observed) as facts:
+        with alongside(events.sparkSession, partial(_open, events.sparkSession, place, batch_id)) as opening:
+            counts = count_facts(facts, target, truncates=truncates)
         check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
         if not counts.batch.rows:
             return CdcMetrics()
-        merged = _write_facts(facts, counts, transaction, place, batch_id)
+        merged = _write_facts(facts, counts, opening.result(), place, batch_id)
     late = 0 if merged.skipped else max(0, counts.upserts - merged.upserted)
     return replace(merged, rows=counts.batch.rows, late=late)
 
 
-def _begin(session: SparkSession, place: Place) -> Transaction | None:
-    """The transaction of a batch, begun before the companion is read.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Opened:
+    """A target's tables as a batch meets them.
 
-    Each writer tells the companion first. So of another process's batch the companion tells already, or
-    else its rows come to the target while this transaction goes on, which then fails if they matter.
+    Args:
+        transaction: on the target; None when Delta's own commands must write to it.
+        companion: the companion's rows; None when nothing had to be remembered yet.
     """
-    return Transaction.begin(session, place.table, place.target.table_schema)
+
+    transaction: Transaction | None
+    companion: DataFrame | None
+
+    def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
+        """What takes out of facts with keys in some ranges what is recorded as undone; None when nothing is."""
+        if self.companion is None:
+            return None
+        tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)
+        return partial(settle_facts, target=target, tombstones=tombstones, floor=floor_of(self.companion, target))
 
 
-def _facts(events: DataFrame, place: Place) -> DataFrame:
-    """What the batch says of each key, less what is undone already: one scan of the batch."""
-    facts = gather_facts(events, place.target)
-    companion = read_companion(events.sparkSession, place.companion)
-    if companion is None:
-        return settle_facts(facts, place.target, tombstones=None, floor=None)
-    tombstones, floor = tombstones_of(companion, place.target), floor_of(companion, place.target)
-    return settle_facts(facts, place.target, tombstones=tombstones, floor=floor)
+def _open(session: SparkSession, place: Place, batch_id: int) -> _Opened:
+    """Open the tables, which can be done while a batch's events are counted.
+
+    The transaction begins before the companion is read. Each writer tells the companion first: so of
+    another process's batch the companion tells already, or else its rows come to the target while this
+    transaction goes on, which then fails if they matter.
+    """
+    compact(session, place.table, batch_id)
+    if table_exists(session, place.companion):
+        compact(session, place.companion, batch_id)
+    transaction = Transaction.begin(session, place.table, place.target.table_schema)
+    return _Opened(transaction=transaction, companion=read_companion(session, place.companion))
 
 
-def _write_facts(
-    facts: DataFrame, counts: FactCounts, transaction: Transaction | None, place: Place, batch_id: int
-) -> CdcMetrics:
+def _write_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch_id: int) -> CdcMetrics:
     """What must be remembered first, then the target: two commits, and why stopping between them is safe.
 
     A tombstone holds back upserts up to its own point, and the target's rows up to that point are
@@ -151,50 +163,41 @@ def _write_facts(
     rows that must go is there too long, for as long as the flow stands still: the batch comes
     again, its tombstones are skipped by their transaction (writing them twice would say the
     same twice), and the merge does now what it would have done then. It does not matter what
-    other flows merge in between: an upsert above the tombstone stays, one below is dropped.
-    The other order would not do: a row deleted without a tombstone could rise again.
+    other flows merge in between: an upsert above the tombstone stays, and one below is dropped
+    or becomes the row that this batch then deletes. The other order would not do: a row deleted
+    without a tombstone could rise again.
     """
-    if transaction is None or counts.floor is not None:
-        return _merge_facts(facts, counts, place, batch_id)
-    return _replace_facts(facts, counts, place, transaction, batch_id)
+    write = _merge_facts if opened.transaction is None or counts.floor is not None else _replace_facts
+    return write(facts, counts, opened, place, place.batch(batch_id))
 
 
-def _merge_facts(facts: DataFrame, counts: FactCounts, place: Place, batch_id: int) -> CdcMetrics:
+def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
     """Both commits by Delta's own commands, one after the other."""
-    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
     if counts.tombstones or counts.floor is not None:
         _remember(facts, counts, place, batch)
         failpoint("cdc.after_tombstones")
-    if counts.floor is not None:
-        facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
-    with committing_once(session, batch):
-        source = _source(facts, counts)
-        done = merge_facts(source, place.table, target, ranges=counts.batch.ranges, floor=counts.floor)
+    settle = opened.settling(place.target, counts.batch.ranges)
+    with committing_once(facts.sparkSession, batch):
+        done = merge_facts(facts, counts, place.table, place.target, settle=settle)
     failpoint("cdc.after_merge")
     return done
 
 
-def _replace_facts(
-    facts: DataFrame, counts: FactCounts, place: Place, transaction: Transaction, batch_id: int
-) -> CdcMetrics:
+def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
     """Both commits by transactions: the target's is prepared while the companion's is made, and made after it."""
-    session, target, batch = facts.sparkSession, place.target, place.batch(batch_id)
+    transaction = opened.transaction
+    assert transaction is not None  # else the facts are merged
     if transaction.has_seen(batch):
         return CdcMetrics(skipped=True)
     remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
-    with alongside(session, remember) if remember is not None else nullcontext():
-        done = replace_facts(_source(facts, counts), transaction, target, ranges=counts.batch.ranges)
+    with alongside(facts.sparkSession, remember) if remember is not None else nullcontext():
+        settle = opened.settling(place.target, counts.batch.ranges)
+        done = replace_facts(facts, counts, transaction, place.target, settle=settle)
     if remember is not None:
         failpoint("cdc.after_tombstones")
     transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
     failpoint("cdc.after_merge")
     return done
-
-
-def _source(facts: DataFrame, counts: FactCounts) -> DataFrame:
-    """The facts that may change the target, sent to all executors when they are few."""
-    source = facts.where(has_effect())
-    return F.broadcast(source) if counts.effects <= BROADCAST_ROWS else source
 
 
 def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) -> None:
@@ -209,17 +212,18 @@ def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) 
 def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
     """SCD type 2: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
-    transaction = _begin(session, place)
     with computed_once(events, at_once=observed) as batch:
-        counts = count_events(batch, target)
+        with alongside(session, partial(_open, session, place, batch_id)) as opening:
+            counts = count_events(batch, target)
         check_contract(counts, flow=place.flow, batch_id=batch_id)
         if not counts.rows:
             return CdcMetrics()
+        opened = opening.result()
+        transaction = opened.transaction
         if transaction is not None and transaction.has_seen(place.batch(batch_id)):
             return CdcMetrics(rows=counts.rows, skipped=True)
-        companion = read_companion(session, place.companion)
         rows = _rows_to_touch(transaction, session, place, counts)
-        with computed_once(rewrite_history(batch, rows, companion, target, counts)) as history:
+        with computed_once(rewrite_history(batch, rows, opened.companion, target, counts)) as history:
             merged = _write_history(history, transaction, place, counts, batch_id)
     return replace(merged, rows=counts.rows)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from framework.cdc.columns import column, struct_of
 from framework.cdc.events import DELETE, TRUNCATE
 from framework.cdc.expressions import built_once
-from framework.cdc.facts import TOMBSTONE
+from framework.cdc.facts import RECORDED, TOMBSTONE
 from framework.cdc.idempotence import Batch, committing_once
 from framework.cdc.order import point_of
 from framework.cdc.reserved import CONTENT, HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
@@ -124,21 +124,21 @@ def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
     """The newest recorded delete of each key.
 
     Returns:
-        The keys and `TOMBSTONE`, the point of the delete.
+        The keys and `RECORDED`, the point of the delete.
     """
     return (
         companion.where(_kind(companion) == F.lit(DELETE))
         .groupBy(*(column(key) for key in target.keys))
-        .agg(F.max(_point(companion, target)).alias(TOMBSTONE))
+        .agg(F.max(_point(companion, target)).alias(RECORDED))
     )
 
 
 def floor_of(companion: DataFrame, target: CdcTarget) -> DataFrame | None:
-    """The latest recorded truncate: one row with `TOMBSTONE`, its point; None when there never was one."""
+    """The latest recorded truncate: one row with `RECORDED`, its point; None when there never was one."""
     if TRUNCATED_MARK not in companion.columns:
         return None
     truncates = companion.where(_kind(companion) == F.lit(TRUNCATE))
-    return truncates.agg(F.max(_point(companion, target)).alias(TOMBSTONE))
+    return truncates.agg(F.max(_point(companion, target)).alias(RECORDED))
 
 
 def _kind(companion: DataFrame) -> Column:

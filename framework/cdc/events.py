@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
 from framework.cdc.expressions import built_once
@@ -66,11 +66,11 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
 @built_once
 def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
     """What is taken from the source's columns, before they have the target's names."""
-    inputs = {field.name: _aligned(selected, field.name, field.dataType) for field in target.row_schema.fields}
-    inputs |= {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
+    inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
-    return [value.alias(name) for name, value in inputs.items()]
+    values = [_aligned(selected, field) for field in target.row_schema.fields]
+    return [*values, *(value.alias(name) for name, value in inputs.items())]
 
 
 @built_once
@@ -82,9 +82,15 @@ def _outputs(
     return [*map(column, target.row_schema.fieldNames()), order.alias(ORDER), column(OPERATION), *authored]
 
 
-def _aligned(selected: StructType, name: str, want: DataType) -> Column:
-    field = find_field(selected, name)
-    return F.lit(None).cast(want) if field is None else align_column(column(field.name), field.dataType, want)
+def _aligned(selected: StructType, want: StructField) -> Column:
+    field = find_field(selected, want.name)
+    if field is None:
+        return F.lit(None).cast(want.dataType).alias(want.name)
+    value = column(field.name)
+    if (field.name, field.dataType) == (want.name, want.dataType):
+        # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
+        return value
+    return align_column(value, field.dataType, want.dataType).alias(want.name)
 
 
 def _operation(spec: AutoCdcSpec) -> Column:

@@ -21,13 +21,14 @@ DELETED = "__sluice_deleted"
 TOMBSTONE = "__sluice_tombstone"
 """The batch's own newest delete of the key, if it must be remembered."""
 
+RECORDED = "__sluice_recorded"
+"""The newest delete of the key, or the latest truncate, that the companion tells of."""
+
 _TRUNCATED = "__sluice_truncated"
-_UPSERTS = "__sluice_upserts"
 _ROWS = "__sluice_rows"
 _KEYED = "__sluice_keyed"
 _NULL_SEQUENCES = "__sluice_null_sequences"
 _VALUES = "__sluice_values"
-_OWN = "__sluice_own"
 _FLOOR = "__sluice_floor"
 
 
@@ -50,34 +51,54 @@ class FactCounts:
     floor: Column | None
 
 
-def gather_facts(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """One row a key: the values and `ORDER` of its newest upsert, `DELETED`, the point of its newest delete.
+def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> DataFrame:
+    """What a batch says of each key: one row a key, from one scan of the batch.
 
-    For a target with authors the values are those of each leaf's newest author, whose orders are in
-    `AUTHORS`. Rows that break the contract are kept and counted, so that `count_facts` finds them
-    without a second scan of the batch.
+    Rows that break the contract are kept and counted, so that `count_facts` finds them without a second scan.
+
+    Args:
+        events: in the shape of `read_events`.
+        target: the target.
+        truncates: some events may be truncates.
+
+    Returns:
+        The values and `ORDER` of the key's newest upsert, where the batch itself does not undo it; `DELETED`, the
+        point of its newest delete; `TOMBSTONE`, the same where it must be remembered. For a target with authors
+        the values are those of each leaf's newest author, whose orders are in `AUTHORS`.
     """
-    aggregates, made = _gathering(target)
+    aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
-    return grouped.select(*(column(key) for key in target.keys), *made)
+    facts = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
+    return clear_dead(facts, target, deleted=column(DELETED), floor=None)
 
 
 @built_once
-def _gathering(target: CdcTarget) -> tuple[list[Column], list[Column]]:
-    """What to aggregate of a key's events, and what to make of that."""
+def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], list[Column], Column]:
+    """What to aggregate of a key's events, what to make of that, and the delete that must be remembered."""
     operation, order = column(OPERATION), column(ORDER)
     point = point_of(order, target.order_type)
     upsert = F.when(operation == F.lit(UPSERT), order)
-    counts = [
-        F.max(F.when(operation == F.lit(TRUNCATE), point)).alias(_TRUNCATED),
-        F.count(F.lit(1)).alias(_ROWS),
-        F.count_if(operation != F.lit(TRUNCATE)).alias(_KEYED),
-        F.count_if(is_unordered(target, order)).alias(_NULL_SEQUENCES),
-    ]
+    counts = [F.count(F.lit(1)).alias(_ROWS), F.count_if(is_unordered(target, order)).alias(_NULL_SEQUENCES)]
+    if truncates:
+        counts.append(F.max(F.when(operation == F.lit(TRUNCATE), point)).alias(_TRUNCATED))
+        counts.append(F.count_if(operation != F.lit(TRUNCATE)).alias(_KEYED))
     values, made = _authored_values(target, upsert) if target.is_authored else _whole_values(target, upsert)
     newest = [F.max(upsert).alias(ORDER), F.max(F.when(operation == F.lit(DELETE), point)).alias(DELETED)]
-    kept = (ORDER, DELETED, _TRUNCATED, _ROWS, _KEYED, _NULL_SEQUENCES)
-    return [*values, *newest, *counts], [*made, *(column(name) for name in kept)]
+    kept = (ORDER, DELETED, _ROWS, _NULL_SEQUENCES, *((_TRUNCATED, _KEYED) if truncates else ()))
+    return [*values, *newest, *counts], [*made, *(column(name) for name in kept)], _own_tombstone(target)
+
+
+def _own_tombstone(target: CdcTarget) -> Column:
+    """A key's delete, if it must be remembered.
+
+    One that the batch itself overtakes need not be: what it undoes is older than the row, and stays so.
+    But where leaves have authors, older ones may be under a newer row.
+    """
+    if target.is_authored:
+        return column(DELETED)
+    point = point_of(column(ORDER), target.order_type)
+    survives = column(ORDER).isNotNull() & ~is_dead(point, deleted=column(DELETED), floor=None)
+    return F.when(~survives, column(DELETED))
 
 
 def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
@@ -104,41 +125,25 @@ def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], l
     return aggregates, [*made, F.struct(*authors).alias(AUTHORS)]
 
 
-def settle_facts(
-    facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame | None, floor: DataFrame | None
-) -> DataFrame:
-    """The facts with all that is known to be undone taken out.
+def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None) -> DataFrame:
+    """Facts with what is recorded as undone taken out.
 
     Args:
         facts: of `gather_facts`.
         target: the target.
-        tombstones: the keys and `TOMBSTONE`, the newest recorded delete of each.
-        floor: one row with the latest recorded truncate, `TOMBSTONE` too.
+        tombstones: the keys and `RECORDED`, the newest recorded delete of each.
+        floor: one row with the latest recorded truncate, `RECORDED` too.
 
     Returns:
-        The facts; `ORDER` is null where the newest upsert is undone, `DELETED` is the newest delete
-        known, and `TOMBSTONE` the batch's own where it must be remembered.
+        The facts; `ORDER` is null where the newest upsert is undone, and `DELETED` is the newest delete known.
     """
-    settled = facts.withColumns(_own_deletes(target))
-    if tombstones is not None:
-        settled = settled.join(tombstones, list(target.keys), "left")
-        settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(TOMBSTONE))).drop(TOMBSTONE)
-    limit = None
-    if floor is not None:
-        settled = settled.crossJoin(F.broadcast(floor.withColumnRenamed(TOMBSTONE, _FLOOR)))
-        limit = column(_FLOOR)
-    cleared = clear_dead(settled, target, deleted=column(DELETED), floor=limit)
-    return cleared.withColumnRenamed(_OWN, TOMBSTONE).drop(_FLOOR)
-
-
-@built_once
-def _own_deletes(target: CdcTarget) -> dict[str, Column]:
-    """Whether the batch itself leaves a key's upsert alive, and its delete if that must be remembered."""
-    own = point_of(column(ORDER), target.order_type)
-    survives = column(ORDER).isNotNull() & ~is_dead(own, deleted=column(DELETED), floor=None)
-    # A delete that the batch itself overtakes need not be remembered: what it undoes is older than
-    # the row, and stays so. But where leaves have authors, older ones may be under a newer row.
-    return {_UPSERTS: survives, _OWN: column(DELETED) if target.is_authored else F.when(~survives, column(DELETED))}
+    # By a merge join, for both sides have their keys in order; a broadcast would be a job to wait for.
+    settled = facts.join(tombstones.hint("merge"), list(target.keys), "left")
+    settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
+    if floor is None:
+        return clear_dead(settled, target, deleted=column(DELETED), floor=None)
+    settled = settled.crossJoin(F.broadcast(floor))
+    return clear_dead(settled, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
 
 
 def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
@@ -163,32 +168,33 @@ def has_effect() -> Column:
     return column(ORDER).isNotNull() | column(DELETED).isNotNull()
 
 
-def count_facts(facts: DataFrame, target: CdcTarget) -> FactCounts:
+def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> FactCounts:
     """The counts of a batch, from its facts (which are computed by this): one job."""
-    row = facts.agg(*_counting(target)).first()
+    row = facts.agg(*_counting(target, truncates=truncates)).first()
     assert row is not None  # an aggregate without groups has one row
     return FactCounts(
         batch=read_counts(row, target),
         upserts=row["upserts"],
         tombstones=row["tombstones"],
         effects=row["effects"],
-        floor=None if row["floor"] is None else rebuild(row["floor"], target.point_type),
+        floor=rebuild(row["floor"], target.point_type) if truncates and row["floor"] is not None else None,
     )
 
 
 @built_once
-def _counting(target: CdcTarget) -> list[Column]:
+def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
     counting = counting_columns(
         target,
         rows=F.sum(_ROWS),
         null_sequences=F.sum(_NULL_SEQUENCES),
-        keyed=column(_KEYED),
+        keyed=column(_KEYED if truncates else _ROWS),
         counts=has_effect(),
     )
+    if truncates:
+        counting.append(portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"))
     return [
         *counting,
-        F.count_if(column(_UPSERTS)).alias("upserts"),
+        F.count(column(ORDER)).alias("upserts"),
         F.count(column(TOMBSTONE)).alias("tombstones"),
         F.count_if(has_effect()).alias("effects"),
-        portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"),
     ]

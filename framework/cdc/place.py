@@ -20,6 +20,7 @@ class Place:
         companion: where the companion is; created when there is something to remember.
         flow: the flow's name.
         application_id: the flow's and its checkpoint generation's own.
+        truncates: the flow's events may be truncates.
     """
 
     target: CdcTarget
@@ -27,6 +28,7 @@ class Place:
     companion: TableAddress
     flow: QualifiedName
     application_id: str
+    truncates: bool
 
     def batch(self, number: int) -> Batch:
         """A batch of the flow, as the tables remember it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from framework.cdc.alongside import alongside
 from framework.cdc.caching import computed_once
 from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
 from framework.cdc.columns import column, quote
-from framework.cdc.key_ranges import Ranges, key_range
+from framework.cdc.facts import FactCounts, clear_dead, has_effect
+from framework.cdc.key_ranges import key_range
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, Transaction
@@ -25,84 +27,142 @@ if TYPE_CHECKING:
 
 _NUMBER = "__sluice_number"
 _DOES = "__sluice_does"
-_UPDATED, _DELETED = "updated", "deleted"
+_INSERTED, _UPDATED, _DELETED = "inserted", "updated", "deleted"
 
 BROADCAST_ROWS = 200_000
 """Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
 
+SHUFFLED_ROWS_A_FACT = 10
+"""Up to so many rows a fact are rather shuffled, for that saves two broadcasts, each a job to wait for."""
+
+Settle = Callable[["DataFrame"], "DataFrame"]
+
 
 def merge_facts(
-    facts: DataFrame,
-    table: TableAddress,
-    target: CdcTarget,
-    *,
-    ranges: Ranges,
-    floor: Column | None,
+    facts: DataFrame, counts: FactCounts, table: TableAddress, target: CdcTarget, *, settle: Settle | None
 ) -> CdcMetrics:
     """Bring the target's rows up to the facts that are newer than they are.
 
     Args:
-        facts: one row a key, settled.
+        facts: one row a key, computed once.
+        counts: of the facts.
         table: the target's table.
         target: the target.
-        ranges: the bounds of the facts' keys.
-        floor: the literal of the batch's truncate, if there is one.
+        settle: takes out of facts what is recorded as undone.
 
     Returns:
         The rows that were upserted and deleted.
     """
-    matching = key_range(ranges, of=TARGET)
-    for key in target.keys:
-        matching = matching & (column(key, of=SOURCE) == column(key, of=TARGET))
-    merge = DeltaTable.forName(facts.sparkSession, table.sql).alias(TARGET).merge(facts.alias(SOURCE), matching)
-    result = _with_clauses(merge, changes_to(target, floor=floor)).execute()
-    return merge_metrics(result)
+    matching = key_range(counts.batch.ranges, of=TARGET) & _same_key(target)
+    if counts.floor is not None:
+        facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
+    with _settled(facts, settle) as settled:
+        source = sent_around(settled.where(has_effect()), counts).alias(SOURCE)
+        merge = DeltaTable.forName(facts.sparkSession, table.sql).alias(TARGET).merge(source, matching)
+        return merge_metrics(_with_clauses(merge, changes_to(target, floor=counts.floor)).execute())
 
 
-def replace_facts(facts: DataFrame, transaction: Transaction, target: CdcTarget, *, ranges: Ranges) -> CdcMetrics:
+def _settled(facts: DataFrame, settle: Settle | None) -> AbstractContextManager[DataFrame]:
+    """The facts without what is undone, computed once."""
+    return nullcontext(facts) if settle is None else computed_once(settle(facts))
+
+
+def replace_facts(
+    facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, *, settle: Settle | None
+) -> CdcMetrics:
     """Decide what the facts do to each of the target's rows, and stage that in a transaction.
 
     Args:
-        facts: one row a key, settled, computed once.
+        facts: one row a key, computed once.
+        counts: of the facts.
         transaction: of the target's table.
         target: the target.
-        ranges: the bounds of the facts' keys.
+        settle: takes out of facts what is recorded as undone. Of whole rows it is asked for keys without a row
+            only, for a row is newer than all of its key's deletes that are recorded; leaves may be older.
 
     Returns:
         The rows that will be upserted and deleted.
     """
-    changes = changes_to(target, floor=None)
-    names = target.table_schema.fieldNames()
-    rows = transaction.rows(ranges)
-    inserted = [changes.inserted[name].alias(name) for name in names]
+    if not target.is_authored:
+        return _replace_settled(facts, counts, transaction, target, settle)
+    with _settled(facts, settle) as settled:
+        return _replace_settled(settled, counts, transaction, target, None)
+
+
+def _replace_settled(
+    facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, settle: Settle | None
+) -> CdcMetrics:
+    rows, cores = transaction.rows(counts.batch.ranges), facts.sparkSession.sparkContext.defaultParallelism
+    source = facts.where(has_effect())
     if transaction.read_nothing:
-        return CdcMetrics(upserted=transaction.add(facts.alias(SOURCE).where(changes.insert).select(*inserted)))
-    facts = facts.withColumn(_NUMBER, F.monotonically_increasing_id())
-    same_key = [column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys]
-    met = facts.alias(SOURCE).join(rows.alias(TARGET), reduce(operator.and_, same_key))
-    does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
-    becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
-    decided = met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
-    # However many tasks read, each core writes one file.
-    cores = facts.sparkSession.sparkContext.defaultParallelism
+        return CdcMetrics(upserted=transaction.add(_new_rows(source, target, settle)))
+    few_rows = SHUFFLED_ROWS_A_FACT * counts.effects
+    together = transaction.rows_to_read is not None and transaction.rows_to_read <= few_rows
+    if together:
+        decided = _decided_together(source if settle is None else settle(source), rows, target)
+    else:
+        source = source.withColumn(_NUMBER, F.monotonically_increasing_id())
+        decided = _decided_by_rows(sent_around(source, counts), rows, target)
     with computed_once(decided) as decided:
-        updated = decided.where(column(_DOES) == F.lit(_UPDATED))
-        new = facts.alias(SOURCE).where(changes.insert)
-        new = new.join(F.broadcast(decided.select(_NUMBER)), _NUMBER, "left_anti")
+        written = decided.where(column(_DOES).isin(_INSERTED, _UPDATED)).select(*target.table_schema.fieldNames())
+        if not together:
+            met = F.broadcast(decided.select(_NUMBER))
+            written = written.unionByName(_new_rows(source.join(met, _NUMBER, "left_anti"), target, settle))
         with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
-            written = transaction.add(updated.select(*names).unionByName(new.select(*inserted)).coalesce(cores))
-    return CdcMetrics(upserted=written, deleted=removing.result())
+            # However many tasks read, each core writes one file.
+            upserted = transaction.add(written.coalesce(cores))
+    return CdcMetrics(upserted=upserted, deleted=removing.result())
+
+
+def sent_around(facts: DataFrame, counts: FactCounts) -> DataFrame:
+    """The facts, sent to all executors when they are few."""
+    return F.broadcast(facts) if counts.effects <= BROADCAST_ROWS else facts
+
+
+def _new_rows(facts: DataFrame, target: CdcTarget, settle: Settle | None) -> DataFrame:
+    """The rows of keys that have none yet."""
+    changes = changes_to(target, floor=None)
+    settled = facts if settle is None else settle(facts)
+    inserted = (changes.inserted[name].alias(name) for name in target.table_schema.fieldNames())
+    return settled.alias(SOURCE).where(changes.insert).select(*inserted)
+
+
+def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
+    """What becomes of each row that has a fact; the facts come to the rows."""
+    changes = changes_to(target, floor=None)
+    does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
+    names = target.table_schema.fieldNames()
+    becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
+    met = facts.alias(SOURCE).join(rows.alias(TARGET), _same_key(target))
+    return met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+
+
+def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
+    """What becomes of each fact, whether it has a row or not; the rows come to the facts, whose keys are in order."""
+    changes = changes_to(target, floor=None)
+    is_new = column(PLACE).isNull()
+    does = F.when(is_new, F.when(changes.insert, F.lit(_INSERTED)))
+    does = does.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
+    becomes = {}
+    for name, value in changes.inserted.items():
+        other = changes.updated.get(name, column(name, of=TARGET))
+        becomes[name] = value if value is other else F.when(is_new, value).otherwise(other)
+    met = facts.alias(SOURCE).join(rows.alias(TARGET).hint("merge"), _same_key(target), "left")
+    return met.select(
+        does.alias(_DOES), PLACE, *(becomes[name].alias(name) for name in target.table_schema.fieldNames())
+    )
+
+
+def _same_key(target: CdcTarget) -> Column:
+    return reduce(operator.and_, (column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys))
 
 
 def _remove(decided: DataFrame, transaction: Transaction) -> int:
     """Stage that decided rows go, for good or for another in their place; those for good are counted."""
     does = column(_DOES)
-    counts = decided.agg(F.count(does), F.count_if(does == F.lit(_DELETED))).first()
-    assert counts is not None  # an aggregate without groups has one row
-    going, deleted = counts
-    if going:
-        transaction.remove(decided.where(does.isNotNull()).select(PLACE))
-    return int(deleted)
+    transaction.remove(decided.where(does.isin(_UPDATED, _DELETED)).select(PLACE))
+    # Counted last, for nothing waits for it; but the vectors are written while the new rows are.
+    return decided.where(does == F.lit(_DELETED)).count()
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:

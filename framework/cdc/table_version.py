@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -93,10 +94,35 @@ def each(items: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def statistics_of(files: Any) -> list[Mapping[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """What the log tells of a file.
+
+    Args:
+        statistics: as Delta collected them; empty when it did not.
+        deleted: rows that are in the file, but not in the table any more.
+    """
+
+    statistics: Mapping[str, Any]
+    deleted: int
+
+    @property
+    def rows(self) -> int | None:
+        """The table's rows in the file; None when that is not told."""
+        stored = self.statistics.get("numRecords")
+        return None if stored is None else int(stored) - self.deleted
+
+
+def logged(files: Any) -> list[LoggedFile]:
     """What the log tells of each file of a Scala `Seq[AddFile]`, by one call for all of them."""
     told = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
-    return [json.loads(file["stats"]) if file.get("stats") else {} for file in told]
+    return [
+        LoggedFile(
+            statistics=json.loads(file["stats"]) if file.get("stats") else {},
+            deleted=int((file.get("deletionVector") or {}).get("cardinality", 0)),
+        )
+        for file in told
+    ]
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:

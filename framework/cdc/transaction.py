@@ -19,7 +19,7 @@ from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
 from framework.cdc.key_ranges import Ranges, key_range, may_hold
 from framework.cdc.staged import StagedStatistics
-from framework.cdc.table_version import DELTA, TableVersion, can_open, each, statistics_of
+from framework.cdc.table_version import DELTA, TableVersion, can_open, each, logged
 
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
@@ -46,12 +46,17 @@ _METRICS = {
 
 
 class Transaction:
-    """A table as it is at one moment, and a commit that fails if others changed meanwhile what was read."""
+    """A table as it is at one moment, and a commit that fails if others changed meanwhile what was read.
+
+    Attributes:
+        rows_to_read: how many rows the files have that `rows` reads; None when that is not told.
+    """
 
     def __init__(self, version: TableVersion) -> None:
         self._version = version
         self._session = version.session
         self._files: Any = None
+        self.rows_to_read: int | None = None
         self._has_statistics = False
         self._added: list[Any] = []
         self._removed: list[Any] = []
@@ -103,10 +108,13 @@ class Transaction:
             self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
             return
         transaction.readWholeTable()
-        told = enumerate(statistics_of(files)) if ranges else ()
-        kept = [files.apply(index) for index, statistics in told if may_hold(statistics, ranges)]
-        self._files = self._version.sequence(*kept) if ranges else files
-        transaction.trackFilesRead(self._files)
+        if ranges:
+            kept = [(index, file) for index, file in enumerate(logged(files)) if may_hold(file.statistics, ranges)]
+            files = self._version.sequence(*(files.apply(index) for index, _ in kept))
+            counts = [file.rows for _, file in kept if file.rows is not None]
+            self.rows_to_read = sum(counts) if len(counts) == len(kept) else None
+        self._files = files
+        transaction.trackFilesRead(files)
 
     @property
     def read_nothing(self) -> bool:
@@ -125,7 +133,8 @@ class Transaction:
 
     def added_statistics(self) -> StagedStatistics:
         """What Delta told of the files that were added so far."""
-        return StagedStatistics(files=statistics_of(self._version.sequence(*self._added)))
+        added = logged(self._version.sequence(*self._added))
+        return StagedStatistics(files=[file.statistics for file in added])
 
     def remove(self, places: DataFrame) -> None:
         """Mark rows that go with the commit.

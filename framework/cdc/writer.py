@@ -49,7 +49,14 @@ class AutoCdcWriter:
         application_id: str,
     ) -> None:
         self._spec = spec
-        self._place = Place(target=target, table=table, companion=companion, flow=flow, application_id=application_id)
+        self._place = Place(
+            target=target,
+            table=table,
+            companion=companion,
+            flow=flow,
+            application_id=application_id,
+            truncates=spec.apply_as_truncates is not None,
+        )
 
     def apply(self, batch: DataFrame, batch_id: int, *, observed: bool = False) -> CdcMetrics:
         """Apply a batch; applying it again, whole or after a crash at any point, changes nothing.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import compaction, scd1, transaction
 from framework.cdc.key_ranges import may_hold
@@ -100,3 +101,30 @@ def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Pa
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
     assert EXPECTED == world.rows()
+
+
+def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
+    """Up to ten rows a fact, of which deleted ones are none; to more rows the facts come. Both end in the same."""
+    world, ways = World(spark, tmp_path, FLOWS), []
+
+    def noted(way: str) -> Callable[..., DataFrame]:
+        decide: Callable[..., DataFrame] = getattr(scd1, way)
+
+        def note(*given: Any) -> DataFrame:
+            ways.append(way)
+            return decide(*given)
+
+        return note
+
+    for way in ("_decided_by_rows", "_decided_together"):
+        swap.setattr(scd1, way, noted(way))
+    world.apply("snapshot", [(number, "Old", "O") for number in range(100)])
+    metrics = [
+        world.apply("changes", [(0, "New", "N", "UPDATE", 1), (100, "New", "N", "INSERT", 1)]),
+        world.apply("changes", [(number, None, None, "DELETE", 1) for number in range(1, 90)]),
+        world.apply("changes", [(0, "Newer", "N", "UPDATE", 2), (101, "New", "N", "INSERT", 1)]),
+    ]
+    assert ["_decided_by_rows", "_decided_together", "_decided_together"] == ways
+    assert [(2, 0), (0, 89), (2, 0)] == [(done.upserted, done.deleted) for done in metrics]
+    kept = [(number, "Old", "O") for number in range(90, 100)]
+    assert sorted([(0, "Newer", "N"), (100, "New", "N"), (101, "New", "N"), *kept], key=repr) == world.rows()

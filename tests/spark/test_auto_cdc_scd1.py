@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc import applying, scd1
+from framework.cdc import applying, companion, scd1
 from framework.cdc.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
@@ -116,17 +116,17 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
 def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
     """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
-    other, deletes, gather = world.writer("changes"), [(1, None, None, "DELETE", 5)], applying._facts
+    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], companion.read_companion
 
-    def gather_too_early(*arguments: Any) -> DataFrame:
-        facts = gather(*arguments)
+    def read_too_early(*arguments: Any) -> DataFrame | None:
+        companion = read(*arguments)
         if deletes:
             with swap.context() as patch:
                 patch.setattr(applying, "queued", lambda *_: nullcontext())
                 other.apply(world.frame("changes", [deletes.pop()]), 1)
-        return facts
+        return companion
 
-    swap.setattr(applying, "_facts", gather_too_early)
+    swap.setattr(applying, "read_companion", read_too_early)
     assert CdcMetrics(rows=2, upserted=1, late=1) == world.apply("snapshot", [(1, "Old", "O"), (2, "Bea", "B")])
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 

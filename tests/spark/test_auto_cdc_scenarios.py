@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.cdc import scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
 from tests.support.cdc_scenarios import Scenario, read_scenarios
+from tests.support.cdc_world import NO_ROWS
 
 FOLDER = Path(__file__).parent / "scenarios"
 HISTORY = replace(CHANGES, scd_type=2)
@@ -43,6 +45,17 @@ def test_each_scenario_of_a_file_ends_in_its_rows(
     spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
 ) -> None:
     """Every line of the catalogue holds; all lines of a file share a table, each with keys of its own."""
+    scenarios = read_scenarios(FOLDER / file)
+    assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
+
+
+@pytest.mark.parametrize("spec", [CHANGES, IGNORING], ids=["scd1.txt", "scd1_ignore_null.txt"])
+def test_each_scenario_of_type_1_holds_where_the_table_has_many_rows(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, spec: AutoCdcSpec
+) -> None:
+    """Then the facts come to the rows, which are not shuffled; what comes of it is the same."""
+    swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", NO_ROWS)
+    file, other = ("scd1.txt", None) if spec is CHANGES else ("scd1_ignore_null.txt", CHANGES)
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
 

@@ -22,6 +22,9 @@ from framework.foundation.names import QualifiedName
 
 Rows = Sequence[Sequence[object]]
 
+ALL_ROWS, NO_ROWS = 1_000_000, -1
+"""For `scd1.SHUFFLED_ROWS_A_FACT`: a table's rows always come to the facts, or the facts to the rows."""
+
 
 def name(table: str) -> QualifiedName:
     """A full name in the tests' catalog."""
