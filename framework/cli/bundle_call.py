@@ -67,6 +67,7 @@ class BundleCall:
         workspace = self.workspace()
         user = self.user(workspace)
         bundle = self._load(self.target, user, workspace)
+        _check_host(bundle, workspace)
         if lint:
             tell_findings(bundle.findings)
             refuse_errors(bundle.findings, bundle.target)
@@ -75,13 +76,17 @@ class BundleCall:
         return Deployer(workspace, bundle, user=user, policy=policy, table=table, commit=commit, force_lock=force_lock)
 
     def validation(self) -> Validation:
-        """The target, or all of them, as they would be deployed; without a workspace as a user of no name would."""
+        """Load the target, without a workspace as a nameless user.
+
+        Without a target these are all targets, and in JSON, which shows one, the default target.
+        """
         from framework.cli.bundle_validation import Validation, findings_of
         from framework.deploy.findings import of_error
 
         user, workspace = self._user_or_nobody()
         bundles, findings = [], []
-        for target in self.surroundings.list_targets() if self.target is None else (self.target,):
+        is_one = self.target is not None or self.output.as_json
+        for target in (self.target,) if is_one else self.surroundings.list_targets():
             try:
                 bundles.append(self._load(target, user, workspace))
             except UserError as error:
@@ -122,7 +127,7 @@ def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> 
         call = BundleCall(
             target=options.pop("target"),
             profile=options.pop("profile"),
-            variables=tuple(_pair("--var", text) for text in options.pop("var")),
+            variables=_variables(options.pop("var")),
             output=Output(stream=context.meta[RESULTS], as_json=options.pop("output") == "json"),
             surroundings=(context.find_object(Surroundings) or Surroundings()).bundles,
         )
@@ -185,6 +190,26 @@ def _window(text: str | None) -> Any:
         return Window(begins=time.fromisoformat(begins), ends=time.fromisoformat(ends))
     except ValueError:
         raise UserError("DEPLOY_OPTION_INVALID", option="--window", text=text, expected="HH:MM-HH:MM") from None
+
+
+def _variables(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(_pair("--var", text) for text in texts)
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError("BUNDLE_VARIABLE_TWICE", name=name)
+    return pairs
+
+
+def _check_host(bundle: Bundle, workspace: Workspace) -> None:
+    """Refuse a target whose `workspace.host` is another workspace than the one that would be called."""
+    wanted = bundle.configuration.as_dict().get("workspace", {}).get("host")
+    if wanted and _host(wanted) != _host(workspace.host):
+        raise UserError("WORKSPACE_OTHER_HOST", target=bundle.target, wanted=wanted, actual=workspace.host)
+
+
+def _host(address: str) -> str:
+    return address.partition("://")[2].rstrip("/").lower() or address.rstrip("/").lower()
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

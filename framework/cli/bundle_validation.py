@@ -10,7 +10,6 @@ from framework.cli.output import Output
 from framework.deploy.bundle import Bundle
 from framework.deploy.findings import Finding, Severity, of_error
 from framework.deploy.pipeline_modules import native_faults
-from framework.deploy.published_models import check_models
 
 _COLUMNS = ("target", "mode", "resource", "name")
 
@@ -27,32 +26,27 @@ class Validation:
         """Whether nothing that was found is an error."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
+    def passes(self, *, strict: bool) -> bool:
+        """Whether there are no errors, and with `strict` no warnings either."""
+        return not self.findings if strict else self.is_sound
+
 
 def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
-    """What the lint found while a target was loaded, what the published models say, what modules have no form there."""
+    """What was found while a target was loaded, and modules that have no native form."""
     native = (of_error(fault) for fault in native_faults(bundle))
-    return (*bundle.findings, *check_models(bundle.resources), *native)
+    return (*bundle.findings, *native)
 
 
 def print_validation(output: Output, validation: Validation) -> None:
-    """Print targets and resources, and how many findings there are."""
+    """Print targets and resources, and how many findings there are; in JSON the resolved configuration of a target."""
     rows = [
         {"target": bundle.target, "mode": bundle.mode, "resource": resource.key, "name": resource.name}
         for bundle in validation.bundles
         for resource in bundle.resources
     ]
     if output.as_json:
-        output.json(
-            {
-                "valid": validation.is_sound,
-                "targets": [
-                    {"target": bundle.target, "mode": bundle.mode, "root_path": bundle.root_path}
-                    for bundle in validation.bundles
-                ],
-                "resources": rows,
-                "findings": [_finding_json(finding) for finding in validation.findings],
-            }
-        )
+        configuration = validation.bundles[0].configuration.as_dict() if validation.bundles else {}
+        output.json({**configuration, "findings": [_finding_json(finding) for finding in validation.findings]})
         return
     if rows:
         output.table(_COLUMNS, rows)

@@ -64,7 +64,8 @@ class Bundle:
         packages: the packages to upload: path in the workspace, path relative to `root`.
         artifacts: what is built before a deploy.
         locks: whether a deploy takes the target's lock.
-        findings: what the lint found.
+        findings: what checks and the lint found.
+        configuration: all sections, resolved, with the resources as they are deployed.
     """
 
     name: str
@@ -81,3 +82,4 @@ class Bundle:
     artifacts: tuple[Artifact, ...] = ()
     locks: bool = True
     findings: tuple[Finding, ...] = ()
+    configuration: FrozenSpec = FrozenSpec(text="{}")

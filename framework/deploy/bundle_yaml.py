@@ -7,6 +7,7 @@ there twice is an error, and aliases may not blow a small file up into a large o
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -78,6 +79,9 @@ class _Reader:
     def _pairs(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Node]]:
         seen: set[str] = set()
         inherited: dict[str, Node] = {}
+        merges = [key for key, _ in node.value if key.tag == "tag:yaml.org,2002:merge"]
+        if len(merges) > 1:
+            raise self._invalid(self._place(merges[1]), "`<<` is there twice; write one list, `<<: [*a, *b]`")
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
@@ -124,7 +128,7 @@ def read_bundle_yaml(path: Path, *, root: Path) -> Node:
     Raises:
         UserError: BUNDLE_FILE_UNREADABLE; BUNDLE_INVALID_YAML with line and column.
     """
-    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    name = Path(os.path.relpath(path, root)).as_posix()
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -140,3 +144,15 @@ def parse_bundle_yaml(text: str, name: str) -> Node:
         UserError: BUNDLE_INVALID_YAML with line and column.
     """
     return _Reader(name).read(text)
+
+
+def find_anchors(path: Path) -> frozenset[tuple[int, int]]:
+    """Line and column of each anchored value of a file that can be read."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    events = yaml.parse(path.read_text(encoding="utf-8"), Loader=loader)
+    marks = (
+        each.start_mark
+        for each in events
+        if isinstance(each, yaml.NodeEvent) and not isinstance(each, yaml.AliasEvent) and each.anchor is not None
+    )
+    return frozenset((mark.line + 1, mark.column + 1) for mark in marks if mark is not None)

@@ -23,6 +23,14 @@ _UNSUPPORTED = (
     ("experimental", "scripts"),
     ("presets", "source_linked_deployment"),
     ("presets", "artifacts_dynamic_version"),
+    ("experimental", "immutable_folder"),
+    ("experimental", "pydabs"),
+    ("experimental", "python_wheel_wrapper"),
+    ("experimental", "use_legacy_run_as"),
+    ("bundle", "cluster_id"),
+    ("bundle", "compute_id"),
+    ("cluster_id",),
+    ("compute_id",),
 )
 
 
@@ -46,16 +54,18 @@ def with_context(tree: Node, *, target: str, user: str | None, git: GitState) ->
     for key, default in _PATHS:
         if workspace.get(key) is None:
             own[key] = as_node(default, workspace.place)
-    own["root_path"] = _below_home(own["root_path"])
+        own[key] = _in_workspace(own[key])
     return tree.with_entry("bundle", _with_git(bundle, git).with_entry("target", target)).with_entry("workspace", own)
 
 
-def check_settings(tree: Node, *, target: str) -> None:
-    """Refuse what is written and could not be kept.
+def check_settings(tree: Node, *, target: str, user: str | None) -> None:
+    """Refuse settings that Sluice can't honour.
 
     Raises:
-        UserError: BUNDLE_SETTING_UNSUPPORTED; BUNDLE_GIT_BRANCH when a production target names another branch.
+        UserError: BUNDLE_SETTING_UNSUPPORTED; BUNDLE_VOLUME_PATH; BUNDLE_PATH_SHARED when users would share a
+            development target; BUNDLE_GIT_BRANCH when a production target names another branch.
     """
+    _check_paths(tree, target=target, user=user)
     for path in _UNSUPPORTED:
         node = tree.get(*path)
         if node is not None and node.value is not False and node.value != {}:
@@ -70,6 +80,21 @@ def check_settings(tree: Node, *, target: str) -> None:
         )
 
 
+def _check_paths(tree: Node, *, target: str, user: str | None) -> None:
+    """Paths lie in the workspace, and in development in a folder that names who deploys."""
+    mode = tree.get("mode")
+    for key, _ in _PATHS:
+        node = tree.get("workspace", key)
+        if node is None:
+            continue
+        path, field = node.text(f"workspace.{key}"), f"workspace.{key}"
+        if path.startswith("/Volumes/") and key != "artifact_path":
+            raise UserError("BUNDLE_VOLUME_PATH", location=node.place, field=field, path=path)
+        is_development = mode is not None and mode.value == "development"
+        if is_development and user is not None and user not in path and short_name(user) not in path:
+            raise UserError("BUNDLE_PATH_SHARED", location=node.place, field=field, path=path, target=target)
+
+
 def _with_git(bundle: Node, git: GitState) -> Node:
     """The repository's state as it is; the branch that is written is the one that a production target demands."""
     written = bundle.get("git")
@@ -81,9 +106,13 @@ def _with_git(bundle: Node, git: GitState) -> Node:
     return bundle.with_entry("git", own | found)
 
 
-def _below_home(root_path: Node) -> Node:
-    """`~/` is the home of who deploys."""
-    text = root_path.value
-    if not isinstance(text, str) or not text.startswith("~/"):
-        return root_path
-    return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], place=root_path.place)
+def _in_workspace(path: Node) -> Node:
+    """A path as the workspace calls it: `~/` is the home of who deploys, and `/Shared` is `/Workspace/Shared`."""
+    text = path.value
+    if not isinstance(text, str):
+        return path
+    if text.startswith("~/"):
+        return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], place=path.place)
+    if text.startswith("/") and not text.startswith(("/Workspace/", "/Volumes/")):
+        return Node(value=f"/Workspace{text}", place=path.place)
+    return path

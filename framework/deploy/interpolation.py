@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from framework.deploy.findings import Finding, warning
 from framework.deploy.lookups import LookUp
 from framework.deploy.nodes import Node, as_node, kind_of
 from framework.deploy.variables import Variables
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
-REFERENCE = re.compile(r"\$\{([a-zA-Z][\w-]*(?:\.[a-zA-Z_][\w-]*|\[\d+\])*)\}")
+REFERENCE = re.compile(r"\$\{([^\W\d_][\w-]*(?:\.[^\W\d][\w-]*|\[\d+\])*)\}")
 _PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
 _USER = "workspace.current_user."
+_SECTIONS = frozenset({
+    "artifacts", "bundle", "environment", "presets", "resources", "run_as", "sync", "targets", "var", "variables",
+    "workspace",
+})  # fmt: skip
+_MOST_ROUNDS = 20
 _MOST_VALUES = 1_000_000
 _LONGEST_TEXT = 1_000_000
 
@@ -37,6 +44,7 @@ class Interpolation:
         self._open: list[str] = []
         self._weights: dict[int, int] = {}
         self._count = 0
+        self.findings: list[Finding] = []
 
     def resolve(self, node: Node) -> Node:
         """The node with each reference replaced by what it refers to.
@@ -51,13 +59,40 @@ class Interpolation:
             return Node(value=tuple(self.resolve(each) for each in node.value), place=node.place)
         if not isinstance(node.value, str):
             return node
-        whole = REFERENCE.fullmatch(node.value)
-        if whole is not None:
-            return self._refer(whole[1], node)
-        text = REFERENCE.sub(lambda match: self._text(match[1], node), node.value)
-        if len(text) > _LONGEST_TEXT:
-            self._add(_MOST_VALUES, node)
-        return Node(value=text, place=node.place)
+        return self._resolve_text(node)
+
+    def resolve_variables(self) -> Mapping[str, Node]:
+        """The declarations of the variables, resolved, each with its `value`; an unused lookup has none.
+
+        Raises:
+            UserError: as for `resolve`.
+        """
+        declared = self._tree.get("variables")
+        found = {}
+        for name, declaration in declared.entries("variables").items() if declared is not None else ():
+            fields = declaration.value if declaration.is_map else {}
+            entry = {key: self.resolve(each) for key, each in fields.items() if each.value is not None}
+            if name in self._variables.values:
+                entry["value"] = self._refer(f"var.{name}", declaration)
+            elif name in self._looked_up:
+                entry["value"] = self._looked_up[name]
+            found[name] = Node(value=entry, place=declaration.place)
+        return found
+
+    def _resolve_text(self, node: Node) -> Node:
+        """A text without references: the innermost first, for `${var.name_${bundle.target}}` names what that makes."""
+        text: str = node.value
+        for _ in range(_MOST_ROUNDS):
+            whole = REFERENCE.fullmatch(text)
+            if whole is not None:
+                return self._refer(whole[1], node)
+            replaced = REFERENCE.sub(lambda match: self._text(match[1], node), text)
+            if len(replaced) > _LONGEST_TEXT:
+                self._add(_MOST_VALUES, node)
+            if replaced == text:
+                return Node(value=text, place=node.place)
+            text = replaced
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.place)
 
     def _add(self, count: int, at: Node) -> None:
         self._count += count
@@ -84,7 +119,7 @@ class Interpolation:
         return "" if value is None else str(value)
 
     def _refer(self, path: str, at: Node) -> Node:
-        if path.startswith("resources."):
+        if path.startswith("resources.") or self._is_foreign(path, at):
             return Node(value=f"${{{path}}}", place=at.place)
         if path in self._open:
             circle = " -> ".join([*self._open[self._open.index(path) :], path])
@@ -98,6 +133,17 @@ class Interpolation:
         value = self._resolved[path].value
         self._add(self._weight(value), at)
         return Node(value=value, place=at.place)
+
+    def _is_foreign(self, path: str, at: Node) -> bool:
+        """Whether a reference is none of the bundle's, but text for a shell or another tool, like `${HOME}`.
+
+        Such text stays, with a warning. A first part that resembles a section is mistyped.
+        """
+        section = re.split(r"[.\[]", path)[0]
+        if section in _SECTIONS or section in self._tree.value or nearest_hint(section, _SECTIONS):
+            return False
+        self.findings.append(warning("BUNDLE_REFERENCE_FOREIGN", at.place, reference=f"${{{path}}}"))
+        return True
 
     def _find(self, path: str, at: Node) -> Node:
         parts = [name or int(index) for name, index in _PART.findall(path)]

@@ -1,91 +1,96 @@
-"""The keys that the format has, section by section; whatever else is written is told, with the nearest known key."""
+"""Names in a bundle file: keys that the format does not have, and keys of resources.
+
+A key that resembles a known one is a mistyped one, and an error: the CLI warns and goes on without the setting. Any
+other unknown key is a warning, as it is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from framework.deploy.bundle_format import KINDS, UNDEPLOYED_KINDS, BundleFile, MergedBundle
+from framework.deploy.field_checks import FieldChecks
+from framework.deploy.findings import Finding, warning
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint
 
-VARIABLE_KEYS = frozenset({"default", "description", "type", "lookup"})
-_BUNDLE = frozenset({
-    "artifacts", "bundle", "experimental", "include", "permissions", "presets", "python", "resources", "run_as",
-    "scripts", "sync", "targets", "variables", "workspace",
-})  # fmt: skip
-_TARGET = frozenset({
-    "default", "mode", "presets", "bundle", "workspace", "artifacts", "resources", "variables", "git", "run_as",
-    "sync", "permissions", "cluster_id",
-})  # fmt: skip
-_KINDS = frozenset({"pipelines", "jobs", "schemas", "volumes"})
-_SECTIONS = {
-    "bundle": frozenset({"name", "cluster_id", "databricks_cli_version", "deployment", "git", "uuid"}),
-    "workspace": frozenset({
-        "artifact_path", "auth_type", "azure_client_id", "azure_environment", "azure_login_app_id", "azure_tenant_id",
-        "azure_use_msi", "azure_workspace_resource_id", "client_id", "file_path", "google_service_account", "host",
-        "profile", "resource_path", "root_path", "state_path",
-    }),
-    "presets": frozenset({
-        "artifacts_dynamic_version", "jobs_max_concurrent_runs", "name_prefix", "pipelines_development",
-        "source_linked_deployment", "tags", "trigger_pause_status",
-    }),
-    "sync": frozenset({"include", "exclude", "paths"}),
-    "git": frozenset({"branch", "origin_url"}),
-    "run_as": frozenset({"user_name", "service_principal_name"}),
-    "resources": _KINDS,
-}  # fmt: skip
-_BELOW = {
-    ("bundle", "git"): frozenset({"branch", "origin_url"}),
-    ("bundle", "deployment"): frozenset({"fail_on_active_runs", "lock"}),
-    ("bundle", "deployment", "lock"): frozenset({"enabled", "force"}),
-}
-_ARTIFACT = frozenset({"build", "dynamic_version", "executable", "files", "path", "type"})
-_PERMISSION = frozenset({"level", "user_name", "group_name", "service_principal_name"})
+TOP_KEYS = frozenset(BundleFile.__optional_keys__)
+"""The top-level keys of a bundle file."""
 
 
-def check_tree(tree: Node) -> None:
-    """Refuse a key that the format does not have, anywhere but inside of resources.
+def check_names(tree: Node) -> tuple[Finding, ...]:
+    """Check the keys of all sections and targets; what resources contain is checked once a target is resolved.
+
+    Returns:
+        A warning for each unknown key.
 
     Raises:
-        UserError: BUNDLE_UNKNOWN_KEY, with the nearest known one; BUNDLE_FIELD_TYPE.
+        UserError: BUNDLE_UNKNOWN_KEY with the nearest known key; BUNDLE_FIELD_TYPE; BUNDLE_RESOURCE_KEY;
+            BUNDLE_RESOURCE_EMPTY.
     """
-    check_keys(tree, _BUNDLE, "a bundle")
-    _check_sections(tree)
-    for name, declaration in _entries(tree, "variables"):
-        check_keys(declaration, VARIABLE_KEYS, f"variable {name}")
-    for name, target in _entries(tree, "targets"):
-        check_keys(target, _TARGET, f"target {name}")
-        _check_sections(target)
+    found: list[Finding] = []
+
+    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+        # Values are checked again once references are resolved.
+        if condition == "BUNDLE_FIELD_CHOICE":
+            found.append(warning(condition, place, **fields))
+        elif condition == "BUNDLE_FIELD_TYPE" and fields["expected"] in ("a mapping", "a list"):
+            raise UserError(condition, location=place, **fields)
+
+    def unknown(path: str, key: str, value: Node, known: frozenset[str]) -> None:
+        refuse_near(key, known, path or "a bundle", value.place)
+        found.append(warning("BUNDLE_UNKNOWN_KEY", value.place, key=key, where=path or "a bundle", hint=""))
+
+    FieldChecks(report, unknown).convert(tree, BundleFile, "")
+    targets = tree.get("targets")
+    for part in (tree, *(targets.entries("targets").values() if targets is not None else ())):
+        resources = part.get("resources")
+        for kind, named in resources.entries("resources").items() if resources is not None else ():
+            if kind not in KINDS | UNDEPLOYED_KINDS:
+                unknown("resources", kind, named, KINDS | UNDEPLOYED_KINDS)
+            _check_keys(kind, named)
+    return tuple(found)
 
 
-def check_keys(node: Node, known: frozenset[str], where: str) -> None:
-    """Refuse a key of a mapping that is not known.
+def refuse_near(key: str, known: frozenset[str], where: str, place: SourceLocation) -> None:
+    """Refuse an unknown key that resembles a known one.
 
     Raises:
-        UserError: BUNDLE_UNKNOWN_KEY, with the nearest known one.
+        UserError: BUNDLE_UNKNOWN_KEY.
     """
-    for key, value in node.entries(where).items():
-        if key not in known:
-            hint = nearest_hint(key, known)
-            raise UserError("BUNDLE_UNKNOWN_KEY", location=value.place, key=key, where=where, hint=hint)
+    hint = nearest_hint(key, known)
+    if hint:
+        raise UserError("BUNDLE_UNKNOWN_KEY", location=place, key=key, where=where, hint=hint)
 
 
-def _check_sections(tree: Node) -> None:
-    for section, known in _SECTIONS.items():
-        node = tree.get(section)
-        if node is not None:
-            check_keys(node, known, "the resources that Sluice deploys" if section == "resources" else section)
-    for path, known in _BELOW.items():
-        node = tree.get(*path)
-        if node is not None:
-            check_keys(node, known, ".".join(path))
-    for name, artifact in _entries(tree, "artifacts"):
-        check_keys(artifact, _ARTIFACT, f"artifact {name}")
-    permissions = tree.get("permissions")
-    for entry in permissions.items("permissions") if permissions is not None else ():
-        check_keys(entry, _PERMISSION, "an entry of permissions")
+def check_defined(tree: Node) -> None:
+    """Refuse resources without any settings, after the target is merged in.
+
+    Raises:
+        UserError: BUNDLE_RESOURCE_EMPTY.
+    """
+    resources = tree.get("resources")
+    for kind, named in resources.entries("resources").items() if resources is not None else ():
+        for name, settings in named.entries(f"resources.{kind}").items():
+            if settings.value is None:
+                raise UserError("BUNDLE_RESOURCE_EMPTY", location=settings.place, key=f"{kind}.{name}")
 
 
-def _entries(tree: Node, section: str) -> Iterator[tuple[str, Node]]:
-    node = tree.get(section)
-    yield from node.entries(section).items() if node is not None else ()
+def convert_sections(tree: Node) -> Node:
+    """A resolved target with each scalar of its sections in the type of its key; resources stay as they are.
+
+    Raises:
+        UserError: BUNDLE_FIELD_TYPE.
+    """
+
+    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+        if condition == "BUNDLE_FIELD_TYPE":
+            raise UserError(condition, location=place, **fields)
+
+    return FieldChecks(report).convert(tree, MergedBundle, "")
+
+
+def _check_keys(kind: str, named: Node) -> None:
+    for name, settings in named.entries(f"resources.{kind}").items():
+        if "${" in name:
+            raise UserError("BUNDLE_RESOURCE_KEY", location=settings.place, key=f"{kind}.{name}")

@@ -7,6 +7,7 @@ A gateway in development mode and a reference into another target are errors tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from framework.deploy.nodes import Node
 from framework.deploy.volatile_values import VolatileValues, leaves_in
 from framework.foundation.locations import SourceLocation
 
+_PRINCIPAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LASTING = ("schemas", "volumes")
 
 
@@ -40,6 +42,23 @@ def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], 
             found += _changing(gateway.key, written[gateway.key], volatile)
             found += _presets(gateway.key, written[gateway.key], tree, volatile)
     return tuple(sorted(found, key=_place))
+
+
+def check_production(
+    whole: Node, target: str, mode: Node | None, resources: Sequence[Resource], user: str | None
+) -> tuple[Finding, ...]:
+    """A production target without a root path of its own: each user would deploy a copy.
+
+    A warning where all jobs run as a named identity or a service principal deploys, as with Databricks' own command
+    line; else an error.
+    """
+    root_path = whole.get("targets", target, "workspace", "root_path")
+    if mode is None or mode.value != "production" or root_path is not None:
+        return ()
+    jobs = [each.spec.as_dict() for each in resources if each.kind == "jobs"]
+    is_named = all(job.get("run_as") for job in jobs) or (user is not None and _PRINCIPAL.fullmatch(user) is not None)
+    severity = warning if is_named else error
+    return (severity("BUNDLE_PRODUCTION_PATH", mode.place, target=target),)
 
 
 def _company(

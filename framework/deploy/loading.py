@@ -9,11 +9,14 @@ from pathlib import Path
 
 from framework.deploy.artifacts import read_artifacts
 from framework.deploy.bundle import Bundle
+from framework.deploy.configuration import configuration_of
 from framework.deploy.context import check_settings, with_context
 from framework.deploy.git_state import read_git_state
 from framework.deploy.interpolation import Interpolation
-from framework.deploy.lint import lint
+from framework.deploy.known_keys import check_defined, convert_sections
+from framework.deploy.lint import check_production, lint
 from framework.deploy.lookups import LookUp
+from framework.deploy.merging import collapse_resources
 from framework.deploy.nodes import Node
 from framework.deploy.reading import read_files
 from framework.deploy.resources import check_edges, resources_in
@@ -61,15 +64,25 @@ def load_bundle(
     Raises:
         UserError: the first fault, with file, line and column.
     """
-    whole = read_files(root)
+    files = read_files(root)
+    whole = files.tree
     name = choose_target(whole, target)
     tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root))
+    check_defined(tree)
     values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})
-    resolved = _resolved(tree, Interpolation(tree, values, look_up))
-    check_settings(resolved, target=name)
-    resources = resources_in(resolved, root=root, target=name, user=user)
+    interpolation = Interpolation(tree, values, look_up)
+    resolved, variables_resolved = _resolved(tree, interpolation)
+    check_settings(resolved, target=name, user=user)
+    resources, findings = resources_in(resolved, root=root, target=name, user=user)
     check_edges(whole, name, resources)
     mode = resolved.get("mode")
+    found = (
+        *files.findings,
+        *interpolation.findings,
+        *findings,
+        *check_production(whole, name, mode, resources, user),
+        *lint(_as_written(tree), values.values, resources, name),
+    )
     return Bundle(
         name=_text(resolved, "bundle", "name"),
         target=name,
@@ -83,7 +96,8 @@ def load_bundle(
         sync=synced_files(root, resolved.get("sync")),
         artifacts=tuple(read_artifacts(root, resolved.get("artifacts"))),
         locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
-        findings=lint(tree, values.values, resources, name),
+        findings=tuple(dict.fromkeys(found)),
+        configuration=configuration_of(resolved, variables_resolved, resources),
     )
 
 
@@ -93,14 +107,24 @@ def list_targets(root: Path) -> tuple[str, ...]:
     Raises:
         UserError: a file can't be read, or holds what the format does not know.
     """
-    return target_names(read_files(root))
+    return target_names(read_files(root).tree)
 
 
-def _resolved(tree: Node, interpolation: Interpolation) -> Node:
+def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[str, Node]]:
+    """The sections of a target without references and in the types of their fields, and its variables."""
     try:
-        return interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+        resolved = interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+        return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
     except RecursionError:
         raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.place) from None
+
+
+def _as_written(tree: Node) -> Node:
+    """The settings before references are resolved, where entries of a list can be merged already."""
+    try:
+        return collapse_resources(tree)
+    except UserError:
+        return tree
 
 
 def _deployed(tree: Node) -> dict[str, Node]:

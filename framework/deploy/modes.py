@@ -6,16 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.deploy.nodes import Node, as_node, kind_of
+from framework.deploy.context import short_name
+from framework.deploy.nodes import Node, as_node
 from framework.foundation.errors import UserError
 
 _PREFIXED = frozenset({"pipelines", "jobs"})
 _TAGGED = frozenset({"pipelines", "jobs"})
-_PRESET_TYPES = {
-    "name_prefix": (str, "a text"),
-    "pipelines_development": (bool, "true or false"),
-    "jobs_max_concurrent_runs": (int, "a number"),
-}
 _TRIGGERS = ("schedule", "trigger", "continuous")
 
 
@@ -38,22 +34,39 @@ class Presets:
     jobs_max_concurrent_runs: int | None = None
 
 
-def presets_of(tree: Node, mode: str | None, short_name: str | None) -> Presets:
-    """The presets of a target; those written down win over those of its mode."""
+def presets_of(tree: Node, mode: str | None, user: str | None) -> Presets:
+    """Read the presets of a target; those written down win over those of its mode.
+
+    Raises:
+        UserError: BUNDLE_PREFIX_SHARED; BUNDLE_PAUSE_STATUS_UNKNOWN.
+    """
     is_development = mode == "development"
-    tags = {"dev": short_name or ""} if is_development else {}
+    name = None if user is None else short_name(user)
+    tags = {"dev": name or ""} if is_development else {}
     written = tree.get("presets")
     found: Mapping[str, Node] = written.entries("presets") if written is not None else {}
     tags |= {key: str(node.value) for key, node in _entries(found, "tags").items()}
     _check(found)
     values = {key: node.value for key, node in found.items() if key != "tags" and node.value is not None}
+    if is_development:
+        _check_prefix(found.get("name_prefix"), user)
+        # An empty prefix would give development the names of production, so it counts as none.
+        values["name_prefix"] = values.get("name_prefix") or f"[dev {name}] "
     return Presets(
-        name_prefix=str(values.get("name_prefix", f"[dev {short_name}] " if is_development else "")),
+        name_prefix=values.get("name_prefix", ""),
         tags=tuple(tags.items()),
         trigger_pause_status=values.get("trigger_pause_status", "PAUSED" if is_development else None),
-        pipelines_development=bool(values.get("pipelines_development", is_development)),
+        pipelines_development=values.get("pipelines_development", is_development),
         jobs_max_concurrent_runs=values.get("jobs_max_concurrent_runs", 4 if is_development else None),
     )
+
+
+def _check_prefix(prefix: Node | None, user: str | None) -> None:
+    """Refuse a prefix in development that two users would share: they would deploy over each other."""
+    if prefix is None or not prefix.value or user is None:
+        return
+    if user not in prefix.value and short_name(user) not in prefix.value:
+        raise UserError("BUNDLE_PREFIX_SHARED", location=prefix.place, prefix=prefix.value)
 
 
 def apply_presets(kind: str, key: str, settings: Node, presets: Presets, *, mode: str | None, target: str) -> Node:
@@ -113,21 +126,21 @@ def _named(kind: str, settings: Node, presets: Presets) -> Node:
     if kind in _PREFIXED:
         return settings.with_entry("name", f"{presets.name_prefix}{name.value}")
     if kind == "schemas":
-        # A schema's name holds letters, digits and underscores only.
-        prefix = re.sub(r"_+", "_", re.sub(r"\W", "_", presets.name_prefix)).strip("_")
-        return settings.with_entry("name", f"{prefix}_{name.value}")
+        return settings.with_entry("name", f"{_schema_prefix(presets.name_prefix)}{name.value}")
     return settings
+
+
+def _schema_prefix(prefix: str) -> str:
+    """A prefix in letters, digits and underscores: `[dev ada] ` becomes `dev_ada_`, and `nightly-` `nightly`."""
+    text = prefix.replace("[", "").strip(" ")
+    words = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
+    return f"{words}_" if text.endswith("]") else words
 
 
 def _check(found: Mapping[str, Node]) -> None:
     status = found.get("trigger_pause_status")
     if status is not None and status.value not in (None, "PAUSED", "UNPAUSED"):
         raise UserError("BUNDLE_PAUSE_STATUS_UNKNOWN", location=status.place, status=status.value)
-    for key, (kind, expected) in _PRESET_TYPES.items():
-        node = found.get(key)
-        if node is not None and node.value is not None and type(node.value) is not kind:
-            actual, field = kind_of(node.value), f"presets.{key}"
-            raise UserError("BUNDLE_FIELD_TYPE", location=node.place, field=field, actual=actual, expected=expected)
 
 
 def _entries(found: Mapping[str, Node], key: str) -> Mapping[str, Node]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
+from framework.deploy.library_patterns import expand_libraries, is_notebook
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
 
@@ -15,8 +16,10 @@ from framework.foundation.errors import UserError
 class _Role(Enum):
     """What a path is for."""
 
-    FOLDER = "a folder or a pattern, which need not be there"
+    FOLDER = "a folder, which must be there"
+    PATTERN = "a folder or a pattern, which need not be there"
     FILE = "a file, which must be there"
+    SOURCE = "a file of source code, which is no notebook"
     NOTEBOOK = "a file, whose extension the workspace drops"
     LIBRARY = "a package to upload, or a requirement of another kind"
 
@@ -24,16 +27,16 @@ class _Role(Enum):
 # Where settings hold paths; `*` is every entry of a list.
 _PIPELINE: Mapping[tuple[str, ...], _Role] = {
     ("root_path",): _Role.FOLDER,
-    ("libraries", "*", "glob", "include"): _Role.FOLDER,
-    ("libraries", "*", "file", "path"): _Role.FILE,
+    ("libraries", "*", "glob", "include"): _Role.PATTERN,
+    ("libraries", "*", "file", "path"): _Role.SOURCE,
     ("libraries", "*", "notebook", "path"): _Role.NOTEBOOK,
     ("environment", "dependencies", "*"): _Role.LIBRARY,
 }
 _TASK: Mapping[tuple[str, ...], _Role] = {
     ("notebook_task", "notebook_path"): _Role.NOTEBOOK,
-    ("spark_python_task", "python_file"): _Role.FILE,
+    ("spark_python_task", "python_file"): _Role.SOURCE,
     ("sql_task", "file", "path"): _Role.FILE,
-    ("dbt_task", "project_directory"): _Role.FOLDER,
+    ("dbt_task", "project_directory"): _Role.PATTERN,
     ("libraries", "*", "whl"): _Role.LIBRARY,
     ("libraries", "*", "jar"): _Role.LIBRARY,
     ("libraries", "*", "requirements"): _Role.FILE,
@@ -45,6 +48,8 @@ _JOB: Mapping[tuple[str, ...], _Role] = {
 }
 _PATHS = {"pipelines": _PIPELINE, "jobs": _JOB}
 _ELSEWHERE = re.compile(r"/|\w[\w+.-]*:|~|\$\{|\{\{")
+_OPTION = re.compile(r"(-r|-e|--requirement|--editable)\s+(?![/'\"$])(?!\w+:)")
+_DESIGNER = ".designer.ipynb"
 _PACKAGE = re.compile(r"\.(whl|jar)$")
 _EXTENSION = re.compile(r"\.(py|sql|r|scala|ipynb)$", re.IGNORECASE)
 _NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebook_task"})
@@ -56,10 +61,12 @@ def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> No
     A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
 
     Raises:
-        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_MISSING.
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
     """
     if kind == "jobs" and settings.get("git_source") is not None:
         return settings
+    if kind == "pipelines":
+        settings = expand_libraries(settings, root)
     translation = _Translation(root, file_path)
     for path, role in _PATHS.get(kind, {}).items():
         settings = translation.at(settings, path, role)
@@ -87,6 +94,9 @@ class _Translation:
 
     def _translated(self, node: Node, role: _Role) -> Node:
         text = node.value
+        if isinstance(text, str) and role is _Role.LIBRARY and (option := _OPTION.match(text)):
+            path = self._translated(Node(value=text[option.end() :], place=node.place), _Role.FILE)
+            return Node(value=f"{option[0]}{path.value}", place=node.place)
         if not isinstance(text, str) or not _is_local(text, role):
             return node
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.place.file), text))
@@ -94,14 +104,23 @@ class _Translation:
             raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=text, root=self._root)
         if role is _Role.LIBRARY and _PACKAGE.search(inside):
             return Node(value=f"./{inside}", place=node.place)
-        if role in (_Role.FILE, _Role.NOTEBOOK):
+        if role not in (_Role.PATTERN, _Role.LIBRARY):
             inside = self._found(inside, node, role)
         return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
-        if not (self._root / inside).is_file():
+        path = self._root / inside
+        if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
             raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
-        return _EXTENSION.sub("", inside) if role is _Role.NOTEBOOK else inside
+        if role in (_Role.SOURCE, _Role.NOTEBOOK) and is_notebook(path) != (role is _Role.NOTEBOOK):
+            kinds = ("a notebook", "a plain file") if role is _Role.SOURCE else ("a plain file", "a notebook")
+            raise UserError(
+                "BUNDLE_NOT_A_NOTEBOOK", location=node.place, path=node.value, inside=inside,
+                actual=kinds[0], expected=kinds[1],
+            )  # fmt: skip
+        if role is not _Role.NOTEBOOK or inside.endswith(_DESIGNER):
+            return inside
+        return _EXTENSION.sub("", inside)
 
 
 def packages_of(kind: str, settings: object) -> Iterator[str]:

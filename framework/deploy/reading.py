@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from framework.deploy.bundle_yaml import read_bundle_yaml
-from framework.deploy.known_keys import check_tree
+from framework.deploy.bundle_yaml import find_anchors, read_bundle_yaml
+from framework.deploy.findings import Finding, warning
+from framework.deploy.known_keys import TOP_KEYS, check_names
 from framework.deploy.merging import merge
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
 ROOT_FILE = "databricks.yml"
+_SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 
 
-def read_files(root: Path) -> Node:
-    """The mapping of a bundle's root file with those of its includes merged in, checked for keys nobody knows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleFiles:
+    """The files of a bundle as one tree.
+
+    Args:
+        tree: the merged mappings.
+        findings: warnings about unknown keys and misplaced includes.
+    """
+
+    tree: Node
+    findings: tuple[Finding, ...]
+
+
+def read_files(root: Path) -> BundleFiles:
+    """Read a bundle's root file and its includes, and merge them.
 
     Raises:
-        UserError: a file that can't be read, an include without a file, an unknown key, a resource declared twice.
+        UserError: a file that can't be read, an include without a file, a mistyped key, a resource declared twice.
     """
     tree = _read(root / ROOT_FILE, root)
+    findings = [*check_names(tree)]
     known = {(kind, name): settings.place for kind, name, settings in resources_of(tree)}
     for path in _included(root, tree):
         part = _read(path, root)
+        findings += check_names(part)
         if (include := part.get("include")) is not None:
-            raise UserError(
-                "BUNDLE_UNKNOWN_KEY", location=include.place, key="include", where="an included file", hint=""
-            )
+            findings.append(warning("BUNDLE_INCLUDE_NESTED", include.place))
+            part = _without(part, {"include"})
         _add_resources(known, part)
         tree = merge(tree, part)
-    return tree
+    return BundleFiles(tree=tree, findings=tuple(findings))
 
 
 def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
@@ -43,25 +60,45 @@ def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
 
 
 def _read(path: Path, root: Path) -> Node:
+    """A file's mapping, without unknown top-level keys that only hold anchors (`definitions: {a: &a ...}`)."""
     tree = read_bundle_yaml(path, root=root)
-    check_tree(tree)
-    return tree
+    unknown = set(tree.value) - TOP_KEYS
+    if not unknown:
+        return tree
+    anchors = find_anchors(path)
+    return _without(tree, {key for key in unknown if _holds_anchors(tree.value[key], anchors)})
+
+
+def _holds_anchors(node: Node, anchors: frozenset[tuple[int, int]]) -> bool:
+    """Whether a node is an anchor, or a collection of nothing else."""
+    if (node.place.line, node.place.column) in anchors:
+        return True
+    below = tuple(node.value.values()) if isinstance(node.value, dict) else node.value
+    return isinstance(below, tuple) and bool(below) and all(_holds_anchors(each, anchors) for each in below)
+
+
+def _without(tree: Node, keys: set[str]) -> Node:
+    return Node(value={key: each for key, each in tree.value.items() if key not in keys}, place=tree.place)
 
 
 def _included(root: Path, tree: Node) -> Iterator[Path]:
     """The included files, each once: pattern after pattern, by name within one."""
     include = tree.get("include")
-    seen = {root / ROOT_FILE}
+    seen = {(root / ROOT_FILE).resolve()}
     for pattern in include.items("include") if include is not None else ():
         text = pattern.text("include")
-        path = PurePosixPath(text)
-        if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise UserError("BUNDLE_INCLUDE_OUTSIDE", location=pattern.place, pattern=text)
-        found = sorted(each for each in root.glob(text) if each.is_file())
-        if not found:
+        if not text or PurePosixPath(text).is_absolute():
+            raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.place, pattern=text)
+        # `**` is `*` here: the CLI's patterns match within one folder.
+        found = sorted(path for path in root.glob(text.replace("**", "*")) if path.is_file())
+        if not found and not set(text) & set("*?["):
             raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
-        yield from (each for each in found if each not in seen)
-        seen.update(found)
+        for path in found:
+            if path.suffix not in _SUFFIXES:
+                raise UserError("BUNDLE_INCLUDE_NOT_YAML", location=pattern.place, pattern=text, path=path.name)
+            if path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
 
 
 def _add_resources(known: dict[tuple[str, str], SourceLocation], part: Node) -> None:

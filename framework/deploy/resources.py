@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from framework.deploy.access import with_access
+from framework.deploy.access import check_run_as, with_access
 from framework.deploy.bundle import FrozenSpec, Resource
-from framework.deploy.context import short_name
+from framework.deploy.bundle_format import KINDS, UNDEPLOYED_KINDS
+from framework.deploy.findings import Finding, error
 from framework.deploy.modes import apply_presets, presets_of
 from framework.deploy.nodes import Node
 from framework.deploy.paths import in_workspace
 from framework.deploy.reading import resources_of
+from framework.deploy.resource_fields import check_fields
 from framework.deploy.targets import others_with
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
@@ -19,29 +21,35 @@ from framework.foundation.nearest import nearest_hint
 _EDGE = re.compile(r"\$\{resources\.(\w+\.[\w-]+)\.\w+\}")
 
 
-def resources_in(tree: Node, *, root: Path, target: str, user: str | None) -> tuple[Resource, ...]:
-    """The resources as they are deployed.
+def resources_in(
+    tree: Node, *, root: Path, target: str, user: str | None
+) -> tuple[tuple[Resource, ...], tuple[Finding, ...]]:
+    """The resources as they are deployed, and what is to be said of their fields.
 
     Raises:
         UserError: what mode, presets, permissions and paths don't allow.
     """
     mode = None if (node := tree.get("mode")) is None else str(node.value)
-    presets = presets_of(tree, mode, None if user is None else short_name(user))
-    permissions, run_as = tree.get("permissions"), tree.get("run_as")
+    presets = presets_of(tree, mode, user)
+    permissions, run_as = tree.get("permissions"), check_run_as(tree)
     places = tree.get("workspace", "file_path")
     file_path = "" if places is None else places.text("workspace.file_path")
-    found = []
+    found, findings = [], []
     for kind, name, written in resources_of(tree):
         key = f"{kind}.{name}"
-        written.entries(f"resources.{key}")
-        settings = written if written.is_map else Node(value={}, place=written.place)
+        if kind in UNDEPLOYED_KINDS:
+            findings.append(error("BUNDLE_KIND_NOT_DEPLOYED", written.place, key=key, kind=kind))
+        if kind not in KINDS:
+            continue
+        settings, faults = check_fields(kind, key, written)
         if settings.get("name") is None:
             settings = settings.with_entry("name", name)
         settings = apply_presets(kind, key, settings, presets, mode=mode, target=target)
-        settings = with_access(kind, key, settings, permissions=permissions, run_as=run_as)
+        settings, warnings = with_access(kind, key, settings, permissions=permissions, run_as=run_as)
         settings = in_workspace(kind, settings, root=root, file_path=file_path)
+        findings += [*faults, *warnings]
         found.append(_resource(kind, key, settings, written))
-    return tuple(found)
+    return tuple(found), tuple(findings)
 
 
 def check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> None:
@@ -53,7 +61,7 @@ def check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> No
     known = {resource.key for resource in resources}
     for resource in resources:
         for edge in resource.depends_on:
-            if edge in known:
+            if edge in known or edge.partition(".")[0] in UNDEPLOYED_KINDS:
                 continue
             place, reference = resource.location, f"${{resources.{edge}}}"
             others = ", ".join(others_with(whole, target, edge))

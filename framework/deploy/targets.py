@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.deploy.merging import collapse, merge
+from framework.deploy.field_checks import as_scalar
+from framework.deploy.merging import merge
 from framework.deploy.nodes import Node, as_node
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
 MODES = frozenset({"development", "production"})
 _OVERWRITTEN = ("run_as", "variables")
+_DECLARES = frozenset({"default", "description", "lookup", "type"})
+_GIVES = frozenset({"default", "lookup"})
 
 
 def choose_target(tree: Node, wanted: str | None) -> str:
@@ -26,7 +29,8 @@ def choose_target(tree: Node, wanted: str | None) -> str:
             hint = nearest_hint(wanted, targets)
             raise UserError("BUNDLE_TARGET_UNKNOWN", location=tree.place, target=wanted, hint=hint, known=known)
         return wanted
-    defaults = [name for name, node in targets.items() if (flag := node.get("default")) is not None and flag.value]
+    flags = {name: node.get("default") for name, node in targets.items()}
+    defaults = [name for name, flag in flags.items() if flag is not None and as_scalar(flag.value, bool) is True]
     if len(defaults) == 1:
         return defaults[0]
     if not defaults and len(targets) == 1:
@@ -39,7 +43,7 @@ def merge_target(tree: Node, name: str) -> Node:
     """The tree with the target's settings over it; `run_as`, `mode` and each variable are overwritten whole.
 
     Raises:
-        UserError: BUNDLE_MODE_UNKNOWN.
+        UserError: BUNDLE_MODE_UNKNOWN; BUNDLE_VARIABLE_UNKNOWN; BUNDLE_MERGE_KINDS.
     """
     over = _targets(tree)[name]
     settings = dict(over.value or {})
@@ -55,15 +59,7 @@ def merge_target(tree: Node, name: str) -> Node:
     for key in _OVERWRITTEN:
         if key in settings and settings[key].value is not None:
             base[key] = _overwritten(key, base.get(key), settings.pop(key))
-    merged = merge(Node(value=base, place=tree.place), Node(value=settings, place=over.place))
-    resources = merged.get("resources")
-    if resources is None:
-        return merged
-    collapsed = {
-        kind: Node(value={key: collapse(kind, each) for key, each in named.entries(kind).items()}, place=named.place)
-        for kind, named in resources.entries("resources").items()
-    }
-    return Node(value={**merged.value, "resources": Node(value=collapsed, place=resources.place)}, place=merged.place)
+    return merge(Node(value=base, place=tree.place), Node(value=settings, place=over.place))
 
 
 def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
@@ -88,14 +84,22 @@ def _targets(tree: Node) -> Mapping[str, Node]:
 
 def _overwritten(key: str, base: Node | None, over: Node) -> Node:
     """`run_as` as the target says; of `variables` each one that it names, whose declaration stays."""
-    if key != "variables" or base is None:
+    if key != "variables":
         return over
-    known = dict(base.entries(key))
+    known = {} if base is None else dict(base.entries(key))
     for name, value in over.entries(key).items():
-        declared = known.get(name)
-        is_value = not value.is_map or not set(value.value) & {"default", "description", "type", "lookup"}
-        new = {"default": value} if is_value else dict(value.value)
-        kept = {} if declared is None or not declared.is_map else declared.value
-        dropped = {"default", "lookup"} if set(new) & {"default", "lookup"} else set()
-        known[name] = Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, place=value.place)
-    return Node(value=known, place=base.place)
+        if name not in known:
+            hint = nearest_hint(name, known)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=value.place, name=name, hint=hint)
+        if value.value is not None:
+            known[name] = _declared_again(known[name], value)
+    return Node(value=known, place=over.place if base is None else base.place)
+
+
+def _declared_again(declared: Node, value: Node) -> Node:
+    """A variable's declaration with what a target says of it: a value, or `default` or `lookup` with their like."""
+    is_declaration = value.is_map and set(value.value) <= _DECLARES and bool(set(value.value) & _GIVES)
+    new = dict(value.value) if is_declaration else {"default": value}
+    kept = {} if not declared.is_map else declared.value
+    dropped = _GIVES if set(new) & _GIVES else set()
+    return Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, place=value.place)

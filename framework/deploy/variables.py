@@ -35,13 +35,14 @@ class Variables:
 def set_variables(
     tree: Node, *, root: Path, target: str, given: Mapping[str, str], environment: Mapping[str, str]
 ) -> Variables:
-    """The values of all variables that have one; the first of these says it.
+    """The values of all variables.
 
-    What was given with the call, `BUNDLE_VAR_name`, the lookup, the target's `variable-overrides.json`, the default.
+    The first of these counts: `value` in the declaration, the call, `BUNDLE_VAR_name`, the lookup, the target's
+    `variable-overrides.json`, the default.
 
     Raises:
-        UserError: a value for a variable that is not declared, or of the wrong kind; a file that can't be read;
-            a lookup that nobody could ask for.
+        UserError: a variable without a value, or a value for one that is not declared or of the wrong kind; a file
+            that can't be read; an invalid lookup.
     """
     node = tree.get("variables")
     declared = node.entries("variables") if node is not None else {}
@@ -54,12 +55,23 @@ def set_variables(
     for name, declaration in declared.items():
         texts = {"--var": given.get(name), _PREFIX + name: environment.get(_PREFIX + name)}
         lookup = _lookup(name, declaration)
-        value = _text(name, declaration, texts)
+        value = _fixed(name, declaration, given) or _text(name, declaration, texts)
         if value is None and lookup is not None:
             lookups[name] = lookup
-        elif (value := value or _written(name, declaration, overrides)) is not None:
-            values[name] = value
+            continue
+        value = value or _written(name, declaration, overrides)
+        if value is None:
+            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=declaration.place, name=name)
+        values[name] = value
     return Variables(declared=frozenset(declared), values=values, lookups=lookups)
+
+
+def _fixed(name: str, declaration: Node, given: Mapping[str, str]) -> Node | None:
+    """The `value` of a declaration, which nothing may override."""
+    value = declaration.get("value")
+    if value is not None and name in given:
+        raise UserError("BUNDLE_VARIABLE_FIXED", location=value.place, name=name)
+    return value
 
 
 def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node | None:
@@ -73,11 +85,14 @@ def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node
 
 
 def _written(name: str, declaration: Node, overrides: Mapping[str, Any]) -> Node | None:
-    """The value of the target's file, or the default."""
-    value = as_node(overrides[name], declaration.place) if name in overrides else declaration.get("default")
-    if value is not None and not _is_complex(declaration) and isinstance(value.value, dict | tuple):
-        actual = kind_of(value.value)
-        raise UserError("BUNDLE_VARIABLE_TYPE", location=value.place, name=name, actual=actual)
+    """The value of the target's file, which is of the declared kind, or the default, which may be of any."""
+    written = overrides.get(name)
+    if written is None:
+        return declaration.get("default")
+    value = as_node(written, declaration.place)
+    is_complex = isinstance(value.value, dict | tuple)
+    if is_complex != _is_complex(declaration):
+        raise UserError("BUNDLE_VARIABLE_TYPE", location=value.place, name=name, actual=kind_of(value.value))
     return value
 
 

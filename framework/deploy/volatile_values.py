@@ -9,6 +9,7 @@ from framework.deploy.interpolation import REFERENCE
 from framework.deploy.nodes import Node
 
 _GIT = "bundle.git."
+_NESTED = re.compile(r"\$\{[^{}]*\$\{")
 # A day, a moment, a moment in digits, seconds or milliseconds since 1970; a whole commit.
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T _-]\d\d[:_-]?\d\d.*)?|20\d{12}|\d{8}[T_-]\d{4,6}Z?|1\d{9}|1\d{12}|[0-9a-f]{40}"
@@ -43,6 +44,13 @@ class VolatileValues:
                 found = self._followed(path, seen | {path})
                 if found is not None:
                     yield found
+        if _NESTED.search(text) and (outer := REFERENCE.sub(self._literal, text)) != text:
+            yield from self._of_text(outer, seen)
+
+    def _literal(self, match: re.Match[str]) -> str:
+        """The text of a variable inside a reference, as in `${var.tag_${var.kind}}`."""
+        value = self._values.get(match[1].removeprefix("var."))
+        return match[0] if value is None or "${" in str(value.value) else str(value.value)
 
     def _followed(self, path: str, seen: frozenset[str]) -> str | None:
         head, *rest = re.split(r"[.\[]", path)

@@ -46,6 +46,7 @@ class Workspace:
 
     def __init__(self, config: Config, *, clock: Clock) -> None:
         self.warehouse_id: str | None = config.warehouse_id
+        self.host: str = config.host or ""
         self.clock = clock
         self._retry_seconds = float(config.retry_timeout_seconds or _RETRY_SECONDS)
         self._tries = SingleTries(config)

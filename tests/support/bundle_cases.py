@@ -6,8 +6,10 @@ Each case has a `name`, and
   or `whole`: the whole text. `files` and `links` lie beside it, and `git` says what is checked out there.
 - `target`, `user`, `var` (given with the call), `env`, and `known`: the ids by `kind name` that the workspace has;
   null stands for no workspace.
-- `expect`: by a resource's key its settings, whole; or `target`, `root_path`, `sync`, `resources` (keys in order) …
-- or `value` and `becomes`: a setting of a pipeline, and what it is once resolved.
+- `expect`: by a resource's key its settings, whole; or `target`, `root_path`, `sync`, `resources` (keys in order),
+  `variables` (the value of each) …
+- or `value` and `becomes`: a setting without a type of its own, and what it is once resolved.
+- `finds`: beside `expect` or alone, all findings, each as severity, condition and place.
 - or `error` with `at`, its place (in `databricks.yml` unless it names another file), and `says`, a part of its text.
 """
 
@@ -34,6 +36,7 @@ class BundleCase:
     name: str
     text: str
     expect: dict[str, Any] | None = None
+    finds: list[str] | None = None
     error: str = ""
     at: str = ""
     says: str = ""
@@ -76,24 +79,39 @@ def load_case(case: BundleCase, folder: Path) -> Bundle:
 
 def told(bundle: Bundle) -> dict[str, Any]:
     """All that `expect` may name."""
+    configuration = bundle.configuration.as_dict()
+    resources = configuration.get("resources") or {}
     fields = ("name", "target", "mode", "root_path", "state_path", "file_path", "artifact_path", "locks")
     return {
         **{name: getattr(bundle, name) for name in fields},
         "sync": list(bundle.sync),
         "resources": [each.key for each in bundle.resources],
-        **{each.key: each.spec.as_dict() for each in bundle.resources},
+        "variables": {name: each.get("value") for name, each in configuration["variables"].items()},
+        "configuration": configuration,
+        **{f"{kind}.{name}": each for kind, named in resources.items() for name, each in named.items()},
     }
+
+
+def found(bundle: Bundle) -> list[str]:
+    """The findings as `finds` names them."""
+    place = "databricks.yml:"
+    return [
+        f"{each.severity.value} {each.condition} {str(each.location).removeprefix(place)}" for each in bundle.findings
+    ]
 
 
 def _case(row: dict[str, Any]) -> BundleCase:
     row = dict(row)
     if "value" in row:
         setting = json.dumps(row.pop("value"))
-        row["bundle"] += f"\nresources: {{pipelines: {{p: {{name: p, configuration: {{k: {setting}}}}}}}}}\n"
+        # Settings of a kind that Sluice does not deploy are resolved, and keep the type that they have then.
+        row["bundle"] += f"\nresources: {{clusters:  {{p: {{name: p, configuration: {{k: {setting}}}}}}}}}\n"
         if "becomes" in row:
-            row["expect"] = {"pipelines.p": {"name": "p", "configuration": {"k": row.pop("becomes")}}}
+            row["expect"] = {"clusters.p": {"name": "p", "configuration": {"k": row.pop("becomes")}}}
     text = row.pop("whole") if "whole" in row else _with_head(row.pop("bundle"))
-    assert ("expect" in row) != ("error" in row), row["name"]
+    assert ("expect" in row or "finds" in row) != ("error" in row), row["name"]
+    if "finds" in row:
+        row.setdefault("expect", {})
     return BundleCase(text=text, **row)
 
 

@@ -52,9 +52,12 @@ def render(context: click.Context, /, *, check: bool, output: str, verbose: bool
 
 
 @command.command("validate", cls=SluiceCommand)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @bundle_options
-def validate(call: BundleCall) -> None:
-    """Check all targets, or one: files, references, modes, and what would endanger a gateway.
+def validate(call: BundleCall, /, *, strict: bool) -> None:
+    """Check all targets, or one: files, references, fields, modes, and what would endanger a gateway.
+
+    With -o json, prints the resolved configuration of one target, by default the default one.
 
     Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
     """
@@ -64,7 +67,7 @@ def validate(call: BundleCall) -> None:
     validation = call.validation()
     tell_findings(validation.findings)
     print_validation(call.output, validation)
-    raise click.exceptions.Exit(0 if validation.is_sound else 2)
+    raise click.exceptions.Exit(0 if validation.passes(strict=strict) else 2)
 
 
 @command.command("plan", cls=SluiceCommand)

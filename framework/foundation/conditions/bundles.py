@@ -10,13 +10,45 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_INVALID_YAML": Condition("{path} is no YAML that a bundle can be read from: {cause}.", "Correct it."),
     "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition("`include` names {pattern}, and there is no such file.", "Correct it."),
-    "BUNDLE_INCLUDE_OUTSIDE": Condition(
-        "`include` names {pattern!r}, which is no file below the bundle's root.", "Name files below it, relative to it."
+    "BUNDLE_INCLUDE_ABSOLUTE": Condition(
+        "`include` names {pattern!r}, which is not a relative path.", "Write a path relative to the bundle's root."
+    ),
+    "BUNDLE_INCLUDE_NOT_YAML": Condition(
+        "`include` names {pattern!r}, which matches {path}, and that is not a YAML or JSON file.",
+        "Correct the pattern. `sync.include` names files to upload.",
+    ),
+    "BUNDLE_INCLUDE_NESTED": Condition(
+        "`include` stands in an included file, where it has no effect.", "Move it to `databricks.yml`."
+    ),
+    "BUNDLE_MERGE_KINDS": Condition(
+        "The value is {actual}, and {other} has {expected} for the same setting: they can't be merged.",
+        "Write both as the same kind of value, or only one of them. A reference like `${{var.tasks}}` counts as a text "
+        "here: targets are merged before references are resolved.",
+    ),
+    "BUNDLE_RESOURCE_EMPTY": Condition(
+        "{key} has no settings.", "Write its settings below it, or remove it; `{{}}` stands for none."
+    ),
+    "BUNDLE_RESOURCE_KEY": Condition(
+        "The key {key} contains a reference, and keys are not resolved.", "Write a fixed key."
     ),
     "BUNDLE_UNKNOWN_KEY": Condition("`{key}` is no key of {where}.{hint}", "Correct or remove it."),
     "BUNDLE_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
     "BUNDLE_FIELD_MISSING": Condition("`{field}` is missing.", "Add it."),
     "BUNDLE_FIELD_RANGE": Condition("`{field}` is {value!r} and should be {expected}.", "Correct its value."),
+    "BUNDLE_FIELD_UNKNOWN": Condition(
+        "`{field}` is no field of {where}.{hint} It is not deployed.",
+        "Correct or remove it. If the service has the field, install a newer `databricks-sdk`, which knows it.",
+    ),
+    "BUNDLE_FIELD_CHOICE": Condition(
+        "`{field}` is {value!r}, which is not a known value.",
+        "Write one of {known}. If the service has the value, install a newer `databricks-sdk`, which knows it.",
+    ),
+    "BUNDLE_FIELD_MANAGED": Condition("`{field}` is set by the tool that deploys.", "Remove it."),
+    "BUNDLE_GRANT_WITHOUT_PRINCIPAL": Condition("`{field}` has no principal.", "Write who gets the privileges."),
+    "BUNDLE_KIND_NOT_DEPLOYED": Condition(
+        "{key} is in this target, and Sluice does not deploy {kind}.",
+        "Declare it in a target of its own, and deploy that with Databricks' own command line.",
+    ),
     "BUNDLE_SPEC_COLUMNS": Condition(
         "Table {table} has both `include_columns` and `exclude_columns`.", "Keep one of the two."
     ),
@@ -58,13 +90,17 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_VARIABLE_WITHOUT_VALUE": Condition(
         "Variable {name!r} has no value.", "Give it one with `--var {name}=...`, BUNDLE_VAR_{name}, or a `default`."
     ),
+    "BUNDLE_VARIABLE_TWICE": Condition("Variable {name!r} has two values by `--var`.", "Give it one."),
+    "BUNDLE_VARIABLE_FIXED": Condition(
+        "Variable {name!r} has a `value` in its declaration, which --var can't override.", "Write it as `default`."
+    ),
     "BUNDLE_VARIABLE_NOT_SIMPLE": Condition(
         "Variable {name!r} is complex; {origin} can only give it a text.",
         "Give it a value in `.databricks/bundle/<target>/variable-overrides.json`, or a `default`.",
     ),
     "BUNDLE_VARIABLE_TYPE": Condition(
-        "The value of variable {name!r} is {actual}, and its declaration does not say so.",
-        "Write `type: complex` in its declaration.",
+        "Variable {name!r} is {actual} in `variable-overrides.json`, which its declared type does not allow.",
+        "A variable with `type: complex` takes a mapping or a list, any other one a scalar.",
     ),
     "BUNDLE_VARIABLE_OVERRIDES_INVALID": Condition("{path} can't be read: {cause}.", "Correct it, or remove it."),
     "BUNDLE_LOOKUP_INVALID": Condition(
@@ -86,6 +122,10 @@ CONDITIONS: dict[str, Condition] = {
         "Give the right one with `--var {name}=ID`, or rename the others.",
     ),
     "BUNDLE_REFERENCE_UNKNOWN": Condition("{reference} refers to nothing.{hint}", "Correct it."),
+    "BUNDLE_REFERENCE_FOREIGN": Condition(
+        "{reference} is no reference of bundles, and is deployed as text.",
+        "Nothing, if a shell or another tool reads it; else write `${{var.NAME}}`, `${{bundle.NAME}}` or the like.",
+    ),
     "BUNDLE_REFERENCE_CYCLE": Condition("References go in a circle: {path}.", "Break the circle."),
     "BUNDLE_REFERENCE_NOT_TEXT": Condition(
         "{reference} is {actual} and can't stand inside a text.", "Let it be the whole value."
@@ -101,7 +141,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_PERMISSION_INVALID": Condition("A permission can't be given: {cause}.", "Write {expected}."),
     "BUNDLE_PERMISSION_TWICE": Condition(
-        "{key} gives {principal} a permission, and the bundle's own `permissions` at {other} do too.",
+        "{key} gives {principal} a permission, which counts; that of the bundle's `permissions` at {other} does not.",
         "Remove one of the two.",
     ),
     "BUNDLE_RUN_AS_INVALID": Condition(
@@ -113,11 +153,26 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_PATH_MISSING": Condition(
         "{path} names {inside}, which is not there.", "Correct the path; it counts from the file that it stands in."
     ),
+    "BUNDLE_PATH_SHARED": Condition(
+        "`{field}` is {path}, and target {target} is of `mode: development`: users would deploy over each other.",
+        "Begin the path with `~/`, or put `${{workspace.current_user.short_name}}` into it.",
+    ),
+    "BUNDLE_VOLUME_PATH": Condition(
+        "`{field}` is {path}, and only `workspace.artifact_path` may lie in a volume.", "Write a path of the workspace."
+    ),
+    "BUNDLE_NOT_A_NOTEBOOK": Condition(
+        "{path} names {inside}, which is {actual}, and {expected} belongs here.", "Correct the path, or the field."
+    ),
     "BUNDLE_SYNC_OUTSIDE": Condition(
         "`sync` names {path}, which leads out of the bundle's root.", "Only what lies below the root is uploaded."
     ),
     "BUNDLE_PAUSE_STATUS_UNKNOWN": Condition(
         "{status!r} is no status of schedules.", "Write `PAUSED` or `UNPAUSED`, or leave it out."
+    ),
+    "BUNDLE_PREFIX_SHARED": Condition(
+        "`presets.name_prefix` is {prefix!r}, and does not name who deploys: users in `mode: development` would deploy "
+        "over each other.",
+        "Put `${{workspace.current_user.short_name}}` into it, or leave it out.",
     ),
     "BUNDLE_SETTING_UNSUPPORTED": Condition(
         "Sluice does not do `{field}`.", "Remove it, or deploy this bundle with Databricks' own command line."
@@ -145,6 +200,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_DEVELOPMENT_IN_PRODUCTION": Condition(
         "{key} has `development: true`, and target {target} is of `mode: production`.", "Remove one of the two."
+    ),
+    "BUNDLE_PRODUCTION_PATH": Condition(
+        "Target {target} is of `mode: production` without a `workspace.root_path`: each user would deploy a copy.",
+        "Write a `root_path` in the target that is the same for all who deploy.",
     ),
     "BUNDLE_GATEWAY_IN_DEVELOPMENT": Condition(
         "{key} is a gateway, and target {target} is of `mode: development` or pauses triggers: it would silently stop "
@@ -176,10 +235,6 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_SPELLING": Condition(
         "The service spells `{field}` of {key} {expected!r}, and here it is {value!r}: a difference at each deploy.",
         "Write {expected!r}.",
-    ),
-    "BUNDLE_MODEL": Condition(
-        "{key} does not fit the model that Databricks publishes: {cause}.",
-        "Correct the field; or install a newer `databricks-bundles`, if the service has learnt it since.",
     ),
     "BUNDLE_LINT": Condition(
         "Target {target} was not looked at any further: the lint found {count} error{plural}, told above.",

@@ -9,6 +9,10 @@ CONDITIONS: dict[str, Condition] = {
         "No workspace can be reached: {cause}.",
         "Set DATABRICKS_HOST and DATABRICKS_TOKEN, or name a profile of your configuration file with --profile.",
     ),
+    "WORKSPACE_OTHER_HOST": Condition(
+        "Target {target} is for the workspace {wanted}, and this is {actual}.",
+        "Name a profile of that workspace with --profile, or set DATABRICKS_HOST and DATABRICKS_TOKEN.",
+    ),
     "WORKSPACE_UNAUTHENTICATED": Condition(
         "The workspace did not let us in ({call}).",
         "The token is wrong or has expired: sign in again, then deploy again; it goes on where it stopped.",

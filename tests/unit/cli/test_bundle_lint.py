@@ -81,19 +81,94 @@ def test_validate_lists_every_target_and_tells_warnings_once(sluice: Sluice, ser
 
 
 def test_validate_tells_all_faults_of_all_targets(sluice: Sluice, tmp_path: Path) -> None:
-    """One target's fault does not hide another's; 2, and the same in JSON with file and line."""
+    """One target's fault does not hide another's; the exit code is 2."""
     text = ERROR.replace("name: nightly, tasks: []", "name: '${var.nobody}'")
     (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
-    result = sluice("bundle", "validate", "-o", "json")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["valid"], [each["target"] for each in told["targets"]]) == (2, False, ["ingestion"])
-    assert [(each["condition"], each["severity"], each["line"]) for each in told["findings"]] == [
-        ("BUNDLE_DESTROY_NOT_PREVENTED", "warning", 10),
-        ("BUNDLE_GATEWAY_CHANGES", "error", 12),
-        ("BUNDLE_VARIABLE_UNKNOWN", "error", 15),
+    result = sluice("bundle", "validate")
+    assert result.exit_code == 2
+    assert [line.partition(": ")[0] for line in result.stderr.splitlines() if line.startswith("[")] == [
+        "[BUNDLE_DESTROY_NOT_PREVENTED] warning",
+        "[BUNDLE_GATEWAY_CHANGES] error",
+        "[BUNDLE_VARIABLE_UNKNOWN] error",
     ]
     only = sluice("bundle", "validate", "--target", "nobody")
     assert (only.exit_code, "[BUNDLE_TARGET_UNKNOWN] error" in only.stderr) == (2, True)
+
+
+def test_validate_as_json_is_the_resolved_configuration(sluice: Sluice, tmp_path: Path) -> None:
+    """Of the default target, in the shape of the CLI's, with the findings; of another one by `--target`."""
+    text = BUNDLE.replace("tasks: []", "max_concurrent_runs: '${var.runs}'") + "variables: {runs: {default: 1}}\n"
+    (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+    default = json.loads(sluice("bundle", "validate", "-o", "json").stdout)
+    assert (default["bundle"]["target"], default["bundle"]["mode"]) == ("ingestion", "production")
+    assert list(default["resources"]) == ["pipelines"]
+    assert [(each["condition"], each["severity"], each["line"]) for each in default["findings"]] == [
+        ("BUNDLE_DESTROY_NOT_PREVENTED", "warning", 10),
+        ("BUNDLE_SPELLING", "warning", 12),
+    ]
+    result = sluice("bundle", "validate", "-o", "json", "-t", "other", "--var", "runs=3")
+    other = json.loads(result.stdout)
+    assert (result.exit_code, other["findings"]) == (0, [])
+    assert other["bundle"] == {
+        "environment": "other", "git": {"branch": "main"}, "name": "sales", "target": "other",
+    }  # fmt: skip
+    assert other["resources"] == {"jobs": {"nightly": {"max_concurrent_runs": 3, "name": "nightly"}}}
+    assert other["variables"] == {"runs": {"default": 1, "value": "3"}}
+    root = "/Workspace/Users/ada@example.com/.bundle/sales/other"
+    assert other["workspace"]["file_path"] == f"{root}/files"
+
+
+def test_validate_as_json_of_a_fault_has_no_configuration(sluice: Sluice, tmp_path: Path) -> None:
+    """Only the findings, with file and line."""
+    text = BUNDLE.replace("name: nightly, tasks: []", "name: '${var.nobody}'")
+    (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+    result = sluice("bundle", "validate", "-t", "other", "-o", "json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, list(told)) == (2, ["findings"])
+    assert [(each["condition"], each["line"]) for each in told["findings"]] == [("BUNDLE_VARIABLE_UNKNOWN", 15)]
+
+
+def test_strict_validation_fails_by_a_warning(sluice: Sluice) -> None:
+    """`--strict` is for CI."""
+    codes = [sluice("bundle", "validate", *options).exit_code for options in ([], ["--strict"])]
+    assert codes == [0, 2]
+    assert sluice("bundle", "validate", "--strict", "-t", "other").exit_code == 0
+
+
+def test_a_variable_takes_one_value(sluice: Sluice) -> None:
+    """The CLI refuses a second one too, rather than to choose."""
+    result = sluice("bundle", "validate", "--var", "a=1", "--var", "a=2")
+    assert (result.exit_code, "BUNDLE_VARIABLE_TWICE" in result.stderr) == (2, True)
+
+
+def test_a_target_of_another_workspace_is_not_deployed_here(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """`workspace.host` names the workspace of a target; credentials of another one don't reach it."""
+    elsewhere = BUNDLE.replace("workspace: {root", "workspace: {host: 'https://other.example.com/', root")
+    (tmp_path / "databricks.yml").write_text(elsewhere, encoding="utf-8")
+    for command in ("plan", "deploy", "guard", "status"):
+        result = sluice("bundle", command)
+        assert (result.exit_code, "WORKSPACE_OTHER_HOST" in result.stderr) == (2, True)
+    assert served.writes() == []
+    here = elsewhere.replace("https://other.example.com/", f"{served.config().host}/")
+    (tmp_path / "databricks.yml").write_text(here, encoding="utf-8")
+    assert sluice("bundle", "deploy").exit_code == 0
+
+
+def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """Another target's dashboards concern nobody; in a target that is deployed they would be left out."""
+    dashboards = "    resources: {dashboards: {d: {display_name: d}}, jobs: {nightly: {name: nightly, tasks: []}}}\n"
+    other = BUNDLE.replace("    resources: {jobs: {nightly: {name: nightly, tasks: []}}}\n", dashboards)
+    (tmp_path / "databricks.yml").write_text(other, encoding="utf-8")
+    codes = [sluice("bundle", "guard", "-t", target).exit_code for target in ("ingestion", "other")]
+    assert codes == [0, 0]
+    assert sluice("bundle", "plan", "-t", "ingestion").exit_code == 2
+    refused = sluice("bundle", "deploy", "-t", "other")
+    assert (refused.exit_code, "BUNDLE_KIND_NOT_DEPLOYED" in refused.stderr) == (2, True)
+    assert served.writes() == []
 
 
 def test_validate_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import UserError
-from tests.support.bundle_cases import BundleCase, load_case, read_bundle_cases, told
+from tests.support.bundle_cases import BundleCase, found, load_case, read_bundle_cases, told
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
 CASES = {f"{path.stem}: {case.name}": case for path in FILES for case in read_bundle_cases(path)}
@@ -25,10 +25,13 @@ def test_there_are_as_many_cases_as_promised() -> None:
 def test_a_bundle_is_loaded_as_the_format_says(tmp_path: Path, case: BundleCase) -> None:
     """Each setting that the case names, whole and with its type."""
     assert case.expect is not None
-    found = told(load_case(case, tmp_path))
-    actual = {key: found[key] for key in case.expect}
+    bundle = load_case(case, tmp_path)
+    values = told(bundle)
+    actual = {key: values.get(key) for key in case.expect}
     assert actual == case.expect
     assert repr(actual) == repr(_like(actual, case.expect)), "true is not 1, and 1 is not 1.0"
+    if case.finds is not None:
+        assert found(bundle) == case.finds
 
 
 @pytest.mark.parametrize("case", BAD.values(), ids=BAD)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from framework.deploy.bundle import Bundle
-from framework.deploy.findings import Finding, Severity
+from framework.deploy.findings import Severity
 from framework.deploy.loading import load_bundle
-from framework.deploy.published_models import check_models
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT
 
@@ -123,6 +121,13 @@ def test_presets_that_reach_a_gateway_are_told_unless_it_pins_them(
     assert found(tmp_path, text) == expected
 
 
+def test_a_variable_that_a_variable_names_is_followed(tmp_path: Path) -> None:
+    """`${var.${var.team}}` is the variable that `team` names."""
+    text = GATEWAY.replace("team: {default: data}", "team: {default: stamp}")
+    tag = "          tags: {c: '${var.${var.team}}'}\n"
+    assert found(tmp_path, text + tag) == [("BUNDLE_GATEWAY_TAG_CHANGES", "warning", at(FIRST, 21))]
+
+
 def test_presets_of_a_target_without_a_gateway_are_nobodys_business(tmp_path: Path) -> None:
     """Pipelines that run for minutes may have the commit in their tags."""
     text = (
@@ -216,22 +221,3 @@ def test_a_finding_is_told_with_its_place_and_remedy(tmp_path: Path) -> None:
         "[BUNDLE_SPELLING] warning: The service spells `channel` of pipelines.gateway 'PREVIEW', and here it is "
         f"'preview': a difference at each deploy.\n  at {at(FIRST, 20)}\n  -> Write 'PREVIEW'."
     )
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("databricks.bundles") is None, reason="databricks-bundles is not installed"
-)
-def test_resources_are_checked_against_the_published_models(tmp_path: Path) -> None:
-    """This repository's fit; an unknown field and a wrong type are told, each at its resource."""
-    for target in ("dev", "prod", "ingestion", "ingestion_dev"):
-        assert list(check_models(load_bundle(ROOT, target=target, user=USER).resources)) == []
-    text = (
-        "bundle: {name: b}\nresources:\n  pipelines: {p: {name: p, continous: true}}\n"
-        "  jobs: {j: {name: j, max_concurrent_runs: many}}\n"
-    )
-    findings: list[Finding] = list(check_models(load(tmp_path, text).resources))
-    assert [(each.condition, each.severity.value, str(each.location)) for each in findings] == [
-        ("BUNDLE_MODEL", "warning", at(3, 18)),
-        ("BUNDLE_MODEL", "warning", at(4, 13)),
-    ]
-    assert ["'continous'" in findings[0].what, "'many'" in findings[1].what] == [True, True]
