@@ -69,7 +69,9 @@ class FieldChecks:
         kept: dict[str, Node] = {}
         for key, value in node.value.items():
             if key in hints:
-                kept[key] = self.convert(value, hints[key], f"{path}.{key}" if path else key)
+                # An empty text for an optional field is none: services refuse it, and variables make it easily.
+                if value.value != "" or _without_none(hints[key]) is hints[key]:
+                    kept[key] = self.convert(value, hints[key], f"{path}.{key}" if path else key)
             elif self._unknown is None:
                 kept[key] = value
             else:

@@ -105,5 +105,7 @@ def _without_repeats(grant: Node) -> Node:
     privileges = grant.get("privileges")
     if privileges is None or not isinstance(privileges.value, tuple):
         return grant
-    unique = {repr(each.plain()): each for each in reversed(privileges.value)}
-    return grant.with_entry("privileges", tuple(reversed(unique.values())))
+    unique: dict[str, Node] = {}
+    for each in privileges.value:
+        unique.setdefault(repr(each.plain()), each)
+    return grant.with_entry("privileges", tuple(unique.values()))

@@ -77,7 +77,8 @@ def check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> No
 def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
     spec = FrozenSpec.of(settings.plain())
     protected = settings.get("lifecycle", "prevent_destroy")
-    name = settings.value["name"].text(f"resources.{key}.name")
+    # A name of another type is reported already.
+    name = str(settings.value["name"].plain())
     return Resource(
         key=key,
         kind=kind,
