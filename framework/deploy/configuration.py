@@ -22,7 +22,6 @@ def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Seque
     plain: dict[str, Any] = tree.plain()
     moved = {key: plain.pop(key) for key in _MOVED if key in plain}
     bundle = plain["bundle"]
-    bundle["environment"] = bundle["target"]
     bundle["git"] = _git(bundle["git"])
     if moved.get("mode"):
         bundle["mode"] = moved["mode"]

@@ -35,13 +35,13 @@ _UNSUPPORTED = (
 
 
 def short_name(user: str) -> str:
-    """What of a user name goes into the names of resources.
+    """The part of a user name that goes into the names of resources, in lower case.
 
     Examples:
-        >>> short_name("ada.lovelace@example.com")
-        'ada_lovelace'
+        >>> short_name("Ada.Lovelace@example.com"), short_name("ada--b.@example.com")
+        ('ada_lovelace', 'ada_b')
     """
-    return re.sub(r"\W", "_", user.partition("@")[0])
+    return re.sub(r"[\W_]+", "_", user.partition("@")[0].lower()).strip("_")
 
 
 def with_context(tree: Node, *, target: str, user: str | None, git: GitState) -> Node:
@@ -50,12 +50,18 @@ def with_context(tree: Node, *, target: str, user: str | None, git: GitState) ->
     workspace = tree.get("workspace") or as_node({}, tree.place)
     own = dict(workspace.entries("workspace"))
     if user is not None:
-        own["current_user"] = as_node({"userName": user, "short_name": short_name(user)}, workspace.place)
+        own["current_user"] = as_node(_user_fields(user), workspace.place)
     for key, default in _PATHS:
         if workspace.get(key) is None:
             own[key] = as_node(default, workspace.place)
         own[key] = _in_workspace(own[key])
-    return tree.with_entry("bundle", _with_git(bundle, git).with_entry("target", target)).with_entry("workspace", own)
+    bundle = _with_git(bundle, git).with_entry("target", target).with_entry("environment", target)
+    return tree.with_entry("bundle", bundle).with_entry("workspace", own)
+
+
+def _user_fields(user: str) -> dict[str, str]:
+    name = short_name(user)
+    return {"userName": user, "short_name": name, "domain_friendly_name": re.sub(r"[\W_]", "-", name)}
 
 
 def check_settings(tree: Node, *, target: str, user: str | None) -> None:

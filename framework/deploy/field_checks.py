@@ -12,6 +12,7 @@ import functools
 import re
 import types
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -42,9 +43,9 @@ class FieldChecks:
         self._unknown = unknown
 
     def convert(self, node: Node, type_: Any, path: str) -> Node:
-        """The settings with each scalar in the type of its field, and without unknown fields.
+        """Return the settings with each scalar in the type of its field, and without unknown fields.
 
-        What does not fit stays as it is, and is reported.
+        A value that does not fit is reported and stays as it is.
         """
         type_ = _without_none(type_)
         if node.value is None or type_ is Any or _is_reference(node.value):
@@ -115,8 +116,8 @@ def as_scalar(value: Any, wanted: type) -> bool | int | float | str | None:
     """A scalar in another type where it has the same meaning there, else None.
 
     Examples:
-        >>> as_scalar("true", bool), as_scalar("2", int), as_scalar(2, str), as_scalar(True, str)
-        (True, 2, '2', 'true')
+        >>> as_scalar("true", bool), as_scalar("2", int), as_scalar(1e-07, str), as_scalar(True, str)
+        (True, 2, '0.0000001', 'true')
         >>> as_scalar("maybe", bool), as_scalar(2.5, int), as_scalar(1, bool), as_scalar("2.5", float)
         (None, None, None, 2.5)
     """
@@ -135,8 +136,8 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        # Without an exponent, so that 1e6 is the text that the CLI sends.
-        return f"{value:f}".rstrip("0").rstrip(".") if "e" in repr(value) else repr(value).removesuffix(".0")
+        # Without an exponent, as the CLI writes it.
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
     return str(value) if isinstance(value, int | str) else None
 
 

@@ -15,6 +15,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
 ROOT_FILE = "databricks.yml"
+_FORMER_TARGETS = "environments"
 _SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 
 
@@ -62,6 +63,9 @@ def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
 def _read(path: Path, root: Path) -> Node:
     """A file's mapping, without unknown top-level keys that only hold anchors (`definitions: {a: &a ...}`)."""
     tree = read_bundle_yaml(path, root=root)
+    if _FORMER_TARGETS in tree.value and "targets" not in tree.value:
+        targets = tree.value[_FORMER_TARGETS]
+        tree = _without(tree, {_FORMER_TARGETS}).with_entry("targets", targets)
     unknown = set(tree.value) - TOP_KEYS
     if not unknown:
         return tree

@@ -171,6 +171,23 @@ def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
     assert served.writes() == []
 
 
+def test_an_unknown_field_of_a_gateway_stops_the_deploy(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """With the nearest name and the field's line; elsewhere the deploy goes on without the field."""
+    (tmp_path / "databricks.yml").write_text(BUNDLE.replace("continuous:", "continous:"), encoding="utf-8")
+    refused = sluice("bundle", "deploy")
+    assert (refused.exit_code, served.writes()) == (2, [])
+    assert "[BUNDLE_FIELD_UNKNOWN] error" in refused.stderr
+    assert "Did you mean `continuous`?" in refused.stderr
+    assert "  at databricks.yml:11:22" in refused.stderr.splitlines()
+    (tmp_path / "databricks.yml").write_text(BUNDLE.replace("tasks: []", "task: []"), encoding="utf-8")
+    deployed = sluice("bundle", "deploy", "-t", "other")
+    assert (deployed.exit_code, "[BUNDLE_FIELD_UNKNOWN] warning" in deployed.stderr) == (0, True)
+    (created,) = [call.body for call in served.writes() if call.path == "/api/2.2/jobs/create"]
+    assert (created["name"], "task" in created) == ("nightly", False)
+
+
 def test_validate_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none is named it says as whom it checked."""
 
