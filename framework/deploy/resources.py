@@ -61,7 +61,7 @@ def check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> No
     known = {resource.key for resource in resources}
     for resource in resources:
         for edge in resource.depends_on:
-            if edge in known or edge.partition(".")[0] in UNDEPLOYED_KINDS:
+            if edge in known:
                 continue
             place, reference = resource.location, f"${{resources.{edge}}}"
             others = ", ".join(others_with(whole, target, edge))
@@ -85,6 +85,11 @@ def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
         name=name,
         spec=spec,
         location=written.place,
-        depends_on=tuple(sorted({match for match in _EDGE.findall(spec.text) if match != key})),
+        depends_on=tuple(sorted({each for each in _EDGE.findall(spec.text) if each != key and _is_deployed(each)})),
         prevent_destroy=protected is not None and protected.value is True,
     )
+
+
+def _is_deployed(key: str) -> bool:
+    """Whether Sluice deploys a resource; one of another kind is reported where it stands."""
+    return key.partition(".")[0] not in UNDEPLOYED_KINDS

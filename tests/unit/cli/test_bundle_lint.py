@@ -163,8 +163,11 @@ def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
     dashboards = "    resources: {dashboards: {d: {display_name: d}}, jobs: {nightly: {name: nightly, tasks: []}}}\n"
     other = BUNDLE.replace("    resources: {jobs: {nightly: {name: nightly, tasks: []}}}\n", dashboards)
     (tmp_path / "databricks.yml").write_text(other, encoding="utf-8")
-    codes = [sluice("bundle", "guard", "-t", target).exit_code for target in ("ingestion", "other")]
-    assert codes == [0, 0]
+    app = dashboards.replace("tasks: []", "description: '${resources.apps.a.id}'")
+    for text in (other, other.replace(dashboards, app)):
+        (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
+        codes = [sluice("bundle", "guard", "-t", target).exit_code for target in ("ingestion", "other")]
+        assert codes == [0, 0]
     assert sluice("bundle", "plan", "-t", "ingestion").exit_code == 2
     refused = sluice("bundle", "deploy", "-t", "other")
     assert (refused.exit_code, "BUNDLE_KIND_NOT_DEPLOYED" in refused.stderr) == (2, True)
