@@ -36,8 +36,10 @@ def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedCha
 
 def print_acceptance(output: Output, change: PlannedChange) -> None:
     """Print what was accepted: each field as it is, beside the bundle's value."""
+    absent = None if output.as_json else "nothing"
     rows = [
-        {"field": ".".join(field.path), "accepted": field.remote, "bundle": field.wanted} for field in change.fields
+        {"field": ".".join(each.path), "accepted": each.remote or absent, "bundle": each.wanted or absent}
+        for each in change.fields
     ]
     if rows or output.as_json:
         output.table(_ACCEPTED_COLUMNS, rows)

@@ -7,23 +7,22 @@ runs already; cancelling it cancels those updates, and the runs of other jobs th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from framework.testing.workspace.pipelines import Pipelines
+from framework.testing.workspace.pipelines import Pipeline, Pipelines
 
 
-@dataclass(slots=True, kw_only=True)
 class JobRun:
     """One run: of which job, which pipelines it runs, which runs it started, and how it ended."""
 
-    run_id: int
-    job_id: int
-    began: datetime
-    pipelines: list[str] = field(default_factory=list)
-    children: list[JobRun] = field(default_factory=list)
-    result: str = ""
+    def __init__(self, *, run_id: int, job_id: int, began: datetime) -> None:
+        self.run_id = run_id
+        self.job_id = job_id
+        self.began = began
+        self.pipelines: list[str] = []
+        self.children: list[JobRun] = []
+        self.result = ""
 
     @property
     def active(self) -> bool:
@@ -94,12 +93,15 @@ class JobRuns:
                 run.result = "SUCCESS"
 
     def _is_working(self, run: JobRun) -> bool:
-        return any(map(self._pipelines.is_running, run.pipelines)) or any(child.active for child in run.children)
+        return any(each.active for each in (*self._pipelines_of(run), *run.children))
+
+    def _pipelines_of(self, run: JobRun) -> list[Pipeline]:
+        return [self._pipelines.by_id[each] for each in run.pipelines if each in self._pipelines.by_id]
 
     def _cancel(self, run: JobRun) -> None:
         run.result = "CANCELED"
-        for pipeline in run.pipelines:
-            self._pipelines.cancel(pipeline)
+        for pipeline in self._pipelines_of(run):
+            pipeline.cancel(self._now())
         for child in run.children:
             if child.active:
                 self._cancel(child)

@@ -209,17 +209,6 @@ class Pipelines:
             self._begin(pipeline, "JOB_TASK", {})
         return pipeline is not None
 
-    def is_running(self, pipeline_id: str) -> bool:
-        """Whether a pipeline has an update that runs."""
-        pipeline = self.by_id.get(pipeline_id)
-        return pipeline is not None and pipeline.active is not None
-
-    def cancel(self, pipeline_id: str) -> None:
-        """Cancel the update that a task of a job runs."""
-        pipeline = self.by_id.get(pipeline_id)
-        if pipeline is not None:
-            pipeline.cancel(self._now())
-
     def list_updates(self, request: Request) -> dict[str, Any]:
         """The updates, newest first."""
         pipeline = self.find(request)
