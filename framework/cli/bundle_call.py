@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import time
 from functools import wraps
@@ -151,6 +151,12 @@ def guard_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="KEY=REASON",
             help="Restart this gateway whatever it does; the reason goes on record. Repeatable.",
         ),
+        click.option(
+            "--write-tags",
+            multiple=True,
+            metavar="KEY=REASON",
+            help="Write the deferred tags of this gateway when no snapshot runs; the reason goes on record.",
+        ),
         click.option("--window", metavar="HH:MM-HH:MM", help="When, in UTC, a gateway without a snapshot may restart."),
     )
     for option in reversed(options):
@@ -162,22 +168,27 @@ def policy_of(options: dict[str, Any], *, queue: bool = False) -> Policy:
     """What the options allow; takes them out of `options`.
 
     Raises:
-        UserError: DEPLOY_OVERRIDE_INVALID, DEPLOY_OPTION_INVALID.
+        UserError: DEPLOY_OVERRIDE_INVALID, DEPLOY_WRITE_TAGS_INVALID, DEPLOY_OPTION_INVALID.
     """
     from framework.deploy.decisions import Policy
 
-    overrides = []
-    for text in options.pop("override"):
-        key, _, reason = text.partition("=")
-        if not key.strip() or not reason.strip():
-            raise UserError("DEPLOY_OVERRIDE_INVALID", text=text)
-        overrides.append((key.strip(), reason.strip()))
     return Policy(
         allow_recreate=frozenset(options.pop("allow_recreate")),
-        overrides=tuple(overrides),
+        overrides=_reasons(options.pop("override"), "DEPLOY_OVERRIDE_INVALID"),
+        tag_writes=_reasons(options.pop("write_tags"), "DEPLOY_WRITE_TAGS_INVALID"),
         queue=queue,
         window=_window(options.pop("window")),
     )
+
+
+def _reasons(texts: Iterable[str], condition: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for text in texts:
+        key, _, reason = text.partition("=")
+        if not key.strip() or not reason.strip():
+            raise UserError(condition, text=text)
+        found.append((key.strip(), reason.strip()))
+    return tuple(found)
 
 
 def _window(text: str | None) -> Any:

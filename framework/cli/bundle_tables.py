@@ -13,6 +13,7 @@ from framework.deploy.reasons import table_text
 from framework.deploy.state import DeployState
 
 _COLUMNS = ("resource", "change", "verdict", "why")
+_ACCEPTED_COLUMNS = ("field", "accepted", "bundle")
 _STATE_COLUMNS = ("resource", "kind", "id")
 
 
@@ -31,6 +32,19 @@ def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedCha
         output.text(f"{len(plan.uploads)} files to upload, {len(plan.removals)} to delete")
     if not told and not plan.uploads and not plan.removals:
         output.text("Nothing to do.")
+
+
+def print_acceptance(output: Output, change: PlannedChange) -> None:
+    """Print what was accepted: each field as it is, beside the bundle's value."""
+    absent = None if output.as_json else "nothing"
+    rows = [
+        {"field": ".".join(each.path), "accepted": each.remote or absent, "bundle": each.wanted or absent}
+        for each in change.fields
+    ]
+    if rows or output.as_json:
+        output.table(_ACCEPTED_COLUMNS, rows)
+    else:
+        output.text(f"Nothing of {change.key} was changed outside of the bundle.")
 
 
 def print_state(output: Output, state: DeployState | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,9 @@ from framework.deploy.bundle import Bundle, FrozenSpec
 from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import Policy, Verdict
 from framework.deploy.deploy_plan import PlannedChange, digest_of
-from framework.deploy.ingested_tables import keyed_tables
 from framework.deploy.lock import DeployLock
-from framework.deploy.observation import read_gateway
-from framework.deploy.planner import Observed, plan_resource
+from framework.deploy.observation import observe_again
+from framework.deploy.planner import plan_deletion, plan_resource
 from framework.deploy.references import resolve, unresolved
 from framework.deploy.remotes import Remote, RemoteKind, access_of, set_access
 from framework.deploy.state import STATE_FILE, Deployed, DeployState, write_state
@@ -51,14 +50,17 @@ class Applier:
         self._policy = policy
         self._user = user
         self._owner = f"{bundle.state_path}/{STATE_FILE}"
+        self._stopped: frozenset[str] = frozenset()
         self.state = state
 
     def apply(self, change: PlannedChange) -> PlannedChange:
         """Do a change; the change as it was done, which is held when a gateway began a snapshot meanwhile."""
-        if change.verdict is Verdict.APPLY and change.is_gateway and change.remote_id is not None:
-            change = self._checked_again(change)
+        behind: tuple[str, ...] = ()
+        if change.verdict is Verdict.APPLY and change.stops_gateway and change.remote_id is not None:
+            change, behind = self._checked_again(change)
         if change.verdict is Verdict.APPLY:
             self._check_lock()
+            self._stopped |= {*behind}
             self._do(change)
         elif change.record:
             self._check_lock()
@@ -172,33 +174,56 @@ class Applier:
             raise OperationError("DEPLOY_REFERENCE_UNRESOLVED", key=change.key, reference=missing)
         return spec
 
-    def _checked_again(self, change: PlannedChange) -> PlannedChange:
-        """The change with what the gateway does now; nothing is sent when that, or the gateway itself, is another."""
-        remote = self._kinds[change.kind].read(change.remote_id or "")
-        resource = next((each for each in self._bundle.resources if each.key == change.key), None)
-        if remote is None or remote.modified != change.remote_modified:
-            return replace(change, verdict=Verdict.HOLD, reason="it was changed since the plan was made")
-        gateway = read_gateway(self._workspace, remote, keyed=keyed_tables(self._bundle))
-        observed = Observed(remotes={change.key: remote}, gateways={change.key: gateway})
-        if resource is None:
-            return (
-                change
-                if observed.gateways[change.key].phase == _phase_of(change)
-                else replace(change, verdict=Verdict.REFUSE, reason="what it is doing changed since the plan was made")
-            )
+    def _checked_again(self, change: PlannedChange) -> tuple[PlannedChange, tuple[str, ...]]:
+        """The change as the guard decides it now, right before the write, and the gateways that the write stops."""
         deployed = self.state.get(change.key)
-        spec = self._resolved(change)
-        return plan_resource(
-            resource, deployed, observed, spec=spec, policy=self._policy, now=self._workspace.clock.now()
+        observed, behind = observe_again(
+            self._workspace, self._kinds, self._bundle, change, deployed, stopped=self._stopped
         )
+        remote = observed.remotes[change.key]
+        if remote is None or remote.modified != change.remote_modified:
+            return replace(change, verdict=Verdict.HOLD, reason="it was changed since the plan was made"), ()
+        resource = next((each for each in self._bundle.resources if each.key == change.key), None)
+        now = self._workspace.clock.now()
+        if resource is not None:
+            spec = self._resolved(change)
+            again = plan_resource(resource, deployed, observed, spec=spec, policy=self._policy, now=now)
+        else:
+            assert deployed is not None, "what left the bundle is on record"
+            again = plan_deletion(deployed, observed, self._policy, now)
+        return again, behind
 
     def _check_lock(self) -> None:
         if self._lock is not None:
             self._lock.check()
 
 
-def _phase_of(change: PlannedChange) -> str:
-    return "" if change.gateway is None else change.gateway.phase
+def apply_in_order(applier: Applier, changes: Sequence[PlannedChange]) -> tuple[PlannedChange, ...]:
+    """Do the changes of a plan, each as it was done.
+
+    What depends on a held resource waits. What a resource depends on is not deleted while that resource stays.
+    """
+    done: list[PlannedChange] = []
+    held: dict[str, Verdict] = {}
+    kept: dict[str, Verdict] = {}
+    for change in changes:
+        is_deletion = change.change_class is ChangeClass.DELETE
+        above = kept.get(change.key) if is_deletion else _first(held, change.depends_on)
+        if above is not None and change.verdict is Verdict.APPLY:
+            reason = "a resource that depends on it stays" if is_deletion else "what it depends on waits"
+            done.append(replace(change, verdict=above, reason=reason))
+        else:
+            done.append(applier.apply(change))
+        verdict = done[-1].verdict
+        if is_deletion and verdict not in (Verdict.APPLY, Verdict.NOTHING):
+            kept |= dict.fromkeys(change.depends_on, verdict)
+        elif verdict in (Verdict.HOLD, Verdict.UNKNOWN, Verdict.QUEUE):
+            held[change.key] = verdict
+    return tuple(done)
+
+
+def _first(verdicts: Mapping[str, Verdict], keys: Sequence[str]) -> Verdict | None:
+    return next((verdicts[key] for key in keys if key in verdicts), None)
 
 
 def _intended(change: PlannedChange, spec: dict[str, Any]) -> Deployed:

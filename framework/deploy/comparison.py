@@ -42,10 +42,17 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All fields of a resource that differ, and those that only seem to."""
+    """All fields of a resource that differ, and those that only seem to.
+
+    Args:
+        changes: what differs.
+        phantoms: fields of the bundle that need no write: another spelling, and `settled`.
+        settled: fields whose other value is the service's, from right after the last deploy, or was accepted.
+    """
 
     changes: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
+    settled: tuple[FieldPath, ...] = ()
 
     @property
     def change_class(self) -> ChangeClass:
@@ -95,27 +102,29 @@ def compare(
     now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
     last = None if deployed is None else _leaves(kind, deployed)
     then = None if remote_then is None else _leaves(kind, remote_then)
-    changes, phantoms = [], []
+    changes, settled = [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
             continue
         outside = _origin(path, bundle, last, now, then)
         if outside is None:
-            phantoms += [path] if path in bundle else []
+            settled += [path] if path in bundle else []
             continue
         changes.append(
             FieldChange(
                 path=path,
                 remote=now.get(path),
                 wanted=bundle.get(path),
-                change_class=_class(kind, path, outside=outside),
+                change_class=_class(kind, path, outside=outside, is_named=path in bundle),
             )
         )
     raw, raw_now = flatten(wanted), flatten(remote)
     spelled = [path for path in raw if path in raw_now and raw[path] != raw_now[path]]
     changed = {change.path for change in changes}
     return Comparison(
-        changes=tuple(changes), phantoms=tuple(sorted({*phantoms, *(path for path in spelled if path not in changed)}))
+        changes=tuple(changes),
+        phantoms=tuple(sorted({*settled, *(path for path in spelled if path not in changed)})),
+        settled=tuple(settled),
     )
 
 
@@ -134,10 +143,11 @@ def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, t
     return None if stands else True
 
 
-def _class(kind: str, path: FieldPath, *, outside: bool) -> ChangeClass:
+def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:
     if path[0] == "tags" or (path[0] == "clusters" and len(path) > 2 and path[2] == "custom_tags"):
         return ChangeClass.TAG_ONLY
-    if path in _RECREATES.get(kind, frozenset()):
+    # A field that only the service names, such as the id of a connection, makes no other resource.
+    if path in _RECREATES.get(kind, frozenset()) and (is_named or not outside):
         return ChangeClass.RECREATE
     if outside:
         return ChangeClass.DRIFT

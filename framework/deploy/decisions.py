@@ -12,7 +12,7 @@ from framework.deploy.snapshots import Phase
 
 
 class Verdict(StrEnum):
-    """What is done with a change."""
+    """What is done with a change; SKIP when another change of the plan is refused, ACCEPT for a new baseline."""
 
     NOTHING = "nothing"
     APPLY = "apply"
@@ -21,6 +21,8 @@ class Verdict(StrEnum):
     HOLD = "hold"
     UNKNOWN = "unknown"
     REFUSE = "refuse"
+    SKIP = "skip"
+    ACCEPT = "accept"
 
 
 class ExitCode(IntEnum):
@@ -57,12 +59,14 @@ class Policy:
     Args:
         allow_recreate: keys of the resources that may be recreated or deleted.
         overrides: gateways whose semantic change goes on whatever they do, each with its reason.
+        tag_writes: gateways whose deferred tags are wanted now, each with its reason; gated as any wanted change.
         queue: queue what would be held.
         window: when a gateway that takes changes may be restarted; None for always.
     """
 
     allow_recreate: frozenset[str] = frozenset()
     overrides: tuple[tuple[str, str], ...] = ()
+    tag_writes: tuple[tuple[str, str], ...] = ()
     queue: bool = False
     window: Window | None = None
 
@@ -70,19 +74,23 @@ class Policy:
         """Why the gateway of that key is overridden; None when it is not."""
         return dict(self.overrides).get(key)
 
+    def tag_reason_for(self, key: str) -> str | None:
+        """Why the deferred tags of the gateway of that key are written; None when they stay deferred."""
+        return dict(self.tag_writes).get(key)
+
 
 def decide(
     *,
     key: str,
     classes: Collection[ChangeClass],
-    is_gateway: bool,
+    stops_gateway: bool,
     is_pipeline: bool,
     phase: Phase,
     prevent_destroy: bool,
     policy: Policy,
     now: datetime,
 ) -> Verdict:
-    """What is done with the changes of one resource; for a gateway it depends on what the gateway is doing."""
+    """What is done with the changes of one resource; where that can stop a gateway, what the gateway does decides."""
     highest = max(classes, key=lambda each: each.rank, default=ChangeClass.NONE)
     if highest in (ChangeClass.NONE, ChangeClass.PHANTOM):
         return Verdict.NOTHING
@@ -93,22 +101,24 @@ def decide(
             policy,
             prevent_destroy=prevent_destroy,
             is_pipeline=is_pipeline,
-            is_gateway=is_gateway,
+            stops_gateway=stops_gateway,
         )
-    if is_gateway and highest in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
+    is_deferrable = stops_gateway and highest in (ChangeClass.TAG_ONLY, ChangeClass.METADATA)
+    if is_deferrable and policy.tag_reason_for(key) is None:
         return Verdict.DEFER
-    if not is_gateway or highest is ChangeClass.CREATE or policy.reason_for(key) is not None:
+    if not stops_gateway or highest is ChangeClass.CREATE or policy.reason_for(key) is not None:
         return Verdict.APPLY
     return Verdict.HOLD if ChangeClass.DRIFT in classes else _decide_restart(phase, policy, now)
 
 
 def _decide_loss(
-    key: str, phase: Phase, policy: Policy, *, prevent_destroy: bool, is_pipeline: bool, is_gateway: bool
+    key: str, phase: Phase, policy: Policy, *, prevent_destroy: bool, is_pipeline: bool, stops_gateway: bool
 ) -> Verdict:
     """A resource that would be gone with all it holds."""
-    if prevent_destroy or (is_gateway and phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN)):
+    if prevent_destroy or (stops_gateway and phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN)):
         return Verdict.REFUSE
-    return Verdict.REFUSE if is_pipeline and key not in policy.allow_recreate else Verdict.APPLY
+    needs_permission = is_pipeline or stops_gateway
+    return Verdict.REFUSE if needs_permission and key not in policy.allow_recreate else Verdict.APPLY
 
 
 def _decide_restart(phase: Phase, policy: Policy, now: datetime) -> Verdict:

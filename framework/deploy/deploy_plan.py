@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework.deploy.bundle import FrozenSpec
 from framework.deploy.comparison import ChangeClass, FieldChange
@@ -21,10 +21,11 @@ class PlannedChange:
     Args:
         change_class: the highest among its fields.
         fields: what differs; empty for one that is made or deleted.
-        phantoms: fields that only seem to differ.
+        stops_gateway: whether a write can stop an ingestion gateway: it is one, or a job that runs one.
+        phantoms: fields that only seem to differ; `settled` are those with another value that needs no write.
         verdict: what the guard says.
         reason: why, for people.
-        gateway: what the gateway was doing, where that was looked at.
+        gateway: what the gateway was doing, where its log was read.
         spec: the bundle's settings, references resolved as far as their ids are known; None to delete.
         remote_id: its id, where it is there.
         remote_modified: when its settings were changed last.
@@ -36,12 +37,13 @@ class PlannedChange:
     key: str
     kind: str
     name: str
-    is_gateway: bool
+    stops_gateway: bool
     change_class: ChangeClass
     verdict: Verdict
     reason: str
     fields: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
+    settled: tuple[FieldPath, ...] = ()
     gateway: GatewayState | None = None
     spec: FrozenSpec | None = None
     depends_on: tuple[str, ...] = ()
@@ -117,3 +119,18 @@ class DeployPlan:
         ]
         text = json.dumps([self.bundle, self.target, self.lineage, self.serial, rows, self.files])
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def skip_if_refused(plan: DeployPlan) -> DeployPlan:
+    """Return the plan as it ends: nothing of a plan is done when something in it is refused."""
+    refused = [change.key for change in plan.changes if change.verdict is Verdict.REFUSE]
+    if not refused:
+        return plan
+    reason = f"nothing is done while {refused[0]} is refused"
+    changes = tuple(
+        replace(change, verdict=Verdict.SKIP, reason=reason)
+        if change.verdict in (Verdict.APPLY, Verdict.QUEUE) or (change.verdict is Verdict.NOTHING and change.access)
+        else change
+        for change in plan.changes
+    )
+    return replace(plan, changes=changes, uploads=(), removals=())

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from framework.deploy.applier import Applier
+from framework.deploy.acceptance import Acceptance, accept_resource
+from framework.deploy.applier import Applier, apply_in_order
 from framework.deploy.bundle import Bundle
-from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
-from framework.deploy.deploy_plan import DeployPlan, PlannedChange
+from framework.deploy.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
 from framework.deploy.files import hash_files, is_below, place_of, upload_files
+from framework.deploy.foreign_state import foreign_state
+from framework.deploy.guard import judge_gateways
 from framework.deploy.history import Deployment, record_deployment
 from framework.deploy.lock import DeployLock
 from framework.deploy.observation import observe
@@ -125,6 +127,30 @@ class Deployer:
             )
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 
+    def accept(self, key: str) -> Acceptance:
+        """Take a deployed resource as it is for its baseline; no call writes to the resource.
+
+        Raises:
+            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_NOT_BOUND, DEPLOY_BIND_MISSING.
+        """
+        if all(each.key != key for each in self._bundle.resources):
+            raise UserError("DEPLOY_RESOURCE_UNKNOWN", key=key, target=self._bundle.target, hint="")
+        with self._locked():
+            state = self._state() or new_state()
+            acceptance = accept_resource(self._kinds, self._bundle, state, key, now=self._workspace.clock.now())
+            write_state(self._workspace, self._bundle.state_path, acceptance.state)
+            return replace(acceptance, warnings=self._tell((acceptance.change,)))
+
+    def guard(self) -> tuple[tuple[PlannedChange, ...], DeployPlan, ExitCode]:
+        """The gateways as a deploy by another tool would find them, and whether it may go on; writes nothing.
+
+        Raises:
+            StateUnknown: which gateway a deploy would reach can't be known.
+        """
+        plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+        gateways, code = judge_gateways(plan)
+        return gateways, plan, code
+
     def destroy(self) -> DeployResult:
         """Delete all that the target has deployed; nothing at all when something of it is refused."""
         empty = replace(self._loaded, resources=(), sync=())
@@ -176,21 +202,7 @@ class Deployer:
                 if is_below(place, (folder, self._bundle.artifact_path)):
                     self._workspace.delete_file(place)
             applier.keep(state.with_files(plan.files))
-        done: list[PlannedChange] = []
-        held: dict[str, Verdict] = {}
-        for change in plan.changes:
-            above = next((held[key] for key in change.depends_on if key in held), None)
-            waits = (
-                above is not None and change.verdict is Verdict.APPLY and change.change_class is not ChangeClass.DELETE
-            )
-            done.append(
-                replace(change, verdict=above, reason="what it depends on waits")
-                if waits and above is not None
-                else applier.apply(change)
-            )
-            if done[-1].verdict in (Verdict.HOLD, Verdict.UNKNOWN, Verdict.QUEUE):
-                held[change.key] = done[-1].verdict
-        return tuple(done)
+        return apply_in_order(applier, plan.changes)
 
     def _ended(self, plan: DeployPlan, done: tuple[PlannedChange, ...], warnings: tuple[str, ...] = ()) -> DeployResult:
         """The result; a deploy that has to wait is put in the queue, by the plan that is left of it."""
@@ -225,7 +237,11 @@ class Deployer:
         return ()
 
     def _plan(self, state: DeployState) -> DeployPlan:
-        observed = observe(self._workspace, self._kinds, self._bundle, state)
+        return skip_if_refused(self._judged(state))
+
+    def _judged(self, state: DeployState) -> DeployPlan:
+        """The plan with the guard's verdict on each resource by itself."""
+        observed = observe(self._workspace, self._kinds, self._bundle, state, self._policy)
         files = hash_files(self._bundle.root, self._bundle.sync, self._bundle.packages)
         return make_plan(
             self._bundle, state, observed, files=files, policy=self._policy, now=self._workspace.clock.now()

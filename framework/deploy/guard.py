@@ -1,6 +1,8 @@
-"""The guard alone, before somebody else's deploy: any difference at a gateway would be written by it."""
+"""The guard alone, before a deploy by another tool, which writes any difference that it finds."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from framework.deploy.decisions import ExitCode, Verdict, exit_code
 from framework.deploy.deploy_plan import DeployPlan, PlannedChange
@@ -9,11 +11,12 @@ _STOPS = frozenset({Verdict.DEFER})
 
 
 def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCode]:
-    """The gateways of a plan, and whether a tool that writes every difference may go on.
+    """Return the gateways of a plan with their jobs, and whether a tool that writes every difference may go on.
 
-    What our own deploy would defer, another tool would write: that holds it. So does a field that only seems to differ.
+    A change that our own deploy defers, and a field that only seems to differ, hold such a tool.
     """
-    gateways = tuple(change for change in plan.changes if change.is_gateway)
+    # Access has calls of its own, and nothing is recorded here.
+    gateways = tuple(replace(each, access=False, record=False) for each in plan.changes if each.stops_gateway)
     code = exit_code((change.verdict for change in gateways), applied=True)
     if code is ExitCode.CLEAN and any(change.verdict in _STOPS or change.phantoms for change in gateways):
         code = ExitCode.HELD

@@ -33,7 +33,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "continuous": False, "development": False, "serverless": False, "photon": False, "channel": "CURRENT",
         "edition": "ADVANCED",
     },
-    "jobs": {"format": "MULTI_TASK", "max_concurrent_runs": 1, "timeout_seconds": 0},
+    "jobs": {"format": "MULTI_TASK", "max_concurrent_runs": 1, "timeout_seconds": 0, "queue": {"enabled": True}},
     "schemas": {},
     "volumes": {"volume_type": "MANAGED"},
 }  # fmt: skip

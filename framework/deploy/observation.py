@@ -2,75 +2,75 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-from databricks.sdk.errors.base import DatabricksError
+from collections.abc import Mapping
 
 from framework.deploy.bundle import Bundle
-from framework.deploy.ingested_tables import keyed_tables
-from framework.deploy.planner import Observed, gateways_at_stake
+from framework.deploy.decisions import Policy
+from framework.deploy.deploy_plan import PlannedChange
+from framework.deploy.gateway_parts import GatewayParts
+from framework.deploy.ingested_tables import ingested_tables
+from framework.deploy.planner import Observed, changed_resources, is_at_stake, is_gateway
 from framework.deploy.remotes import Remote, RemoteKind
-from framework.deploy.snapshots import GatewayState, Phase, gateway_state, parse_events, progress_seconds
-from framework.deploy.state import DeployState
-from framework.deploy.statements import run_statement
+from framework.deploy.snapshots import GatewayState
+from framework.deploy.state import Deployed, DeployState
 from framework.deploy.workspace import Workspace
-from framework.foundation.errors import OperationError
-
-_COLUMNS = ("timestamp", "event_type", "origin.update_id", "origin.dataset_name", "origin.flow_name", "details")
 
 
-def observe(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState) -> Observed:
-    """Read each resource that the state knows, and the gateways that a change could restart."""
-    remotes: dict[str, Remote | None] = {}
-    for deployed in state.resources:
-        if deployed.id is not None:
-            remotes[deployed.key] = kinds[deployed.kind].read(deployed.id)
-    gateways = {}
-    for key in gateways_at_stake(bundle, state, remotes):
-        remote = remotes[key]
-        if remote is not None:
-            gateways[key] = read_gateway(workspace, remote, keyed=keyed_tables(bundle))
-    return Observed(remotes=remotes, gateways=gateways)
+def observe(
+    workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState, policy: Policy
+) -> Observed:
+    """Read each resource that the state knows, and the gateways that a change could stop."""
+    remotes = {each.key: kinds[each.kind].read(each.id) for each in state.resources if each.id is not None}
+    ids = {(each.kind, each.id): remotes[each.key] for each in state.resources if each.id is not None}
+    parts = GatewayParts(workspace, kinds, ingested_tables(bundle), ids)
+    gateways, jobs = {}, set()
+    for change in changed_resources(bundle, state, remotes):
+        behind = gateways_behind(parts, change, remotes[change.key], state.get(change.key))
+        if not behind:
+            continue
+        jobs |= {change.key} if change.kind == "jobs" else set()
+        if is_at_stake(change, policy):
+            gateways[change.key] = parts.state_of(behind)
+    return Observed(remotes=remotes, gateways=gateways, jobs=frozenset(jobs))
 
 
-def read_gateway(workspace: Workspace, remote: Remote, *, keyed: Collection[str]) -> GatewayState:
-    """What a gateway is doing, from its event log; unknown when that can't be read.
+def observe_again(
+    workspace: Workspace,
+    kinds: Mapping[str, RemoteKind],
+    bundle: Bundle,
+    change: PlannedChange,
+    deployed: Deployed | None,
+    *,
+    stopped: frozenset[str],
+) -> tuple[Observed, tuple[str, ...]]:
+    """Read one resource, and what its gateways do, right before a write.
 
     Args:
         workspace: the workspace.
-        remote: the gateway as it was read.
-        keyed: last parts of the names of tables that are known to have a key.
+        kinds: the calls for each kind of resource.
+        bundle: what is deployed.
+        change: what is about to be done.
+        deployed: the resource as it was deployed last.
+        stopped: gateways that this deploy stopped itself: they have nothing more to lose.
+
+    Returns:
+        What is there, and the ids of the gateways that the write can stop.
     """
-    if remote.update is None:
-        return gateway_state(update=None, events=(), now=workspace.clock.now())
-    try:
-        rows = run_statement(workspace, _query(remote))
-    except (OperationError, DatabricksError) as error:
-        condition = error.condition if isinstance(error, OperationError) else type(error).__name__
-        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read, {condition}")
-    events = parse_events(_event(row) for row in rows)
-    interval = progress_seconds(remote.spec.as_dict())
-    now = workspace.clock.now()
-    return gateway_state(update=remote.update, events=events, now=now, interval_seconds=interval, keyed=keyed)
+    remote = kinds[change.kind].read(change.remote_id or "")
+    parts = GatewayParts(workspace, kinds, ingested_tables(bundle))
+    behind = () if remote is None else gateways_behind(parts, change, remote, deployed)
+    states: dict[str, GatewayState] = {}
+    if behind:
+        states[change.key] = parts.state_of(each for each in behind if each not in stopped)
+    jobs = frozenset({change.key}) if behind and change.kind == "jobs" else frozenset[str]()
+    return Observed(remotes={change.key: remote}, gateways=states, jobs=jobs), behind
 
 
-def _query(remote: Remote) -> str:
-    table = remote.spec.as_dict().get("event_log") or {}
-    parts = [str(table.get(part, "")) for part in ("catalog", "schema", "name")]
-    source = ".".join(f"`{part}`" for part in parts) if all(parts) else f"event_log(`{remote.id}`)"
-    return (
-        f"SELECT {', '.join(_COLUMNS)} FROM {source} "
-        "WHERE event_type IN ('operation_progress', 'flow_progress') ORDER BY timestamp"
-    )
-
-
-def _event(row: Sequence[str | None]) -> dict[str, Any]:
-    timestamp, event_type, update, dataset, flow, details = row
-    origin = {"update_id": update, "dataset_name": dataset, "flow_name": flow}
-    try:
-        told = json.loads(details or "{}")
-    except ValueError:
-        told = {}
-    return {"timestamp": timestamp, "event_type": event_type, "origin": origin, "details": told}
+def gateways_behind(
+    parts: GatewayParts, change: PlannedChange, remote: Remote | None, deployed: Deployed | None
+) -> tuple[str, ...]:
+    """Return the gateways that a write to a resource can stop: by what it is, what it was, and what it is to be."""
+    specs = [each.as_dict() for each in (change.spec, deployed and deployed.spec, remote and remote.spec) if each]
+    if change.kind == "jobs":
+        return parts.behind(specs)
+    return (remote.id,) if remote is not None and any(is_gateway(spec) for spec in specs) else ()

@@ -27,10 +27,17 @@ _CALM = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What was read from the workspace: resources by key, and gateways that a change could restart."""
+    """What was read from the workspace, by the key of a resource.
+
+    Args:
+        remotes: the resources; None for one that is gone.
+        gateways: what the gateways do that a change could stop.
+        jobs: the jobs that run a gateway.
+    """
 
     remotes: Mapping[str, Remote | None]
     gateways: Mapping[str, GatewayState]
+    jobs: frozenset[str] = frozenset()
 
 
 def make_plan(
@@ -50,7 +57,7 @@ def make_plan(
     gone = [each for each in state.resources if each.key not in resources]
     deletions = {each.key: each.depends_on for each in gone}
     by_key = {each.key: each for each in gone}
-    first = [_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
+    first = [plan_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
     uploads, removals = changed_files(files, state.files)
     return DeployPlan(
         bundle=bundle.name,
@@ -69,15 +76,21 @@ def is_gateway(spec: Mapping[str, Any]) -> bool:
     return "gateway_definition" in spec
 
 
-def gateways_at_stake(bundle: Bundle, state: DeployState, remotes: Mapping[str, Remote | None]) -> tuple[str, ...]:
-    """The gateways whose change, if any, could restart or end them: only their event logs are worth a query."""
+def changed_resources(
+    bundle: Bundle, state: DeployState, remotes: Mapping[str, Remote | None]
+) -> tuple[PlannedChange, ...]:
+    """Return what is there and differs, as far as no gateway's state is needed to see it."""
     blank = Observed(remotes=remotes, gateways={})
     plan = make_plan(bundle, state, blank, files=state.files, policy=Policy(), now=datetime.min)  # noqa: DTZ901 - no window is asked
+    unchanged = (ChangeClass.NONE, ChangeClass.CREATE)
     return tuple(
-        change.key
-        for change in plan.changes
-        if change.is_gateway and change.remote_id is not None and change.change_class not in _CALM
+        change for change in plan.changes if change.remote_id is not None and change.change_class not in unchanged
     )
+
+
+def is_at_stake(change: PlannedChange, policy: Policy) -> bool:
+    """Return whether a change, if it can stop a gateway, needs to know what the gateway does: its log is read."""
+    return change.change_class not in _CALM or policy.tag_reason_for(change.key) is not None
 
 
 def plan_resource(
@@ -93,6 +106,7 @@ def plan_resource(
     remote = observed.remotes.get(resource.key)
     compared = _compared(resource.kind, spec, deployed, remote)
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
+    stops = gateway or resource.key in observed.jobs
     lost = remote is None and deployed is not None and deployed.id is not None and gateway
     classes = [field.change_class for field in compared.changes]
     if remote is None:
@@ -103,9 +117,9 @@ def plan_resource(
     verdict = decide(
         key=resource.key,
         classes=classes,
-        is_gateway=gateway,
+        stops_gateway=stops,
         is_pipeline=resource.kind == "pipelines",
-        phase=_phase(gateway, remote, state),
+        phase=_phase(stops, remote, state),
         prevent_destroy=resource.prevent_destroy,
         policy=policy,
         now=now,
@@ -114,12 +128,13 @@ def plan_resource(
         key=resource.key,
         kind=resource.kind,
         name=resource.name,
-        is_gateway=gateway,
+        stops_gateway=stops,
         change_class=highest,
         verdict=verdict,
         reason="",
         fields=compared.changes,
         phantoms=compared.phantoms,
+        settled=compared.settled,
         gateway=state,
         spec=FrozenSpec.of(spec),
         depends_on=resource.depends_on,
@@ -128,7 +143,8 @@ def plan_resource(
         remote_modified=None if remote is None else remote.modified,
         access=access and remote is not None,
     )
-    return replace(change, reason=reason_of(change, policy), record=_is_unrecorded(change, deployed))
+    change = replace(change, record=_is_unrecorded(change, deployed))
+    return replace(change, reason=reason_of(change, policy))
 
 
 def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
@@ -147,20 +163,30 @@ def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, rem
         kind,
         wanted=spec,
         deployed=None if known is None else known.spec.as_dict(),
-        remote=remote.spec.as_dict(),
+        remote=remote.spec.as_dict() | _identity(spec, remote),
         remote_then=None if known is None or known.remote is None else known.remote.as_dict(),
     )
 
 
-def _deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datetime) -> PlannedChange:
+def _identity(spec: Mapping[str, Any], remote: Remote) -> dict[str, Any]:
+    """The identity that a resource runs as, spelled as the bundle spells it; a read of the settings leaves it out."""
+    wanted = spec.get("run_as")
+    if remote.run_as is None or not isinstance(wanted, Mapping) or len(wanted) != 1:
+        return {}
+    return {"run_as": dict.fromkeys(wanted, remote.run_as)}
+
+
+def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datetime) -> PlannedChange:
+    """The change of a resource that left the bundle."""
     remote, spec = observed.remotes.get(deployed.key), deployed.spec.as_dict()
-    gateway, state = is_gateway(spec), observed.gateways.get(deployed.key)
+    gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
+    stops, state = gateway or deployed.key in observed.jobs, observed.gateways.get(deployed.key)
     verdict = decide(
         key=deployed.key,
         classes=[ChangeClass.DELETE],
-        is_gateway=gateway,
+        stops_gateway=stops,
         is_pipeline=deployed.kind == "pipelines",
-        phase=_phase(gateway, remote, state),
+        phase=_phase(stops, remote, state),
         prevent_destroy=deployed.prevent_destroy,
         policy=policy,
         now=now,
@@ -169,7 +195,7 @@ def _deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datet
         key=deployed.key,
         kind=deployed.kind,
         name=str(spec.get("name", deployed.key)),
-        is_gateway=gateway,
+        stops_gateway=stops,
         change_class=ChangeClass.DELETE,
         # What is gone already takes no call and needs no permission: only its record goes.
         verdict=Verdict.NOTHING if remote is None and deployed.id is not None else verdict,
@@ -184,9 +210,9 @@ def _deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datet
     return replace(change, reason=reason_of(change, policy))
 
 
-def _phase(gateway: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three facts
-    """What a gateway is doing; one that was not looked at is unknown, one that is not there is stopped."""
-    if not gateway or remote is None:
+def _phase(stops: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three facts
+    """What the gateway does that a write can stop; unknown when its log is not read, stopped when it is gone."""
+    if not stops or remote is None:
         return Phase.STOPPED
     return Phase.UNKNOWN if state is None else state.phase
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import assert_never
+
 from framework.deploy.comparison import ChangeClass
 from framework.deploy.decisions import Policy, Verdict
 from framework.deploy.deploy_plan import PlannedChange
@@ -12,22 +15,71 @@ _WHOLE = "no part of it done: without primary key, unique key or index it is rea
 _UNTOLD = "whether in chunks is not told"
 
 
+_FOREIGN = "its settings were changed outside of this bundle"
+
+
+_APPLIED: Mapping[ChangeClass, str] = {
+    ChangeClass.CREATE: "it is not there yet",
+    ChangeClass.RECREATE: "it is deleted and made again",
+    ChangeClass.DELETE: "it is not in the bundle any more",
+    ChangeClass.DRIFT: f"{_FOREIGN}, which its own replace",
+}
+
+
 def reason_of(change: PlannedChange, policy: Policy) -> str:
-    """One sentence for people, without its full stop; empty where the class says it all."""
-    override = policy.reason_for(change.key)
-    if change.verdict is Verdict.APPLY and change.is_gateway and override is not None:
+    """Why a verdict is what it is: one sentence for people, without its full stop; never empty."""
+    match change.verdict:
+        case Verdict.NOTHING:
+            reason = _no_change(change)
+        case Verdict.APPLY:
+            reason = _application(change, policy)
+        case Verdict.DEFER:
+            reason = "no call to the gateway; written with its next wanted change"
+        case Verdict.REFUSE:
+            reason = _refusal(change)
+        case Verdict.HOLD | Verdict.QUEUE | Verdict.UNKNOWN:
+            reason = _wait(change)
+        case Verdict.SKIP | Verdict.ACCEPT:
+            reason = change.reason
+        case _:
+            assert_never(change.verdict)
+    return reason
+
+
+def _wait(change: PlannedChange) -> str:
+    if any(field.change_class is ChangeClass.DRIFT for field in change.fields):
+        return f"{_FOREIGN}; `sluice bundle accept {change.key}` keeps them"
+    return state_text(change.gateway)
+
+
+def _no_change(change: PlannedChange) -> str:
+    if change.change_class is ChangeClass.DELETE:
+        return "it is gone already; only its record is removed"
+    if change.access:
+        return "only who has access changes"
+    settled, spelled = len(change.settled), len(change.phantoms) - len(change.settled)
+    notes = [f"{counted(spelled, 'field')} only spelled differently"] if spelled else []
+    notes += [f"{counted(settled, 'field')} as the service set it, or as accepted"] if settled else []
+    return ", ".join(notes) or "no difference"
+
+
+def _application(change: PlannedChange, policy: Policy) -> str:
+    """Why a change is done; for a gateway, why it may be done now."""
+    override, tags = policy.reason_for(change.key), policy.tag_reason_for(change.key)
+    is_restart = change.stops_gateway and change.change_class not in (
+        ChangeClass.CREATE,
+        ChangeClass.RECREATE,
+        ChangeClass.DELETE,
+    )
+    if is_restart and override is not None:
         return f"overridden: {override}"
-    if change.verdict is Verdict.DEFER:
-        return "no call to the gateway; written with its next wanted change"
-    if change.verdict is Verdict.REFUSE:
-        return _refusal(change)
-    if change.verdict in (Verdict.HOLD, Verdict.QUEUE, Verdict.UNKNOWN):
-        if change.change_class is ChangeClass.DRIFT or any(
-            field.change_class is ChangeClass.DRIFT for field in change.fields
-        ):
-            return "its settings were changed outside of this bundle"
-        return state_text(change.gateway)
-    return f"{counted(len(change.phantoms), 'field')} only spelled differently" if change.phantoms else ""
+    if is_restart and tags is not None and change.change_class in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
+        return f"tags are written on purpose: {tags}"
+    if change.change_class in _APPLIED:
+        return _APPLIED[change.change_class]
+    if not change.stops_gateway or change.gateway is None:
+        return "the bundle changes it"
+    return "the gateway is stopped" if change.gateway.phase is Phase.STOPPED else "no snapshot runs"
 
 
 def state_text(state: GatewayState | None) -> str:
@@ -44,7 +96,8 @@ def state_text(state: GatewayState | None) -> str:
     if state.phase is Phase.STOPPED:
         return "the gateway is stopped"
     if state.phase is Phase.UNKNOWN:
-        return f"what the gateway is doing is not known ({state.reason}); that counts as a snapshot"
+        cause = f" ({state.reason})" if state.reason else ""
+        return f"what the gateway is doing is not known{cause}; that counts as a snapshot"
     tables = ", ".join(table_text(table) for table in state.tables if table.phase is Phase.SNAPSHOTTING)
     return f"a restart would lose {state.lost_hours:.1f} hours of snapshots: {tables}"
 
@@ -68,6 +121,9 @@ def _refusal(change: PlannedChange) -> str:
     what = "deleting" if change.change_class is ChangeClass.DELETE else "recreating"
     if change.prevent_destroy:
         return f"prevent_destroy forbids {what} it"
-    if change.is_gateway and change.gateway is not None and change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
-        return f"{what} it while {state_text(change.gateway)}"
+    if change.stops_gateway and change.remote_id is not None:
+        if change.gateway is None or change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
+            return f"{what} it stops the gateway: {state_text(change.gateway)}"
+        if change.kind == "jobs":
+            return f"{what} it stops its gateway; allow it with --allow-recreate {change.key}"
     return f"{what} it loses all it holds; allow it with --allow-recreate {change.key}"

@@ -8,10 +8,13 @@ from typing import Any, Protocol
 from databricks.sdk.errors import NotFound
 
 from framework.deploy.bundle import FrozenSpec
-from framework.deploy.workspace import Workspace
+from framework.deploy.normalising import flatten, normalise
+from framework.deploy.workspace import AnswerLost, Workspace
+from framework.foundation.errors import OperationError
 
 _APART = ("permissions", "grants", "lifecycle")
 _CATALOG = "/api/2.1/unity-catalog"
+_MOST_RESETS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +24,14 @@ class Remote:
     Args:
         modified: when its settings were changed last, where the service tells.
         update: the newest update of a pipeline: id and state.
+        run_as: the name of the identity that a pipeline or a job runs as.
     """
 
     id: str
     spec: FrozenSpec
     modified: int | None = None
     update: tuple[str, str] | None = None
+    run_as: str | None = None
 
 
 class RemoteKind(Protocol):
@@ -64,7 +69,11 @@ class _Pipelines:
         updates = found.get("latest_updates") or []
         update = (str(updates[0]["update_id"]), str(updates[0]["state"])) if updates else None
         return Remote(
-            id=id, spec=FrozenSpec.of(found.get("spec") or {}), modified=found.get("last_modified"), update=update
+            id=id,
+            spec=FrozenSpec.of(found.get("spec") or {}),
+            modified=found.get("last_modified"),
+            update=update,
+            run_as=found.get("run_as_user_name"),
         )
 
     def create(self, spec: dict[str, Any], owner: str) -> str:
@@ -96,7 +105,10 @@ class _Jobs:
 
     def read(self, id: str) -> Remote | None:
         found = self._workspace.find("/api/2.2/jobs/get", {"job_id": id})
-        return None if found is None else Remote(id=id, spec=FrozenSpec.of(found.get("settings") or {}))
+        if found is None:
+            return None
+        settings = FrozenSpec.of(found.get("settings") or {})
+        return Remote(id=id, spec=settings, run_as=found.get("run_as_user_name"))
 
     def create(self, spec: dict[str, Any], owner: str) -> str:
         made = self._workspace.write("POST", "/api/2.2/jobs/create", _body(spec) | _deployment(owner))
@@ -105,7 +117,22 @@ class _Jobs:
     def replace(self, remote: Remote, spec: dict[str, Any], owner: str) -> None:
         settings = _body(spec) | _deployment(owner)
         body = {"job_id": int(remote.id), "new_settings": settings}
-        self._workspace.repeat("POST", "/api/2.2/jobs/reset", body)
+        for _ in range(_MOST_RESETS):
+            try:
+                self._workspace.write("POST", "/api/2.2/jobs/reset", body)
+            except AnswerLost as lost:
+                # A reset starts a continuous job again: it is sent again only if it had no effect.
+                self._workspace.clock.sleep(lost.wait_seconds)
+                if not self._has(remote.id, settings):
+                    continue
+            return
+        raise OperationError("WORKSPACE_CALL_FAILED", call="POST /api/2.2/jobs/reset", cause="no answer, and no effect")
+
+    def _has(self, id: str, settings: dict[str, Any]) -> bool:
+        found = self.read(id)
+        now = flatten(normalise("jobs", {} if found is None else found.spec.as_dict()))
+        sent = flatten(normalise("jobs", {key: value for key, value in settings.items() if key != "run_as"}))
+        return all(now.get(path) == value for path, value in sent.items())
 
     def delete(self, id: str) -> None:
         _delete(self._workspace, "POST", "/api/2.2/jobs/delete", {"job_id": int(id)})

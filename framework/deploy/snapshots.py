@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -19,7 +19,7 @@ _STOPPED_UPDATE = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
 class Phase(StrEnum):
-    """What a restart of the gateway would interrupt."""
+    """What a restart of the gateway would interrupt, the worst first."""
 
     SNAPSHOTTING = "snapshotting"
     UNKNOWN = "unknown"
@@ -29,7 +29,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayEvent:
-    """One progress event of a gateway: `operation` for operation_progress of a snapshot, else flow_progress."""
+    """The newest progress event of a gateway for one table and flow.
+
+    Args:
+        operation: whether it is an operation_progress of a snapshot; else it is a flow_progress.
+        began: when the first event of its kind was written in its update.
+    """
 
     at: datetime
     update_id: str
@@ -37,6 +42,7 @@ class GatewayEvent:
     flow: str
     operation: bool
     status: str
+    began: datetime | None = None
     percent: float | None = None
     left_seconds: float | None = None
 
@@ -74,33 +80,54 @@ def gateway_state(
     events: Sequence[GatewayEvent],
     now: datetime,
     interval_seconds: float = PROGRESS_SECONDS,
-    expected: Iterable[str] = (),
+    ingested: Collection[str] | None = None,
     keyed: Collection[str] = (),
 ) -> GatewayState:
-    """The state of a gateway from its newest update (id, state) and the events of its log.
+    """The state of a gateway from its newest update (id, state) and the newest events of its log.
+
+    A table that is silent is unknown, also when only an earlier update names it, unless it is no longer ingested.
 
     Args:
         update: None when it never ran.
-        now: the time by which what is told is fresh or stale.
-        events: of all updates, oldest first.
-        interval_seconds: how often it tells its progress.
-        expected: tables that it should take, besides those that its events name.
+        now: the time by which an event is fresh or stale.
+        events: the newest of each table and flow.
+        interval_seconds: how often the gateway writes its progress.
+        ingested: last parts of the names, in lower case, of all tables that are ingested; None when not known.
         keyed: last parts of the names, in lower case, of tables that are known to have a key.
     """
     if update is None or update[1] in _STOPPED_UPDATE:
         return GatewayState(phase=Phase.STOPPED)
     stale_seconds = max(3 * interval_seconds, interval_seconds + 120)
-    current = [event for event in events if event.update_id == update[0]]
+    current = sorted((event for event in events if event.update_id == update[0]), key=lambda event: event.at)
     if not current:
-        return GatewayState(phase=Phase.UNKNOWN, reason="its update has told nothing yet")
-    names = sorted({*expected, *(event.table for event in events)})
-    tables = tuple(_with_chunks(_table(name, current, now, stale_seconds), current, keyed) for name in names)
+        return GatewayState(phase=Phase.UNKNOWN, reason="its update has written no progress yet")
+    names = sorted({event.table for event in events})
+    found = [_with_chunks(_table(name, current, now, stale_seconds), current, keyed) for name in names]
+    tables = _without_gone(found, ingested)
     begun = [table.began for table in tables if table.phase is Phase.SNAPSHOTTING and table.began is not None]
     return GatewayState(
         phase=_worst(tables),
         tables=tables,
         reason=", ".join(f"nothing fresh about {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
         lost_hours=max(((now - began).total_seconds() / 3600 for began in begun), default=0.0),
+    )
+
+
+def worst_state(states: Sequence[GatewayState]) -> GatewayState:
+    """Return several gateways as one: the worst phase, all tables, the longest loss.
+
+    Examples:
+        >>> worst_state((GatewayState(phase=Phase.CHANGES), GatewayState(phase=Phase.STOPPED))).phase.value
+        'changes'
+    """
+    if len(states) == 1:
+        return states[0]
+    phases = {state.phase for state in states}
+    return GatewayState(
+        phase=next((phase for phase in Phase if phase in phases), Phase.STOPPED),
+        tables=tuple(table for state in states for table in state.tables),
+        reason=", ".join(state.reason for state in states if state.reason),
+        lost_hours=max((state.lost_hours for state in states), default=0.0),
     )
 
 
@@ -119,32 +146,19 @@ def progress_seconds(spec: Mapping[str, Any]) -> float:
     return seconds if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
 
 
-def parse_events(rows: Iterable[Mapping[str, Any]]) -> list[GatewayEvent]:
-    """The progress events among rows of an event log, oldest first; `details` is an object, `origin` too."""
-    found = []
-    for row in rows:
-        event_type = str(row.get("event_type"))
-        details = (row.get("details") or {}).get(event_type) or {}
-        origin = row.get("origin") or {}
-        operation = event_type == "operation_progress"
-        if event_type not in ("operation_progress", "flow_progress") or not origin.get("dataset_name"):
-            continue
-        if operation and details.get("type") != "CDC_SNAPSHOT":
-            continue
-        left = details.get("estimated_completion_ms")
-        found.append(
-            GatewayEvent(
-                at=datetime.fromisoformat(str(row["timestamp"])),
-                update_id=str(origin.get("update_id")),
-                table=str(origin["dataset_name"]),
-                flow=str(origin.get("flow_name") or ""),
-                operation=operation,
-                status=str(details.get("status")),
-                percent=details.get("progress_percent"),
-                left_seconds=None if left is None else left / 1000,
-            )
-        )
-    return sorted(found, key=lambda event: event.at)
+def _without_gone(tables: Sequence[TableSnapshot], ingested: Collection[str] | None) -> tuple[TableSnapshot, ...]:
+    """The tables without the silent ones that are no longer ingested.
+
+    The names in the log and in the bundle must be the same ones: a table that is not silent shows that they are.
+    """
+    active = {_last_part(table.table) for table in tables if table.phase is not Phase.UNKNOWN}
+    if ingested is None or not active & {*ingested}:
+        return tuple(tables)
+    return tuple(table for table in tables if table.phase is not Phase.UNKNOWN or _last_part(table.table) in ingested)
+
+
+def _last_part(table: str) -> str:
+    return table.rpartition(".")[2].lower()
 
 
 def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seconds: float) -> TableSnapshot:
@@ -165,14 +179,14 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
         phase=Phase.SNAPSHOTTING if known else Phase.UNKNOWN,
         percent=newest.percent,
         left_seconds=newest.left_seconds,
-        began=snapshots[0].at,
+        began=newest.began,
     )
 
 
 def _with_chunks(table: TableSnapshot, current: Sequence[GatewayEvent], keyed: Collection[str]) -> TableSnapshot:
-    """The table with whether it is read in chunks: a part of it was done, or it has a key."""
+    """The table with whether it is read in chunks: a part of it is done, or it has a key."""
     percents = [event.percent for event in current if event.table == table.table and event.percent is not None]
-    shows = any(0 < percent < 100 for percent in percents) or table.table.rpartition(".")[2].lower() in keyed
+    shows = any(0 < percent < 100 for percent in percents) or _last_part(table.table) in keyed
     return replace(table, chunkable=True if shows else None)
 
 

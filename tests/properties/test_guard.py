@@ -12,17 +12,21 @@ from framework.deploy.comparison import ChangeClass, compare
 from framework.deploy.decisions import ExitCode, Policy, Verdict
 from framework.deploy.deployer import Deployer, DeployResult
 from framework.deploy.normalising import flatten, normalise
+from framework.deploy.state import new_state
 from framework.foundation.errors import OperationError
 from framework.testing.workspace.faults import Fault
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.stand_in import StandIn
 from tests.support.direct_workspace import DirectWorkspace
+from tests.support.foreign_cli import DIRECT, write_state
+from tests.support.gateway_jobs import JOB, gateway_task, job
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of, specs
 
 Specs = dict[str, dict[str, Any]]
 Edit = tuple[str, tuple[str | int, ...], Any]
 
 MANY = settings(max_examples=200, deadline=None)
+SOME = settings(max_examples=60, deadline=None)
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=6)
 HOURS = st.floats(0, 80)
 
@@ -253,6 +257,94 @@ def served_moved(served: StandIn) -> bool:
     """Whether something was deployed beside the queue since the first deploy and the queueing one."""
     rows = served.sql.tables["main.ops.deployments"]
     return len(rows) > 2
+
+
+JOB_TASKS = st.sampled_from(
+    [
+        gateway_task(),
+        {"task_key": "each", "for_each_task": {"inputs": "[1]", "task": gateway_task()}},
+        {"task_key": "go", "run_job_task": {"job_id": "${resources.jobs.inner.id}"}},
+    ]
+)
+JOB_TAGS: st.SearchStrategy[Edit] = st.tuples(st.just(JOB), st.tuples(st.just("tags"), WORDS), WORDS)
+JOB_CHANGES: st.SearchStrategy[Edit] = st.one_of(
+    st.tuples(st.just(JOB), st.just(("name",)), WORDS),
+    st.tuples(st.just(JOB), st.just(("continuous", "pause_status")), st.just("PAUSED")),
+    st.tuples(st.just(JOB), st.just(("max_concurrent_runs",)), st.integers(2, 3)),
+    st.tuples(st.just(JOB), st.just(("tasks", 0, "max_retries")), st.integers(1, 3)),
+    st.tuples(st.just(JOB), st.just(("tasks", 0, "pipeline_task")), st.just({"pipeline_id": "pipeline-9999"})),
+    st.tuples(st.just(JOB), st.tuples(st.just("unheard_of"), WORDS), WORDS),
+)
+
+
+def running_with_job(task: dict[str, Any], hours: float, *, chunks: int = 48) -> tuple[StandIn, Specs]:
+    """A workspace some hours after the first deploy, whose gateway a continuous job runs in some way; its bundle."""
+    served = StandIn()
+    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=chunks))
+    wanted = specs() | {"jobs.inner": job(name="inner", continuous=False), JOB: job(task)}
+    # In the service's spelling, so that the guard finds nothing that only seems to differ.
+    wanted[GATEWAY] |= {"channel": "PREVIEW", "edition": "ADVANCED", "catalog": "main"}
+    deployer(served, wanted).deploy()
+    served.clock.sleep(hours * HOUR)
+    return served, wanted
+
+
+@SOME
+@given(
+    task=JOB_TASKS,
+    edits=st.lists(JOB_CHANGES, max_size=3),
+    tags=st.lists(st.one_of(TAGS, JOB_TAGS), max_size=2),
+    deleted=st.booleans(),
+    foreign=st.booleans(),
+    hours=st.floats(0, 47.5),
+)
+def test_no_edit_of_a_gateways_job_ends_a_snapshot(
+    task: dict[str, Any], edits: list[Edit], tags: list[Edit], *, deleted: bool, foreign: bool, hours: float
+) -> None:
+    """However the job runs the gateway, and whatever else changes; the guard lets no other tool do it either."""
+    served, base = running_with_job(task, hours)
+    if foreign:
+        state = {each.key: str(each.id) for each in (deployer(served, base).status() or new_state()).resources}
+        served.files.files.clear()
+        write_state(served, bundle_of(base), state, engine=DIRECT)
+    wanted = edited(base, [*edits, *tags])
+    if deleted:
+        del wanted[JOB]
+    _, _, code = deployer(served, wanted).guard()
+    assert (code is ExitCode.CLEAN) is (wanted == base)
+    if not foreign:
+        result = deployer(served, wanted).deploy()
+        expected = ExitCode.REFUSED if deleted else ExitCode.HELD if is_changed(base, wanted) else ExitCode.CLEAN
+        assert result.exit_code is expected
+    assert [update.state for update in served.pipeline(GATEWAY_NAME).updates] == ["RUNNING"]
+
+
+def is_changed(base: Specs, wanted: Specs) -> bool:
+    """Whether the gateway's job differs by more than its tags."""
+    return {**base[JOB], "tags": {}} != {**wanted[JOB], "tags": {}}
+
+
+@SOME
+@given(
+    task=JOB_TASKS,
+    edits=st.lists(st.one_of(JOB_CHANGES, SEMANTIC), max_size=3),
+    skip=st.integers(0, 40),
+    after=st.booleans(),
+    cut=st.booleans(),
+)
+def test_a_fault_beside_a_gateways_job_converges(
+    task: dict[str, Any], edits: list[Edit], skip: int, *, after: bool, cut: bool
+) -> None:
+    """Deploy again after whatever failed: the job is reset once at most, and the plan is empty."""
+    served, base = running_with_job(task, 2, chunks=1)
+    wanted = edited(base, edits)
+    served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
+    attempt(served, wanted)
+    served.faults.clear()
+    served.clock.sleep(2 * HOUR)
+    assert deployer(served, wanted).deploy().exit_code is ExitCode.CLEAN
+    assert (len(served.jobs.by_id), max(served.jobs.resets.values(), default=0) <= 1) == (3, True)
+    assert deployer(served, wanted).plan().acts is False
 
 
 JSON = st.recursive(

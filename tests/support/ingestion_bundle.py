@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +63,16 @@ SPECS: dict[str, dict[str, Any]] = {
 _EDGES = {
     "volumes.landing": ("schemas.staging",),
     GATEWAY: ("schemas.staging",),
-    "pipelines.ingestion": (GATEWAY,),
-    "jobs.flights": ("pipelines.flights",),
 }
 
 
 def specs() -> dict[str, dict[str, Any]]:
     """The resources' settings, to edit."""
     return copy.deepcopy(SPECS)
+
+
+def _references(spec: dict[str, Any]) -> list[str]:
+    return sorted(set(re.findall(r"\$\{resources\.(\w+\.\w+)\.", json.dumps(spec))))
 
 
 def bundle_of(
@@ -90,7 +94,7 @@ def bundle_of(
                 kind=key.partition(".")[0],
                 name=spec["name"],
                 spec=FrozenSpec.of(spec),
-                depends_on=tuple(edge for edge in _EDGES.get(key, ()) if edge in wanted),
+                depends_on=tuple(edge for edge in (*_EDGES.get(key, ()), *_references(spec)) if edge in wanted),
                 prevent_destroy=bool(spec.get("lifecycle", {}).get("prevent_destroy")),
             )
             for key, spec in wanted.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def status(call: BundleCall) -> None:
 def destroy(call: BundleCall, /, **options: Any) -> None:
     """Delete all that the target has deployed.
 
-    Pipelines need --allow-recreate each; what has prevent_destroy stays, and then so does all else.
+    Pipelines, and jobs that run a gateway, need --allow-recreate each; what has prevent_destroy stays, and then so does all else.
     """
     from framework.cli.bundle_tables import print_changes
 
@@ -152,19 +153,38 @@ def bind(call: BundleCall, /, *, key: str, id: str, force_lock: bool) -> None:
     call.output.text(f"{key} is {id} from now on.")
 
 
+@command.command("accept", cls=SluiceCommand)
+@click.argument("key")
+@_FORCE
+@_TABLE
+@_COMMIT
+@bundle_options
+def accept(call: BundleCall, /, *, key: str, **options: Any) -> None:
+    """Take what is there of the resource KEY for its baseline.
+
+    What was changed outside of the bundle, or added by the service, is no drift any more. No call writes to the
+    resource, and what the bundle changes stays a change.
+    """
+    from framework.cli.bundle_tables import print_acceptance
+
+    acceptance = call.deployer(**options).accept(key)
+    print_acceptance(call.output, acceptance.change)
+    for warning in acceptance.warnings:
+        click.echo(warning, err=True)
+
+
 @command.command("guard", cls=SluiceCommand)
 @guard_options
 @bundle_options
 def guard(call: BundleCall, /, **options: Any) -> None:
-    """Say whether a deploy may go on, for scripts that deploy by other means.
+    """Say whether a deploy by another tool may go on.
 
-    Only gateways count. Exit codes: 0 go on, 20 held, 22 refused, 23 a gateway's state is unknown.
-    A difference in tags is 20 too: other tools than this one would write it.
+    Only gateways count, with the jobs that run them, by the state of Databricks' own command line where there is one.
+    Exit codes: 0 go on, 20 held, 22 refused, 23 unknown what a gateway does, or which one the deploy would reach.
+    A difference in tags is 20 too: other tools than this one write it.
     """
     from framework.cli.bundle_tables import print_changes
-    from framework.deploy.guard import judge_gateways
 
-    made = call.deployer(policy=policy_of(options)).plan()
-    gateways, code = judge_gateways(made)
-    print_changes(call.output, made, gateways, code)
+    gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
+    print_changes(call.output, replace(plan, uploads=(), removals=()), gateways, code)
     raise click.exceptions.Exit(int(code))

@@ -49,6 +49,15 @@ CONDITIONS: dict[str, Condition] = {
     "DEPLOY_RESOURCE_UNKNOWN": Condition(
         "There is no resource {key} in target {target}.{hint}", "`sluice bundle plan` lists them."
     ),
+    "DEPLOY_NOT_BOUND": Condition(
+        "{key} has no record of a deploy to target {target}, so that nothing of it can be accepted.",
+        "Adopt it first with `sluice bundle bind {key} ID`.",
+    ),
+    "GUARD_STATE_UNKNOWN": Condition(
+        "Which gateways a deploy would reach is not known: {cause}.",
+        "Hold the deploy. Name each gateway, and each job that runs one, with `sluice bundle bind KEY ID`, or correct "
+        "the cause.",
+    ),
     "DEPLOY_BIND_MISSING": Condition("There is none of {kind} with id {id}.", "Look up the id in the workspace."),
     "DEPLOY_REFERENCE_UNRESOLVED": Condition(
         "{key} refers to {reference}, which has no value yet.",
@@ -64,6 +73,10 @@ CONDITIONS: dict[str, Condition] = {
     "DEPLOY_OVERRIDE_INVALID": Condition(
         "{text!r} overrides nothing.",
         "Name a gateway of the bundle and a reason: `--override pipelines.gateway=REASON`.",
+    ),
+    "DEPLOY_WRITE_TAGS_INVALID": Condition(
+        "{text!r} names no gateway and reason.",
+        "Name a gateway of the bundle, or a job that runs one, and a reason: `--write-tags pipelines.gateway=REASON`.",
     ),
     "DEPLOY_OPTION_INVALID": Condition("{option} {text!r} can't be read.", "Give {expected}."),
     "DEPLOY_STATEMENT_FAILED": Condition(

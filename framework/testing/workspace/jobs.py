@@ -1,13 +1,16 @@
-"""The jobs of the workspace: settings, and runs of their pipeline tasks."""
+"""The jobs of the workspace: settings, and what a change of them does to their runs."""
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from framework.testing.workspace.exchange import Request, invalid, missing, run_as_of
+from framework.testing.workspace.job_runs import JobRuns, is_always_on
+from framework.testing.workspace.pipelines import Pipelines
 
 _PAGE = 20
 
@@ -15,11 +18,12 @@ _PAGE = 20
 class Jobs:
     """All jobs, by id; names need not differ."""
 
-    def __init__(self, now: Callable[[], datetime], new_number: Callable[[], int]) -> None:
+    def __init__(self, now: Callable[[], datetime], new_number: Callable[[], int], pipelines: Pipelines) -> None:
         self._now = now
         self._new_number = new_number
         self.by_id: dict[int, dict[str, Any]] = {}
-        self.runs: list[dict[str, Any]] = []
+        self.resets: Counter[int] = Counter()
+        self.runs = JobRuns(now, new_number, pipelines, self._settings)
 
     def create(self, request: Request) -> dict[str, Any]:
         """Make a job."""
@@ -31,13 +35,19 @@ class Jobs:
             "created_time": int(self._now().timestamp() * 1000),
             "settings": _stored(dict(request.body)),
         }
+        self.runs.start_continuous(job_id)
         return {"job_id": job_id}
 
     def reset(self, request: Request) -> dict[str, Any]:
-        """Replace all settings."""
+        """Replace all settings; the run of a continuous job is cancelled, and another begins unless it is paused."""
         job, settings = self._find(request.body["job_id"]), dict(request.body["new_settings"])
-        job["settings"] = _stored(settings)
+        stored = _stored(settings)
+        if is_always_on(job["settings"]):
+            self.runs.cancel(job["job_id"])
+        job["settings"] = stored
         job["run_as_user_name"] = run_as_of(settings, job["run_as_user_name"])
+        self.resets[job["job_id"]] += 1
+        self.runs.start_continuous(job["job_id"])
         return {}
 
     def read(self, request: Request) -> dict[str, Any]:
@@ -57,29 +67,31 @@ class Jobs:
         return page | ({"next_page_token": str(first + _PAGE), "has_more": True} if first + _PAGE < len(found) else {})
 
     def remove(self, request: Request) -> dict[str, Any]:
-        """Delete a job."""
-        del self.by_id[int(self._find(request.body["job_id"])["job_id"])]
+        """Delete a job; its runs are cancelled."""
+        job_id = int(self._find(request.body["job_id"])["job_id"])
+        self.runs.cancel(job_id)
+        del self.by_id[job_id]
         return {}
 
     def run_now(self, request: Request) -> dict[str, Any]:
         """Start a run."""
-        job = self._find(request.body["job_id"])
-        run_id = self._new_number()
-        self.runs.append(
-            {
-                "run_id": run_id,
-                "job_id": job["job_id"],
-                "start_time": int(self._now().timestamp() * 1000),
-                "state": {"life_cycle_state": "RUNNING"},
-            }
-        )
-        return {"run_id": run_id}
+        return {"run_id": self.runs.start(self._find(request.body["job_id"])["job_id"]).run_id}
 
     def list_runs(self, request: Request) -> dict[str, Any]:
         """Runs, newest first, of one job or of all."""
         wanted = request.query.get("job_id")
-        runs = [run for run in reversed(self.runs) if wanted is None or run["job_id"] == int(wanted)]
-        return {"runs": copy.deepcopy(runs)}
+        runs = [run for run in reversed(self.runs.all) if wanted is None or run.job_id == int(wanted)]
+        return {"runs": [run.info() for run in runs]}
+
+    def settle(self) -> None:
+        """Bring all runs up to the clock's time: an ended run of a continuous job is followed by another."""
+        self.runs.settle()
+        for job_id in self.by_id:
+            self.runs.start_continuous(job_id)
+
+    def _settings(self, job_id: int) -> dict[str, Any] | None:
+        job = self.by_id.get(job_id)
+        return None if job is None else job["settings"]
 
     def _find(self, job_id: object) -> dict[str, Any]:
         job = self.by_id.get(int(str(job_id)))

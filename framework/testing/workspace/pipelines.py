@@ -202,6 +202,13 @@ class Pipelines:
         self.find(request).cancel(self._now())
         return {}
 
+    def run(self, pipeline_id: str) -> bool:
+        """Have an update running, as a task of a job does; False when there is no such pipeline."""
+        pipeline = self.by_id.get(pipeline_id)
+        if pipeline is not None and not pipeline.active:
+            self._begin(pipeline, "JOB_TASK", {})
+        return pipeline is not None
+
     def list_updates(self, request: Request) -> dict[str, Any]:
         """The updates, newest first."""
         pipeline = self.find(request)

@@ -47,7 +47,7 @@ class StandIn:
         self._lock = threading.RLock()
         self.files = WorkspaceFiles()
         self.pipelines = Pipelines(self.clock.now, self._new_id)
-        self.jobs = Jobs(self.clock.now, self._new_number)
+        self.jobs = Jobs(self.clock.now, self._new_number, self.pipelines)
         self.catalog = UnityCatalog()
         self.permissions = ObjectPermissions()
         self.directory = Directory()
@@ -98,6 +98,7 @@ class StandIn:
         """
         with self._lock:
             self.pipelines.settle()
+            self.jobs.settle()
             found = [each for each in self.pipelines.by_id.values() if each.name == name]
             if not found:
                 raise KeyError(name)
@@ -121,6 +122,7 @@ class StandIn:
         if not request.user:
             raise ServiceFault(401, "UNAUTHENTICATED", "The access token is invalid or has expired.")
         self.pipelines.settle()
+        self.jobs.settle()
         fault = self.faults.due(request)
         if fault is not None and not fault.after_effect:
             raise _failure(fault)

@@ -1,21 +1,21 @@
-"""SQL statements: the few forms that a deploy needs, done on tables of rows and on event logs.
+"""SQL statements: the few forms that a deploy needs, run on tables of rows and on event logs.
 
-A query is `SELECT columns FROM table WHERE column = :parameter AND … ORDER BY column [DESC] LIMIT n`,
-where the table is a name of three parts or `event_log(`id`)`, and a condition may be `IN (…)`.
-`INSERT INTO` takes named parameters. What is not of these forms fails, as wrong SQL would.
+A query is `SELECT columns FROM table [WHERE] [QUALIFY] [ORDER BY column [DESC]] [LIMIT n]`, where the table is a name
+of three parts or `event_log(`id`)`. `window_queries` has the grammar of columns and windows. `INSERT INTO` takes named
+parameters. Any other statement fails, as wrong SQL does.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from framework.testing.workspace.exchange import Request, ServiceFault, missing
+from framework.testing.workspace.window_queries import holds, newest_rows, select_columns, value_of
 
 _SELECT = re.compile(
-    r"^SELECT (?P<columns>.+?) FROM (?P<table>\S+)(?: WHERE (?P<where>.+?))?"
+    r"^SELECT (?P<columns>.+?) FROM (?P<table>\S+)(?: WHERE (?P<where>.+?))?(?: QUALIFY (?P<qualify>.+?))?"
     r"(?: ORDER BY (?P<order>\w+)(?P<desc> DESC)?)?(?: LIMIT (?P<limit>\d+))?$",
     re.IGNORECASE,
 )
@@ -23,6 +23,7 @@ _INSERT = re.compile(r"^INSERT INTO (?P<table>\S+) \((?P<columns>[^)]+)\) VALUES
 _CREATE = re.compile(r"^CREATE TABLE IF NOT EXISTS (?P<table>\S+) \((?P<columns>.+)\)", re.IGNORECASE)
 _EVENT_LOG = re.compile(r"^event_log\(`?(?P<id>[^`)]+)`?\)$", re.IGNORECASE)
 _ROWS_PER_CHUNK = 1000
+_MOST_INLINE_BYTES = 25 * 1024 * 1024
 
 EventRows = Callable[[str], list[dict[str, Any]] | None]
 
@@ -40,6 +41,7 @@ class Statements:
         self._event_rows = event_rows
         self._new_id = new_id
         self.tables: dict[str, list[dict[str, Any]]] = {}
+        self.rows_sent = 0
         self._results: dict[str, list[list[str | None]]] = {}
 
     def execute(self, request: Request) -> dict[str, Any]:
@@ -51,6 +53,7 @@ class Statements:
         values = {each["name"]: each.get("value") for each in request.body.get("parameters", [])}
         try:
             columns, rows = self._run(statement, values)
+            _check_size(rows)
         except SyntaxError as error:
             status = {"state": "FAILED", "error": {"error_code": "BAD_REQUEST", "message": str(error)}}
             return {"statement_id": statement_id, "status": status}
@@ -71,6 +74,7 @@ class Statements:
     def _chunk(self, statement_id: str, index: int) -> dict[str, Any]:
         rows, first = self._results[statement_id], index * _ROWS_PER_CHUNK
         chunk: dict[str, Any] = {"chunk_index": index, "data_array": rows[first : first + _ROWS_PER_CHUNK]}
+        self.rows_sent += len(chunk["data_array"])
         return chunk | ({"next_chunk_index": index + 1} if first + _ROWS_PER_CHUNK < len(rows) else {})
 
     def _run(self, statement: str, values: dict[str, str | None]) -> tuple[list[str], list[list[str | None]]]:
@@ -79,18 +83,21 @@ class Statements:
             return [], []
         if match := _INSERT.match(statement):
             names = [name.strip() for name in match["columns"].split(",")]
-            given = [_value(text.strip(), values) for text in match["values"].split(",")]
+            given = [value_of(text.strip(), values) for text in match["values"].split(",")]
             self._table(match["table"]).append(dict(zip(names, given, strict=True)))
             return [], []
         match = _SELECT.match(statement)
         if match is None:
             raise SyntaxError(f"[PARSE_SYNTAX_ERROR] {statement}")
-        rows = [row for row in self._rows(match["table"]) if _holds(row, match["where"], values)]
+        rows = [row for row in self._rows(match["table"]) if holds(row, match["where"], values)]
+        if match["qualify"]:
+            columns, selected = select_columns(rows, match["columns"])
+            kept = newest_rows(rows, match["qualify"], values)
+            return columns, [selected[number] for number in kept]
         if match["order"]:
             rows.sort(key=lambda row: str(row.get(match["order"])), reverse=bool(match["desc"]))
-        columns = [name.strip() for name in match["columns"].split(",")]
         rows = rows[: int(match["limit"])] if match["limit"] else rows
-        return columns, [[_text(_field(row, name)) for name in columns] for row in rows]
+        return select_columns(rows, match["columns"])
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         log = _EVENT_LOG.match(table)
@@ -113,36 +120,8 @@ def _name(table: str) -> str:
     return table.replace("`", "").lower()
 
 
-def _field(row: dict[str, Any], name: str) -> Any:
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
-
-
-def _holds(row: dict[str, Any], where: str | None, values: dict[str, str | None]) -> bool:
-    for condition in re.split(r" AND ", where or "", flags=re.IGNORECASE) if where else []:
-        column, _, rest = condition.partition(" ")
-        operator, _, operand = rest.partition(" ")
-        texts = operand.strip("()").split(",")
-        wanted = [_value(text.strip(), values) for text in texts]
-        found = _text(_field(row, column))
-        if operator.upper() not in ("=", "IN"):
-            raise SyntaxError(f"[PARSE_SYNTAX_ERROR] {condition}")
-        if found not in wanted:
-            return False
-    return True
-
-
-def _value(text: str, values: dict[str, str | None]) -> str | None:
-    if text.startswith(":"):
-        if text[1:] not in values:
-            raise SyntaxError(f"[UNBOUND_SQL_PARAMETER] {text}")
-        return values[text[1:]]
-    return text.strip("'")
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)
+def _check_size(rows: list[list[str | None]]) -> None:
+    """Abort a statement whose result is too large to come inline, as the service does."""
+    size = sum(len(text or "") for row in rows for text in row)
+    if size > _MOST_INLINE_BYTES:
+        raise SyntaxError(f"The result of {size} bytes is larger than 25 MiB, so that the execution was aborted.")

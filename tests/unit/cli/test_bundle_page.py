@@ -57,6 +57,8 @@ class Reader:
             text = file.read_text("utf-8")
             assert text.count(old) == 1, step
             file.write_text(text.replace(old, new), encoding="utf-8")
+        elif word == "outside":
+            self._served.pipeline(rest[0]).spec[rest[1]] = ast.literal_eval(rest[2])
         elif word == "hours":
             self._served.clock.sleep(float(rest[0]) * HOUR)
         else:
@@ -102,9 +104,10 @@ def test_the_page_is_what_happens(reader: Reader) -> None:
 
 
 def test_what_the_page_quotes_is_in_the_spec() -> None:
-    """Each YAML block is a passage of the committed spec."""
+    """Each YAML block but the CI job, which `test_ci_job` runs, is a passage of the committed spec."""
     spec = (ROOT / "bundles/specs/sales.yml").read_text("utf-8")
     blocks = [match[3] for match in _STEP.finditer(PAGE.read_text("utf-8")) if match[2] == "yaml"]
+    blocks = [block for block in blocks if "runs-on" not in block]
     assert len(blocks) == 2
     assert [block for block in blocks if block not in spec] == []
 

@@ -237,3 +237,98 @@ def test_a_gateway_tells_its_progress_as_often_as_its_settings_say(
     assert made.pipeline_id is not None
     workspace.clock.sleep(1800)
     assert len(snapshot_events(client, made.pipeline_id)) == 4
+
+
+def gateway_job(client: WorkspaceClient, gateway: str) -> int:
+    """A continuous job that runs a gateway; its id."""
+    settings = {
+        "name": "gateway job",
+        "continuous": {"pause_status": "UNPAUSED"},
+        "tasks": [{"task_key": "run", "pipeline_task": {"pipeline_id": gateway}}],
+    }
+    made = client.api_client.do("POST", "/api/2.2/jobs/create", body=settings)
+    assert isinstance(made, dict)
+    return int(made["job_id"])
+
+
+@pytest.mark.parametrize("change", ["delete", "pause", "rename"])
+def test_what_ends_the_run_of_a_gateways_job_ends_the_snapshot(
+    workspace: StandInWorkspace, client: WorkspaceClient, change: str
+) -> None:
+    """A continuous job joins the gateway's update; deleted, paused or reset it takes the update with it."""
+    gateway = make_gateway(workspace, client, SourceTable(name="main.staging.orders", chunks=4))
+    job_id = gateway_job(client, gateway)
+    workspace.clock.sleep(2 * HOUR)
+    assert [update.state for update in workspace.pipeline("gateway").updates] == ["RUNNING"]
+    settings = workspace.jobs.by_id[job_id]["settings"]
+    if change == "delete":
+        client.api_client.do("POST", "/api/2.2/jobs/delete", body={"job_id": job_id})
+    else:
+        edit = {"name": "renamed"} if change == "rename" else {"continuous": {"pause_status": "PAUSED"}}
+        new = {**settings, **edit}
+        client.api_client.do("POST", "/api/2.2/jobs/reset", body={"job_id": job_id, "new_settings": new})
+    workspace.clock.sleep(HOUR)
+    updates = [(update.cause, update.state) for update in workspace.pipeline("gateway").updates]
+    following = [("JOB_TASK", "RUNNING")] if change == "rename" else []
+    assert updates == [("USER_ACTION", "CANCELED"), *following]
+    assert workspace.pipeline("gateway").snapshots_done == set()
+    runs = client.api_client.do("GET", "/api/2.2/jobs/runs/list", query={"job_id": job_id})
+    assert isinstance(runs, dict)
+    results = [run["state"].get("result_state", "RUNNING") for run in runs["runs"]]
+    assert results == (["RUNNING", "CANCELED"] if change == "rename" else ["CANCELED"])
+
+
+def test_a_job_runs_the_gateway_again_when_its_update_was_stopped(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """A continuous job always has a run: what is stopped beside it begins again."""
+    gateway = make_gateway(workspace, client, SourceTable(name="main.staging.orders", chunks=4))
+    job_id = gateway_job(client, gateway)
+    client.api_client.do("POST", f"/api/2.0/pipelines/{gateway}/stop")
+    updates = [update.cause for update in workspace.pipeline("gateway").updates]
+    assert updates == ["USER_ACTION", "JOB_TASK"]
+    assert [run.job_id for run in workspace.jobs.runs.all] == [job_id, job_id]
+
+
+def test_a_run_of_a_job_runs_its_pipelines_and_jobs_and_ends_with_them(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """In a for-each task, and through another job; settings of a job that is not continuous leave its run alone."""
+    made = [client.pipelines.create(name=name, catalog="main").pipeline_id for name in ("one", "two")]
+    inner_task = {"task_key": "b", "pipeline_task": {"pipeline_id": made[1]}}
+    inner = client.api_client.do("POST", "/api/2.2/jobs/create", body={"name": "inner", "tasks": [inner_task]})
+    assert isinstance(inner, dict)
+    repeated = {"inputs": "[1]", "task": {"task_key": "a", "pipeline_task": {"pipeline_id": made[0]}}}
+    tasks = [{"task_key": "each", "for_each_task": repeated}, {"task_key": "go", "run_job_task": inner}]
+    outer = client.api_client.do("POST", "/api/2.2/jobs/create", body={"name": "outer", "tasks": tasks})
+    assert isinstance(outer, dict)
+    client.api_client.do("POST", "/api/2.2/jobs/run-now", body=outer)
+    reset = {**outer, "new_settings": {"name": "renamed", "tasks": tasks}}
+    client.api_client.do("POST", "/api/2.2/jobs/reset", body=reset)
+    causes = [workspace.pipeline(name).updates[0].cause for name in ("one", "two")]
+    assert (causes, [run.active for run in workspace.jobs.runs.all]) == (["JOB_TASK", "JOB_TASK"], [True, True])
+    workspace.clock.sleep(HOUR)
+    assert workspace.pipeline("one").active is None
+    assert [run.info()["state"] for run in workspace.jobs.runs.all] == [
+        {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}
+    ] * 2
+
+
+def test_a_result_over_25_mib_is_aborted_and_rows_are_counted(
+    workspace: StandInWorkspace, client: WorkspaceClient
+) -> None:
+    """A statement's rows come inline up to that size; the newest row of each key fits."""
+    rows = [{"key": str(number % 2), "at": f"{number:03d}", "text": "x" * 100_000} for number in range(300)]
+    workspace.sql.tables["main.ops.d"] = rows
+    sql = client.statement_execution
+    status = sql.execute_statement("SELECT key, text FROM main.ops.d", WAREHOUSE).status
+    assert status is not None
+    assert (status.state, workspace.sql.rows_sent) == (StatementState.FAILED, 0)
+    answer = sql.execute_statement(
+        "SELECT key, at, MIN(at) OVER (PARTITION BY key) AS first FROM main.ops.d WHERE key IN ('0', '1') "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY key = '9' DESC, at DESC) = 1",
+        WAREHOUSE,
+    )
+    assert answer.result is not None
+    assert answer.result.data_array == [["0", "298", "000"], ["1", "299", "001"]]
+    assert workspace.sql.rows_sent == 2

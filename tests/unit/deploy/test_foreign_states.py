@@ -1,0 +1,260 @@
+"""The guard before a deploy by Databricks' own command line: it reads that tool's state; what is unknown is no 0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from framework.deploy.bundle import Bundle
+from framework.deploy.cli_state import StateUnknown
+from framework.deploy.decisions import ExitCode, Policy, Verdict
+from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, serve_workspace
+from tests.support.foreign_cli import DIRECT, TERRAFORM, ForeignCli, write_state
+from tests.support.gateway_jobs import JOB, specs_with_job
+from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, bundle_of, deployer_of
+
+Specs = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def served() -> Iterator[StandInWorkspace]:
+    """A workspace of the test's own."""
+    with serve_workspace() as workspace:
+        yield workspace
+
+
+def plain_specs() -> Specs:
+    """The bundle in the spelling of the service, as the lint asks for: another spelling would hold another tool."""
+    wanted = specs_with_job()
+    wanted[GATEWAY] |= {"channel": "PREVIEW", "edition": "ADVANCED", "catalog": "main"}
+    return wanted
+
+
+def deployed(served: StandInWorkspace, *, engine: str = DIRECT, hours: float = 24.0) -> dict[str, str]:
+    """Deploy the bundle by the command line, and let the snapshot of its gateway run; the ids by key."""
+    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=48))
+    ids = ForeignCli(served, engine=engine).deploy(bundle_of(plain_specs()))
+    served.clock.sleep(hours * HOUR)
+    served.forget_requests()
+    return ids
+
+
+def guard(served: StandInWorkspace, wanted: Specs, policy: Policy | None = None) -> tuple[dict[str, Verdict], ExitCode]:
+    """The verdicts of the guard, but for what needs nothing, and its code; nothing was written."""
+    gateways, _, code = deployer_of(served, wanted, policy=policy).guard()
+    assert served.writes() == []
+    return {each.key: each.verdict for each in gateways if each.verdict is not Verdict.NOTHING}, code
+
+
+def unknown(served: StandInWorkspace, wanted: Specs | Bundle) -> str:
+    """Why the guard knows nothing; the command ends with 23 then."""
+    with pytest.raises(StateUnknown) as error:
+        deployer_of(served, wanted).guard()
+    assert (error.value.condition, error.value.exit_code) == ("GUARD_STATE_UNKNOWN", 23)
+    return error.value.what
+
+
+def more_workers(wanted: Specs) -> None:
+    """Change a setting of the gateway."""
+    wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
+
+
+def another_connection(wanted: Specs) -> None:
+    """Change a setting that makes another gateway."""
+    wanted[GATEWAY]["gateway_definition"]["connection_name"] = "other"
+
+
+def another_tag(wanted: Specs) -> None:
+    """Change a tag of the gateway."""
+    wanted[GATEWAY]["tags"]["commit"] = "f00"
+
+
+def no_gateway(wanted: Specs) -> None:
+    """Take the gateway and what needs it out of the bundle."""
+    for key in (GATEWAY, JOB, "pipelines.ingestion"):
+        del wanted[key]
+
+
+def another_key(wanted: Specs) -> None:
+    """Declare the gateway under another key."""
+    wanted["pipelines.renamed"] = wanted.pop(GATEWAY)
+    del wanted[JOB], wanted["pipelines.ingestion"]
+
+
+def paused(wanted: Specs) -> None:
+    """Pause the gateway's job."""
+    wanted[JOB]["continuous"]["pause_status"] = "PAUSED"
+
+
+def nothing(wanted: Specs) -> None:
+    """Change what is no gateway."""
+    wanted["pipelines.flights"]["configuration"]["a"] = "2"
+
+
+EDITS = {
+    nothing: ({}, ExitCode.CLEAN),
+    more_workers: ({GATEWAY: Verdict.HOLD}, ExitCode.HELD),
+    another_connection: ({GATEWAY: Verdict.REFUSE, JOB: Verdict.HOLD}, ExitCode.REFUSED),
+    another_tag: ({GATEWAY: Verdict.DEFER}, ExitCode.HELD),
+    paused: ({JOB: Verdict.HOLD}, ExitCode.HELD),
+    no_gateway: ({GATEWAY: Verdict.REFUSE, JOB: Verdict.REFUSE}, ExitCode.REFUSED),
+    another_key: ({GATEWAY: Verdict.REFUSE, JOB: Verdict.REFUSE}, ExitCode.REFUSED),
+}
+
+
+@pytest.mark.parametrize("engine", [TERRAFORM, DIRECT])
+def test_the_guard_reads_the_state_of_databricks_own_command_line(served: StandInWorkspace, engine: str) -> None:
+    """In mid-snapshot, for the state of either engine: what would restart or end the gateway, or its job, is no 0."""
+    deployed(served, engine=engine)
+    found = {}
+    for edit in EDITS:
+        wanted = plain_specs()
+        edit(wanted)
+        verdicts, code = guard(served, wanted)
+        verdicts.pop("pipelines.renamed", None)
+        found[edit] = (verdicts, code)
+    assert found == EDITS
+
+
+def test_without_any_state_the_gateway_and_its_job_are_found_by_name(served: StandInWorkspace) -> None:
+    """As where the state lies on somebody's disk: the same verdicts; a gateway that is nowhere is made."""
+    deployed(served)
+    served.files.files.clear()
+    found = {}
+    for edit in (nothing, more_workers, another_connection, another_tag, paused):
+        wanted = plain_specs()
+        edit(wanted)
+        found[edit] = guard(served, wanted)
+    assert found == {edit: EDITS[edit] for edit in found}
+    elsewhere = plain_specs()
+    elsewhere[GATEWAY]["name"], elsewhere[JOB]["name"] = "new gateway", "new job"
+    assert guard(served, elsewhere) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+
+
+def test_a_name_that_two_have_is_unknown(served: StandInWorkspace) -> None:
+    """Which of two jobs a deploy would reach can't be known; bound, it is."""
+    ids = deployed(served)
+    served.files.files.clear()
+    ForeignCli(served).deploy(bundle_of({JOB: plain_specs()[JOB] | {"tasks": []}}))
+    served.files.files.clear()
+    assert "2 jobs have the name gateway job of jobs.gateway" in unknown(served, plain_specs())
+    deployer_of(served, plain_specs()).bind(JOB, ids[JOB])
+    served.forget_requests()
+    assert guard(served, plain_specs()) == ({}, ExitCode.CLEAN)
+
+
+BROKEN: dict[str, str] = {
+    "not JSON": "{",
+    "no object": "[]",
+    "no serial": '{"version": 4, "state_version": 2, "resources": [], "state": {}, "lineage": "one"}',
+    "a version of the future": '{"version": 5, "state_version": 4, "serial": 1, "lineage": "one"}',
+    "no id": json.dumps(
+        {
+            "version": 4,
+            "state_version": 2,
+            "serial": 1,
+            "lineage": "one",
+            "resources": [
+                {"mode": "managed", "type": "databricks_job", "name": "a", "instances": [{"attributes": {}}]}
+            ],
+            "state": {"resources.jobs.a": {}},
+        }
+    ),
+    "being replaced": json.dumps(
+        {
+            "version": 4,
+            "state_version": 3,
+            "features": {"new": {}},
+            "serial": 1,
+            "lineage": "one",
+            "resources": [
+                {
+                    "mode": "managed",
+                    "type": "databricks_pipeline",
+                    "name": "a",
+                    "instances": [{"attributes": {"id": "1"}}, {"attributes": {"id": "2"}, "deposed": "x"}],
+                }
+            ],
+        }
+    ),
+}
+
+
+def test_a_state_that_can_not_be_read_is_unknown(served: StandInWorkspace) -> None:
+    """For either engine and for ours, whatever is wrong with it; so is one that the service does not give out."""
+    deployed(served)
+    folder = bundle_of({}).state_path
+    told = {}
+    for name in (TERRAFORM, DIRECT, "sluice-state.json"):
+        for case, text in BROKEN.items():
+            served.files.files = {f"{folder}/{name}": text.encode()}
+            told[name, case] = unknown(served, plain_specs())
+    assert {key: f"{key[0]} can't be read" in text for key, text in told.items()} == dict.fromkeys(told, True)
+    served.files.files = {}
+    served.fail(Fault(path="/workspace/export", times=99, status=403, error_code="PERMISSION_DENIED"))
+    assert "does not permit GET /api/2.0/workspace/export" in unknown(served, plain_specs())
+    served.faults.clear()
+    served.fail(Fault(path="/api/2.0/pipelines$", times=99, status=403, error_code="PERMISSION_DENIED"))
+    assert "can't be looked up by its name, WORKSPACE_FORBIDDEN" in unknown(served, plain_specs())
+
+
+def test_of_two_states_the_newer_counts_and_contradictions_are_unknown(served: StandInWorkspace) -> None:
+    """A target that moved from one engine to the other keeps both files."""
+    ids = deployed(served)
+    bundle, wanted = bundle_of(plain_specs()), plain_specs()
+    more_workers(wanted)
+    stale = ids | {GATEWAY: "pipeline-9999"}
+    write_state(served, bundle, stale, engine=TERRAFORM, serial=1)
+    write_state(served, bundle, ids, engine=DIRECT, serial=2)
+    assert guard(served, wanted) == EDITS[more_workers]
+    write_state(served, bundle, ids, engine=TERRAFORM, serial=3)
+    write_state(served, bundle, stale, engine=DIRECT, serial=2)
+    assert guard(served, wanted) == EDITS[more_workers]
+    write_state(served, bundle, ids, engine=DIRECT, serial=3)
+    assert "have the same serial" in unknown(served, wanted)
+    write_state(served, bundle, ids, engine=DIRECT, serial=4, lineage="two")
+    assert "states of two deployments" in unknown(served, wanted)
+
+
+def test_ids_that_contradict_ours_are_unknown(served: StandInWorkspace) -> None:
+    """The command line would write to another pipeline than the one that was bound."""
+    ids = deployed(served)
+    deployer_of(served, plain_specs()).bind(GATEWAY, ids["pipelines.flights"])
+    told = unknown(served, plain_specs())
+    assert f"{GATEWAY} is {ids['pipelines.flights']} to Sluice and {ids[GATEWAY]} to" in told
+
+
+def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -> None:
+    """What may be written now is 0; tags are written by the other tool with it, and held without it."""
+    deployed(served, hours=60)
+    wanted = plain_specs()
+    another_tag(wanted)
+    assert guard(served, wanted)[1] is ExitCode.HELD
+    more_workers(wanted)
+    assert guard(served, wanted) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+
+
+def test_an_identity_that_the_bundle_names_is_no_difference(served: StandInWorkspace) -> None:
+    """A read of settings leaves `run_as` out; another identity is a change."""
+    wanted = plain_specs()
+    for key in (GATEWAY, JOB):
+        wanted[key]["run_as"] = {"service_principal_name": "ingestion"}
+    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=48))
+    ForeignCli(served).deploy(bundle_of(wanted))
+    served.clock.sleep(24 * HOUR)
+    served.forget_requests()
+    assert guard(served, wanted) == ({}, ExitCode.CLEAN)
+    wanted[JOB]["run_as"] = {"service_principal_name": "another"}
+    assert guard(served, wanted) == ({JOB: Verdict.HOLD}, ExitCode.HELD)
+
+
+def test_a_warehouse_that_does_not_answer_is_unknown(served: StandInWorkspace) -> None:
+    """A change of a gateway whose log can't be read is 23."""
+    deployed(served, hours=60)
+    wanted = plain_specs()
+    more_workers(wanted)
+    served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
+    assert guard(served, wanted) == ({GATEWAY: Verdict.UNKNOWN}, ExitCode.UNKNOWN)
