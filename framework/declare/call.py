@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, ParamSpec, TypeVar, cast
 
+from framework.declare.gathering import call_gathering
 from framework.declare.mutations import is_guarded
 from framework.declare.registry import active_registry, is_registering
 from framework.declare.seen_session import is_seeing
@@ -181,7 +182,14 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise _misfit(function.__name__, signature, kwargs, error) from None
+            misfit = _misfit(function.__name__, signature, kwargs, error)
+            unknown = misfit.fields.get("argument")
+            if unknown is None or not _gathers_faults():
+                raise misfit from None
+            active_registry().faults.append(misfit)
+            return checked(*args, **{name: kwargs[name] for name in kwargs if name != unknown})  # type: ignore[arg-type]
+        if _gathers_faults():
+            return cast("R", call_gathering(function, active_registry(), signature, bound.arguments))
         if not on_databricks() or _is_ours():
             return function(*args, **kwargs)
         said = {
@@ -190,6 +198,11 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
         return cast("R", forward(function.__name__, said, caller_location()))
 
     return checked
+
+
+def _gathers_faults() -> bool:
+    """Whether modules are being loaded, so that a fault is kept for the end."""
+    return is_registering() and active_registry().gathers_faults
 
 
 def _is_ours() -> bool:

@@ -83,7 +83,7 @@ def load_spec(path: Path) -> PipelineSpec:
         GraphErrors: every unknown key (with the nearest known one) and every value of a wrong type.
     """
     document = read_yaml(path)
-    errors = [*_unknown_keys(document), *_wrong_types(document)]
+    errors = [*_unknown_keys(document), *_wrong_types(document), *_refused(document)]
     if "name" not in document.values:
         errors.append(
             UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location(), path=path, field="name")
@@ -129,6 +129,18 @@ def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
     return errors
 
 
+def _refused(document: YamlDocument) -> list[SluiceError]:
+    """Settings that would be accepted and then not be done."""
+    errors: list[SluiceError] = []
+    if document.values.get("continuous") is True:
+        errors.append(UserError("PIPELINE_SPEC_CONTINUOUS", location=document.location("continuous")))
+    schemas = [key for key in ("schema", "database", "target") if document.values.get(key)]
+    if len({document.values[key] for key in schemas if isinstance(document.values[key], str)}) > 1:
+        where = document.location(schemas[1])
+        errors.append(UserError("PIPELINE_SPEC_SCHEMA_TWICE", location=where, first=schemas[0], second=schemas[1]))
+    return errors
+
+
 def _wrong_types(document: YamlDocument) -> list[SluiceError]:
     errors: list[SluiceError] = []
 
@@ -148,13 +160,13 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
 
     for key, value in document.values.items():
         if key in _TEXTS:
-            check(key, value=value, kind=str, expected="text")
+            check(key, value=value or None, kind=str, expected="text that is not empty")
         elif key in _FLAGS:
             check(key, value=value, kind=bool, expected="true or false")
         elif key == "libraries":
-            check(key, value=value, kind=list, expected="a list")
+            check(key, value=[] if value is None else value, kind=list, expected="a list")
         elif key in _MAPS:
-            check(key, value=value, kind=dict, expected="a mapping")
+            check(key, value={} if value is None else value, kind=dict, expected="a mapping")
             for inner, each in value.items() if isinstance(value, dict) else ():
                 check(key, inner, value=each, kind=(str, int, float), expected="text")
     return errors
@@ -171,7 +183,7 @@ def _text(value: object) -> str:
 
 def _libraries(document: YamlDocument) -> tuple[Library, ...]:
     found, errors = [], []
-    for index, entry in enumerate(document.values.get("libraries", [])):
+    for index, entry in enumerate(document.values.get("libraries") or []):
         pattern = _pattern(entry)
         where = document.location("libraries", index)
         if pattern is None:

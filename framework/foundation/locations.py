@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import sysconfig
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
+_STANDARD_LIBRARY = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +50,20 @@ def caller_location() -> SourceLocation | None:
 
 
 def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
-    """The last frame of a traceback that is neither ours nor PySpark's, or None."""
-    frames = traceback.extract_tb(stack)
-    for frame in reversed(frames):
-        if frame.lineno is not None and is_user_file(frame.filename):
-            return SourceLocation(file=frame.filename, line=frame.lineno)
-    return None
+    """The last line of a traceback in the user's own code, see `innermost_of`; None if there is none."""
+    return innermost_of((frame.filename, frame.lineno) for frame in traceback.extract_tb(stack))
+
+
+def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | None:
+    """The last of some frames, outermost first, that is in the user's own code.
+
+    A frame of an installed package or of the standard library counts only if no frame is in a file of the
+    user's: `json.loads` raises in a file of Python's, and the line to correct is the one that called it.
+    """
+    lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
+    own = [line for line in lines if not _is_installed(line.file)]
+    return (own or lines or [None])[-1]
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_STANDARD_LIBRARY) or any(folder in file for folder in _INSTALLED)

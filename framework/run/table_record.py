@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
+from framework.foundation.wording import exception_text
 from framework.graph.graph import GraphDataset
 from framework.run.layout import StorageLayout
 
@@ -17,13 +20,19 @@ class TableRecord:
     """The definition a table was brought to.
 
     Args:
+        dataset: the dataset's name.
+        path: the table's folder.
         definition: hash of everything that shapes the table.
         schema: JSON of the table's columns, those that readers don't see included.
+        pipeline: the pipeline that made it; None in records of older versions, which did not note it.
         partition_columns: how it is partitioned, which can't change without a rebuild.
     """
 
+    dataset: QualifiedName
+    path: str
     definition: str
     schema: str
+    pipeline: str | None = None
     partition_columns: tuple[str, ...] = ()
 
 
@@ -43,18 +52,66 @@ def definition_of(dataset: GraphDataset) -> str:
 
 
 def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) -> TableRecord | None:
-    """The record of a dataset's table; None when there is none."""
-    text = storage.read_text(layout.record(name))
+    """The record of a dataset's table; None when there is none.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    file = layout.record(name)
+    found = read_stored_json(storage, file)
+    return None if found is None else _parse(found, name, layout, file)
+
+
+def read_records(storage: Storage, layout: StorageLayout) -> tuple[TableRecord, ...]:
+    """The records of all tables that were ever made, by name.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    files = [name for name in storage.list_names(layout.records) if name.endswith(".json")]
+    found = (read_record(storage, layout, _named(file)) for file in files)
+    return tuple(sorted((record for record in found if record is not None), key=lambda record: record.dataset))
+
+
+def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
+    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
+    storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
+
+
+def read_stored_json(storage: Storage, path: str) -> dict[str, Any] | None:
+    """The JSON object of a small file of ours; None when there is no file.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    text = storage.read_text(path)
     if text is None:
         return None
-    found = json.loads(text)
-    return TableRecord(
-        definition=found["definition"],
-        schema=found["schema"],
-        partition_columns=tuple(found["partition_columns"]),
-    )
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OperationError("STORED_FILE_DAMAGED", path=path, problem=error) from error
+    if not isinstance(found, dict):
+        raise OperationError("STORED_FILE_DAMAGED", path=path, problem="it holds no JSON object")
+    return found
 
 
-def write_record(storage: Storage, layout: StorageLayout, name: QualifiedName, record: TableRecord) -> None:
-    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
-    storage.write_text(layout.record(name), json.dumps(asdict(record), indent=1))
+def _named(file: str) -> QualifiedName:
+    """The name that a record's file is called after; a dot inside of a name can only be in its last part."""
+    catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
+    return QualifiedName(catalog=catalog, schema=schema, table=table)
+
+
+def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout, file: str) -> TableRecord:
+    try:
+        json.loads(found["schema"])
+        return TableRecord(
+            dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
+            path=found.get("path") or layout.table(name),
+            definition=found["definition"],
+            schema=found["schema"],
+            pipeline=found.get("pipeline"),
+            partition_columns=tuple(found["partition_columns"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise OperationError("STORED_FILE_DAMAGED", path=file, problem=exception_text(error)) from error

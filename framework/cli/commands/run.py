@@ -29,6 +29,9 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
 
         run_target(call, target=target, resource=resource, profile=profile, refresh=refresh)
         return
+    for option, value in (("--resource", resource), ("--profile", profile)):
+        if value is not None:
+            raise click.UsageError(f"{option} says something about --target, which is missing.")
     from framework.cli.updating import run_and_report
 
     pipeline = call.pipeline(short=False)
