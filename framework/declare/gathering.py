@@ -20,6 +20,8 @@ from framework.foundation.errors import UserError
 # What an error calls an argument: `schema`, `keys[0]`, `spark_conf['a']`, `table_properties key`.
 _ARGUMENT = re.compile(r"\w+")
 _BLAMED = {"AUTOCDC_EMPTY_KEYS": "keys", "AUTOCDC_MISSING_SEQUENCE_BY": "sequence_by"}
+# What stands for a required argument that is invalid, so that those behind it are read; all of it is spoilt anyway.
+_PLACEHOLDERS: Mapping[str, object] = {"keys": ["id"], "sequence_by": "0"}
 _NAMES = ("name", "flow_name", "target")
 
 
@@ -47,6 +49,9 @@ def call_gathering(
             registry.faults.append(error)
             faulty = True
             blamed = _blamed(error)
+            if blamed in _PLACEHOLDERS and given.get(blamed) is not _PLACEHOLDERS[blamed]:
+                given[blamed] = _PLACEHOLDERS[blamed]
+                continue
             if blamed not in given or signature.parameters[blamed].default is inspect.Parameter.empty:
                 undecorated = _given_up(registry, _names_of(signature, given))
                 direct = next((value for value in bound.args[:1] if callable(value)), None)

@@ -18,14 +18,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from framework.checkpoints.layout import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
+from framework.foundation.stored_json import read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.catalog import unregister
-from framework.run.table_record import read_stored_json
 from framework.run.table_store import TableStore
 
 
@@ -46,12 +47,12 @@ class LeftTables:
 
     def find(self) -> tuple[LeftTable, ...]:
         """The tables of this pipeline that are no dataset of the graph, by name; those being pruned are gone."""
-        declared = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
-        begun = {table.name for table in self.begun()}
+        known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
+        known |= {table.name for table in self.begun()}
         return tuple(
             LeftTable(name=record.dataset, path=record.path)
-            for record in self.store.records()
-            if record.dataset not in declared | begun and self.store.is_ours(record)
+            for record in self.store.records(besides=known)
+            if self.store.is_ours(record)
         )
 
     def begun(self) -> tuple[LeftTable, ...]:
@@ -90,9 +91,13 @@ class LeftTables:
     def _marks(self) -> Iterator[LeftTable]:
         folder = self.store.storage.path("prunes")
         for name in self.store.storage.list_names(folder):
-            found = read_stored_json(self.store.storage, f"{folder}/{name}")
-            if found is not None:
-                yield LeftTable(name=QualifiedName(**found["dataset"]), path=found["path"])
+            table = read_stored_json(self.store.storage, f"{folder}/{name}", _marked)
+            if table is not None:
+                yield table
 
     def _mark(self, name: QualifiedName) -> str:
         return self.store.storage.path("prunes", f"{name}.json")
+
+
+def _marked(mark: dict[str, Any]) -> LeftTable:
+    return LeftTable(name=QualifiedName(**mark["dataset"]), path=mark["path"])

@@ -69,7 +69,7 @@ class StateReader:
         return TableState(
             exists=self.store.exists(self.store.address(dataset.spec)),
             path=self.store.path(dataset.spec),
-            other_owner=self.store.other_owner(dataset),
+            other_owner=None if record is not None else self.store.other_owner(dataset),
             definition=record.definition if record is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,

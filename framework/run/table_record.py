@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.wording import exception_text
+from framework.foundation.stored_json import read_stored_json
 from framework.graph.graph import GraphDataset
 from framework.run.layout import StorageLayout
 
@@ -57,18 +57,19 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
     Raises:
         OperationError: STORED_FILE_DAMAGED.
     """
-    file = layout.record(name)
-    found = read_stored_json(storage, file)
-    return None if found is None else _parse(found, name, layout, file)
+    return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
 
 
-def read_records(storage: Storage, layout: StorageLayout) -> tuple[TableRecord, ...]:
-    """The records of all tables that were ever made, by name.
+def read_records(
+    storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
+) -> tuple[TableRecord, ...]:
+    """The records of all tables that were ever made, by name; those of `besides` are not read.
 
     Raises:
         OperationError: STORED_FILE_DAMAGED.
     """
-    files = [name for name in storage.list_names(layout.records) if name.endswith(".json")]
+    known = {f"{name}.json" for name in besides}
+    files = [name for name in storage.list_names(layout.records) if name.endswith(".json") and name not in known]
     found = (read_record(storage, layout, _named(file)) for file in files)
     return tuple(sorted((record for record in found if record is not None), key=lambda record: record.dataset))
 
@@ -78,40 +79,19 @@ def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -
     storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
 
 
-def read_stored_json(storage: Storage, path: str) -> dict[str, Any] | None:
-    """The JSON object of a small file of ours; None when there is no file.
-
-    Raises:
-        OperationError: STORED_FILE_DAMAGED.
-    """
-    text = storage.read_text(path)
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise OperationError("STORED_FILE_DAMAGED", path=path, problem=error) from error
-    if not isinstance(found, dict):
-        raise OperationError("STORED_FILE_DAMAGED", path=path, problem="it holds no JSON object")
-    return found
-
-
 def _named(file: str) -> QualifiedName:
     """The name that a record's file is called after; a dot inside of a name can only be in its last part."""
     catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
     return QualifiedName(catalog=catalog, schema=schema, table=table)
 
 
-def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout, file: str) -> TableRecord:
-    try:
-        json.loads(found["schema"])
-        return TableRecord(
-            dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
-            path=found.get("path") or layout.table(name),
-            definition=found["definition"],
-            schema=found["schema"],
-            pipeline=found.get("pipeline"),
-            partition_columns=tuple(found["partition_columns"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise OperationError("STORED_FILE_DAMAGED", path=file, problem=exception_text(error)) from error
+def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
+    json.loads(found["schema"])  # a schema that is no JSON is damage too
+    return TableRecord(
+        dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
+        path=found.get("path") or layout.table(name),
+        definition=found["definition"],
+        schema=found["schema"],
+        pipeline=found.get("pipeline"),
+        partition_columns=tuple(found["partition_columns"]),
+    )

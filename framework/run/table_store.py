@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,24 +73,21 @@ class TableStore:
         """What the dataset's table was last brought to."""
         return read_record(self.storage, self.layout, name)
 
-    def records(self) -> tuple[TableRecord, ...]:
-        """What all tables in this storage were last brought to, those of other pipelines too."""
-        return read_records(self.storage, self.layout)
+    def records(self, *, besides: Collection[QualifiedName]) -> tuple[TableRecord, ...]:
+        """What the tables in this storage were last brought to, those of other pipelines too, `besides` left out."""
+        return read_records(self.storage, self.layout, besides)
 
     def is_ours(self, record: TableRecord) -> bool:
-        """Whether a recorded table is there and belongs to this pipeline."""
+        """Whether a recorded table is there and was made by this pipeline; only an old record needs a look at it."""
         address = TableAddress(path=record.path)
-        return (
-            record.pipeline in (self.pipeline, None) and self.exists(address) and self._owner(address) == self.pipeline
-        )
+        if not self.exists(address):
+            return False
+        return (record.pipeline or self._owner(address)) == self.pipeline
 
     def other_owner(self, dataset: GraphDataset) -> str | None:
-        """Whom the table at a dataset's place belongs to, in words; None if it is ours or there is none.
-
-        A table with a record is ours: only one without is opened.
-        """
+        """Whom a table without a record belongs to, in words; None if it is ours or there is none."""
         address = self.address(dataset.spec)
-        if self.record(dataset.name) is not None or not self.exists(address):
+        if not self.exists(address):
             return None
         owner = self._owner(address)
         return None if owner == self.pipeline else _owner_text(owner)

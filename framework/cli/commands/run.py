@@ -31,7 +31,8 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
         return
     for option, value in (("--resource", resource), ("--profile", profile)):
         if value is not None:
-            raise click.UsageError(f"{option} says something about --target, which is missing.")
+            msg = f"{option} belongs to --target, which is missing."
+            raise click.UsageError(msg)
     from framework.cli.updating import run_and_report
 
     pipeline = call.pipeline(short=False)

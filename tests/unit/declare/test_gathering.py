@@ -55,7 +55,7 @@ def test_every_faulty_expectation_is_found_and_the_dataset_stands(gathering: Reg
         """Declared."""
 
     faults = [fault for each in gathering.faults for fault in getattr(each, "errors", [each])]
-    assert [fault.fields["argument"] for fault in faults] == ["condition of b", "condition of d", "condition of a"]
+    assert [fault.fields["argument"] for fault in faults] == ["condition of a", "condition of b", "condition of d"]
     assert names(gathering) == (["orders"], [])
     assert gathering.waiting_expectations == []
 
@@ -76,6 +76,7 @@ def test_a_declaration_that_cannot_be_made_spoils_its_names_only(gathering: Regi
     assert [fault.condition for fault in gathering.faults] == [
         "INVALID_ARGUMENT.VALUE",
         "AUTOCDC_EMPTY_KEYS",
+        "AUTOCDC_MISSING_SEQUENCE_BY",
         "INVALID_NAME",
         "QUERY_FUNCTION_HAS_PARAMETERS",
     ]
