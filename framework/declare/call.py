@@ -64,7 +64,13 @@ class Call:
             self.wrong_type(argument, value, "a str")
         if not value.strip():
             self.wrong_value(argument, value, "a text that is not empty")
-        return value.strip()
+        return self._unicode(argument, value).strip()
+
+    def _unicode(self, argument: str, value: str) -> str:
+        """Refuse halves of surrogate pairs, which no file and no JVM takes."""
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            self.wrong_value(argument, value, "valid Unicode")
+        return value
 
     def optional_text(self, argument: str, value: object) -> str | None:
         """A text that is not empty, or None."""
@@ -74,7 +80,7 @@ class Call:
         """The comment as it was written; an empty one is none."""
         if value is not None and not isinstance(value, str):
             self.wrong_type("comment", value, "a str")
-        return value or None
+        return self._unicode("comment", value) if value else None
 
     def flag(self, argument: str, value: object) -> bool:
         """True or False; None counts as False, as an argument that was left out."""

@@ -11,6 +11,7 @@ from typing import Any
 from framework.declare.specs import Pairs
 from framework.declare.yaml_source import YamlDocument, read_yaml
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.names import is_one_name
 from framework.foundation.storage import is_local
 
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
@@ -56,6 +57,16 @@ class PipelineSpec:
     development: bool = False
     root: str | None = None
     file: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a catalog or schema that is no name: tables lie in folders that are called after them.
+
+        Raises:
+            UserError: INVALID_NAME.
+        """
+        for text in (self.catalog, self.schema):
+            if not is_one_name(text):
+                raise UserError("INVALID_NAME", name=text)
 
     def with_parameters(self, parameters: Mapping[str, str]) -> PipelineSpec:
         """The spec with entries of its configuration replaced or added."""
@@ -161,6 +172,8 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
     for key, value in document.values.items():
         if key in _TEXTS:
             check(key, value=value or None, kind=str, expected="text that is not empty")
+            if isinstance(value, str) and value and not _is_plain(key, value):
+                errors.append(UserError("INVALID_NAME", location=document.location(key), name=value))
         elif key in _FLAGS:
             check(key, value=value, kind=bool, expected="true or false")
         elif key == "libraries":
@@ -170,6 +183,13 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
             for inner, each in value.items() if isinstance(value, dict) else ():
                 check(key, inner, value=each, kind=(str, int, float), expected="text")
     return errors
+
+
+def _is_plain(key: str, value: str) -> bool:
+    """Whether a text can be part of a path; those of catalog and schema must be one name each."""
+    if not value.isprintable():
+        return False
+    return key in {"name", "storage"} or is_one_name(value)
 
 
 def _pairs(values: Mapping[str, Any] | None) -> Pairs:
@@ -203,4 +223,4 @@ def _pattern(entry: object) -> str | None:
     if kind not in key or not isinstance(value, dict) or set(value) != {key[kind]}:
         return None
     pattern = value[key[kind]]
-    return pattern if isinstance(pattern, str) and pattern else None
+    return pattern if isinstance(pattern, str) and pattern.isprintable() and pattern else None

@@ -29,13 +29,15 @@ class SourceLocation:
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a code file is neither the framework's, nor PySpark's, nor the interpreter's own."""
+    """Whether a code file is neither the framework's, nor of what it stands on, nor the interpreter's own."""
     return not (
         (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
         or file.startswith("<frozen")
         or "/pyspark/" in file
         or "/py4j/" in file
-        or file.endswith("/contextlib.py")
+        or "/click/" in file
+        or (file.startswith(_STANDARD_LIBRARY) and not _is_installed(file))
+        or file.endswith(("/contextlib.py", ".pyx", ".pxi"))
     )
 
 
@@ -57,8 +59,8 @@ def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
 def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | None:
     """The last of some frames, outermost first, that is in the user's own code.
 
-    A frame of an installed package or of the standard library counts only if no frame is in a file of the
-    user's: `json.loads` raises in a file of Python's, and the line to correct is the one that called it.
+    A frame of an installed package counts only if no frame is in a file of the user's: the package raises, and
+    the line to correct is the one that called it.
     """
     lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
     own = [line for line in lines if not _is_installed(line.file)]
@@ -66,4 +68,4 @@ def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | N
 
 
 def _is_installed(file: str) -> bool:
-    return file.startswith(_STANDARD_LIBRARY) or any(folder in file for folder in _INSTALLED)
+    return any(folder in file for folder in _INSTALLED)

@@ -273,7 +273,10 @@ class Resolution:
             self._dataset(name)
             view = self._flows.get(self._into[name][0].name)
             batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
-        return self.read(self.spark, source, {}, streaming=not batch)
+        try:
+            return self.read(self.spark, source, {}, streaming=not batch)
+        except SluiceError as error:  # no line of the user's reads it: the place is that of the declaration
+            raise error.at(spec.location) from error
 
     def _gather(self, error: Exception, spec: FlowSpec | DatasetSpec) -> None:
         """Keep a fault with its place, or that of its declaration, and go on with the others."""

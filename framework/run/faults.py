@@ -58,7 +58,8 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         )
     if place is not None and not isinstance(error, PySparkException | Py4JError):
         return OperationError("PYTHON_EXCEPTION", location=place, flow=flow, error=exception_text(error))
-    found = python_error(text)
+    # What the query made of an exception that left a batch function is not looked at: the exception says more.
+    found = python_error("\n".join(_own_texts(error)))
     if found is not None:
         return OperationError(
             "PYTHON_EXCEPTION", location=found.location or place or location, flow=flow, error=found.text
@@ -83,16 +84,21 @@ def _texts(error: BaseException) -> Iterator[str]:
     """What the exception and those behind it say, Java's causes included, stacks left out."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, Py4JJavaError):
-            yield from _java_messages(seen.java_exception)
-        elif isinstance(seen, PySparkException):
-            yield str(seen).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
-            yield from _java_messages(getattr(seen, "_origin", None))
-        elif isinstance(seen, Py4JError):
-            yield str(seen)
-        else:
-            yield exception_text(seen)
+        yield from _own_texts(seen)
         seen = seen.__cause__ or seen.__context__
+
+
+def _own_texts(error: BaseException) -> Iterator[str]:
+    """What one exception says, with Java's causes if it comes from the JVM."""
+    if isinstance(error, Py4JJavaError):
+        yield from _java_messages(error.java_exception)
+    elif isinstance(error, PySparkException):
+        yield str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
+        yield from _java_messages(getattr(error, "_origin", None))
+    elif isinstance(error, Py4JError):
+        yield str(error)
+    else:
+        yield exception_text(error)
 
 
 def _java_messages(throwable: object) -> Iterator[str]:

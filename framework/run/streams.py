@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.foundation.errors import UserError
 from framework.foundation.wording import exception_text
+from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import cloned, moved
 from framework.run.stop_signal import StopSignal
 
@@ -38,10 +40,17 @@ class StreamTarget:
 
 
 def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session of a flow's own, with its settings over the pipeline's."""
+    """A session of a flow's own, with its settings over the pipeline's.
+
+    Raises:
+        UserError: SPARK_SETTING_INVALID.
+    """
     session = cloned(spark)
     for key, value in settings.items():
-        session._jsparkSession.conf().set(key, value)
+        try:
+            session._jsparkSession.conf().set(key, value)
+        except SPARK_ERRORS as error:
+            raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
     return session
 
 
