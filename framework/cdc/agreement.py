@@ -113,9 +113,9 @@ def agreed_columns(
 ) -> tuple[StructType, list[SluiceError]]:
     """The columns of the flows together, in the declared order or that of their coming; and the faults.
 
-    `__START_AT` and `__END_AT` are left out: they are no column of a flow's.
+    `__START_AT` and `__END_AT` of SCD type 2 are left out: they are not columns of a flow.
     """
-    ours = {START_AT.lower(), END_AT.lower()}
+    ours = {START_AT.lower(), END_AT.lower()} if inputs[0].spec.scd_type == 2 else set()
     columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])
     faults: list[SluiceError] = []
     for flow in inputs:

@@ -31,7 +31,7 @@ from framework.cdc.selections import split_columns
 from framework.foundation.errors import GraphErrors, SluiceError
 from framework.foundation.names import QualifiedName
 
-__all__ = ["CdcInput", "CdcTarget", "plan_target"]
+__all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +147,14 @@ def plan_target(
         UserError: one fault of the flows, or of the flows against the stored table; when there are
             several, GraphErrors with all of them.
     """
-    _raise_all([fault for flow in inputs for fault in check_flow(flow)])
-    _raise_all(list(check_agreement(target, inputs)))
+    raise_all([fault for flow in inputs for fault in check_flow(flow)])
+    raise_all(list(check_agreement(target, inputs)))
     columns, faults = agreed_columns(target, inputs, declared_schema)
-    _raise_all(faults)
+    raise_all(faults)
     scd_type = inputs[0].spec.scd_type
     if stored is not None:
-        _raise_all(list(check_drift(target, inputs, columns, stored)))
-    known = columns if stored is None else _with_stored(columns, stored)
+        raise_all(list(check_drift(target, inputs, columns, stored)))
+    known = columns if stored is None else _with_stored(columns, stored, scd_type)
     keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
     values = [field for field in known.fields if field.name not in keys]
     split = split_columns(inputs, values, stored)
@@ -170,16 +170,17 @@ def plan_target(
     )
 
 
-def _raise_all(faults: Sequence[SluiceError]) -> None:
+def raise_all(faults: Sequence[SluiceError]) -> None:
+    """Raise a fault as it is, and several as GraphErrors."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
         raise GraphErrors(faults)
 
 
-def _with_stored(columns: StructType, stored: StructType) -> StructType:
+def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:
     """The flows' columns and those that only the stored table has, in the table's order."""
-    ours = {HIDDEN_COLUMN, START_AT, END_AT}
+    ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
     merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
