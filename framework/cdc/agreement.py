@@ -92,6 +92,22 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
         common = wider
 
 
+def check_declared_columns(
+    target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
+) -> Iterator[UserError]:
+    """No column of the declared schema has values of its own: AUTO CDC writes all columns of a row."""
+    computed = [field.name for field in declared.fields if any(map(_is_computing, field.metadata or {}))]
+    if computed:
+        yield UserError(
+            "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
+        )
+
+
+def _is_computing(metadata_key: str) -> bool:
+    """Whether a column with such metadata is generated, an identity, or has a default; Spark and Delta spell it."""
+    return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
+
+
 def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
     """The type that holds the sequences of the flows with, or those without, a literal one."""
     common: DataType | None = None

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from framework.cdc.rules import check_flow
+from framework.cdc.target import plan_target
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import UserError
-from tests.support.cdc_world import World, flow
+from tests.support.cdc_world import World, flow, name
 
 DDL = "id INT, name STRING, home STRUCT<city: STRING, at: STRUCT<x: INT>>, tags ARRAY<STRING>, ts TIMESTAMP, op STRING"
 SPEC = AutoCdcSpec(keys=("id",), sequence_by="ts", columns=ColumnSelection(columns=("op",), excluded=True))
@@ -206,3 +207,17 @@ def test_names_in_another_case_may_be_left_out(spark: SparkSession) -> None:
     """Only columns of the target need names of their own; a column with a dot in its name is a column."""
     left_out = replace(SPEC, columns=lists("id", "ts", "a.b"), ignore_null_updates=lists("a.b"))
     assert [] == faults(spark, left_out, f"{DDL}, NAME STRING, `a.b` STRING")
+
+
+def test_a_declared_column_that_computes_its_values_is_refused_and_not_null_is_kept(spark: SparkSession) -> None:
+    """AUTO CDC writes all columns of a row; Delta holds them to NOT NULL."""
+    inputs = [flow(SPEC, spark.createDataFrame([], DDL.replace("op STRING", "n INT, op STRING")))]
+    strict = DDL.replace("op STRING", "n INT").replace("name STRING", "name STRING NOT NULL")
+    schema = spark.createDataFrame([], strict).schema
+    kept = plan_target(name("target"), inputs, declared_schema=schema).table_schema
+    assert {"name"} == {field.name for field in kept.fields if not field.nullable}
+    for key in ("GENERATION_EXPRESSION", "delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"):
+        schema["n"].metadata = {key: "1"}
+        with pytest.raises(UserError) as raised:
+            plan_target(name("target"), inputs, declared_schema=schema)
+        assert ("AUTOCDC_COMPUTED_COLUMN", "n") == (raised.value.condition, raised.value.fields["columns"])

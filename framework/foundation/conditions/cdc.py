@@ -95,6 +95,11 @@ CONDITIONS: dict[str, Condition] = {
         "AUTO CDC flow {flow} selects {columns}, not in the schema that {target} was declared with.",
         "Add it to the schema, or leave it out with `except_column_list`.",
     ),
+    "AUTOCDC_COMPUTED_COLUMN": Condition(
+        "The schema of {target} declares {columns} as generated, as identity or with a default, which AUTO CDC "
+        "can't keep.",
+        "Compute the column in the query that the flow reads, or in a view of the target.",
+    ),
     "AUTOCDC_KEY_DRIFT": Condition(
         "{target} was built with keys {stored_keys}, and its flows now have keys {keys}.", _FULL_REFRESH
     ),
