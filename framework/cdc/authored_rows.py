@@ -18,7 +18,7 @@ from framework.cdc.columns import column, struct_of
 from framework.cdc.events import ORDER
 from framework.cdc.expressions import built_once
 from framework.cdc.facts import DELETED
-from framework.cdc.leaf_columns import aliased, assembled, author_names, flat_row, value_names
+from framework.cdc.leaf_columns import aliased, assembled, author_names, flat_row, numbered, value_names
 from framework.cdc.order import is_dead, point_of, row_order
 from framework.cdc.reserved import AUTHORS, HIDDEN_COLUMN
 
@@ -101,7 +101,7 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
     values, authors = value_names(target), author_names(target)
     old_order, deleted = column(_OLD_ORDER), column(DELETED)
     old_values, old_authors = [f"{_OLD}{name}" for name in values], [f"{_OLD}{name}" for name in authors]
-    takes, gone = _numbered(_TAKES, target), _numbered(_IS_GONE, target)
+    takes, gone = numbered(_TAKES, target), numbered(_IS_GONE, target)
     flat = [row_order(column(HIDDEN_COLUMN), target.hidden_type), *flat_row(target)]
     come = zip(authors, old_authors, gone, strict=True)
     return _Steps(
@@ -122,10 +122,6 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
             *aliased(authors, _chosen(takes, gone, authors, old_authors)),
         ],
     )
-
-
-def _numbered(prefix: str, target: CdcTarget) -> list[str]:
-    return [f"{prefix}_{index}" for index in range(len(target.leaves))]
 
 
 def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:

@@ -34,18 +34,18 @@ _WROTE = "__sluice_wrote"
 def value_names(target: CdcTarget) -> list[str]:
     """Columns with the values of an event: the leaves of an authored target, else the target's own."""
     if target.is_authored:
-        return _numbered(_VALUE, target)
+        return numbered(_VALUE, target)
     return [field.name for field in target.value_fields]
 
 
 def author_names(target: CdcTarget) -> list[str]:
     """Columns with the orders of the leaves' authors; null where nobody wrote the leaf."""
-    return _numbered(_AUTHOR, target)
+    return numbered(_AUTHOR, target)
 
 
 def wrote_names(target: CdcTarget) -> list[str]:
     """Columns with whether an event wrote the leaves; none for a target without authors."""
-    return _numbered(_WROTE, target) if target.is_authored else []
+    return numbered(_WROTE, target) if target.is_authored else []
 
 
 def event_names(target: CdcTarget) -> list[str]:
@@ -53,7 +53,8 @@ def event_names(target: CdcTarget) -> list[str]:
     return [*target.keys, *value_names(target), *wrote_names(target)]
 
 
-def _numbered(prefix: str, target: CdcTarget) -> list[str]:
+def numbered(prefix: str, target: CdcTarget) -> list[str]:
+    """A name for each leaf."""
     return [f"{prefix}_{index}" for index in range(len(target.leaves))]
 
 
