@@ -92,6 +92,22 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
         common = wider
 
 
+def check_declared_columns(
+    target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
+) -> Iterator[UserError]:
+    """No column of the declared schema has values of its own: AUTO CDC writes all columns of a row."""
+    computed = [field.name for field in declared.fields if any(map(_is_computing, field.metadata or {}))]
+    if computed:
+        yield UserError(
+            "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
+        )
+
+
+def _is_computing(metadata_key: str) -> bool:
+    """Whether a column with such metadata is generated, an identity, or has a default; Spark and Delta spell it."""
+    return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
+
+
 def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
     """The type that holds the sequences of the flows with, or those without, a literal one."""
     common: DataType | None = None
@@ -113,9 +129,9 @@ def agreed_columns(
 ) -> tuple[StructType, list[SluiceError]]:
     """The columns of the flows together, in the declared order or that of their coming; and the faults.
 
-    `__START_AT` and `__END_AT` are left out: they are no column of a flow's.
+    `__START_AT` and `__END_AT` of SCD type 2 are left out: they are not columns of a flow.
     """
-    ours = {START_AT.lower(), END_AT.lower()}
+    ours = {START_AT.lower(), END_AT.lower()} if inputs[0].spec.scd_type == 2 else set()
     columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])
     faults: list[SluiceError] = []
     for flow in inputs:

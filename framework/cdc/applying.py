@@ -22,6 +22,7 @@ from framework.cdc.companion import (
     truncate_row,
 )
 from framework.cdc.conflicts import CONFLICTS
+from framework.cdc.constraints import naming_violations
 from framework.cdc.contract import BatchCounts, check_contract, count_events
 from framework.cdc.facts import FactCounts, count_facts, gather_facts, settle_facts
 from framework.cdc.idempotence import Batch, committing_once
@@ -62,12 +63,13 @@ def apply_events(
             such a target may just take them.
 
     Raises:
-        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written;
+            AUTOCDC_CONSTRAINT_VIOLATED, when the target's table does not take a row.
         pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     session = events.sparkSession
-    with queued(place.table), planned_once(session):
+    with queued(place.table), planned_once(session), naming_violations(place, batch_id):
         if as_rows is not None and not observed:
             loaded = _load(as_rows, place, batch_id)
             if isinstance(loaded, CdcMetrics):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from framework.cdc.expressions import built_once
 from framework.declare.specs import ColumnSelection
@@ -52,6 +53,20 @@ def struct_of(schema: StructType, name: str) -> StructType:
 def missing_names(schema: StructType, names: Iterable[str]) -> tuple[str, ...]:
     """Those of `names` that the schema has no column for, in their order."""
     return tuple(name for name in names if find_field(schema, name) is None)
+
+
+def repeated_names(data_type: DataType, path: str = "") -> tuple[str, ...]:
+    """The names, at any depth, that another name in the same struct differs from in case only, or not at all."""
+    if isinstance(data_type, ArrayType):
+        return repeated_names(data_type.elementType, path)
+    if isinstance(data_type, MapType):
+        return (*repeated_names(data_type.keyType, path), *repeated_names(data_type.valueType, path))
+    if not isinstance(data_type, StructType):
+        return ()
+    folded = Counter(field.name.lower() for field in data_type.fields)
+    found = [f"{path}{field.name}" for field in data_type.fields if folded[field.name.lower()] > 1]
+    below = [name for field in data_type.fields for name in repeated_names(field.dataType, f"{path}{field.name}.")]
+    return (*found, *below)
 
 
 def select_fields(schema: StructType, selection: ColumnSelection) -> tuple[StructField, ...]:
@@ -103,6 +118,17 @@ def _named(value: Column, field: StructField) -> list[Column]:
         text = F.when(value.isNotNull(), F.to_json(F.struct(value)))
         return [name, text, value] if is_orderable(field.dataType) else [name, text]
     return [name, value]
+
+
+def has_void(data_type: DataType) -> bool:
+    """Whether the type is that of NULL, at any depth."""
+    if isinstance(data_type, StructType):
+        return any(has_void(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return has_void(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return has_void(data_type.keyType) or has_void(data_type.valueType)
+    return isinstance(data_type, NullType)
 
 
 def is_orderable(data_type: DataType) -> bool:

@@ -112,7 +112,9 @@ def plain_schema(schema: StructType) -> StructType:
 
 
 def _plain_field(field: StructField) -> StructField:
-    return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=dict(field.metadata or {}))
+    """The field without what Spark notes of a column for a query: by such a note it hides a file's `_metadata`."""
+    kept = {key: value for key, value in (field.metadata or {}).items() if not key.startswith("__")}
+    return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=kept)
 
 
 def _common_map(left: MapType, right: MapType) -> DataType | None:

@@ -48,7 +48,8 @@ def _check_sequence(target: QualifiedName, inputs: Sequence[CdcInput], stored: S
     shown = agreed_sequence(inputs, literal=False)
     if shown is None:
         return
-    hidden, visible = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE), find_field(stored, START_AT)
+    hidden = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
+    visible = find_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
     kept = plain_type(stored_sequence(shown))
     lost = [
         before.dataType

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
 from framework.cdc.expressions import built_once
 from framework.cdc.inputs import literal_rank
+from framework.cdc.leaf_columns import aliased, take_leaf, value_names, wrote_names
 from framework.cdc.reserved import CONTENT, ONCE, SEQUENCE
 from framework.cdc.selections import ignores_null
 from framework.cdc.target import CdcTarget
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 ORDER = "__sluice_order"
 OPERATION = "__sluice_operation"
-AUTHORED = "__sluice_authored"
 
 UPSERT = "upsert"
 DELETE = "delete"
@@ -52,9 +52,8 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
         literal: the flow's sequence is a once flow's literal, which comes before everything.
 
     Returns:
-        One row an event: the target's columns from flows, then `ORDER` and `OPERATION`, and for a
-        target with authors `AUTHORED`: per leaf, whether the event wrote it. Columns that the flow
-        does not have are null.
+        One row an event: the columns `event_names`, `ORDER` and `OPERATION`. Columns that the flow does not
+        have are null.
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
@@ -70,6 +69,8 @@ def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
     values = [_aligned(selected, field) for field in target.row_schema.fields]
+    if target.is_authored:
+        values += aliased(value_names(target), [take_leaf(leaf, selected, column) for leaf in target.leaves])
     return [*values, *(value.alias(name) for name, value in inputs.items())]
 
 
@@ -78,8 +79,9 @@ def _outputs(
     spec: AutoCdcSpec, target: CdcTarget, selected: StructType, sequence_type: DataType, *, literal: bool
 ) -> list[Column]:
     order = _order(target, sequence_type, literal=literal)
-    authored = [_authored(spec, target, selected).alias(AUTHORED)] if target.is_authored else []
-    return [*map(column, target.row_schema.fieldNames()), order.alias(ORDER), column(OPERATION), *authored]
+    wrote = aliased(wrote_names(target), _wrote(spec, target, selected)) if target.is_authored else []
+    names = [*target.keys, *value_names(target)] if target.is_authored else target.row_schema.fieldNames()
+    return [*map(column, names), order.alias(ORDER), column(OPERATION), *wrote]
 
 
 def _aligned(selected: StructType, want: StructField) -> Column:
@@ -128,21 +130,22 @@ def align_sequence(value: Column, have: DataType, want: DataType) -> Column:
     return F.when(some.isNotNull(), F.struct(*parts)).cast(want)
 
 
-def _authored(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> Column:
+def _wrote(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
     """Per leaf of the target, whether the event wrote it.
 
     A leaf is not written when the flow has no such column, when its null is to be ignored, or when
     `columns_to_update` lists others.
     """
-    return F.struct(*(_writes(spec, leaf, selected).alias(leaf.name) for leaf in target.leaves))
+    values = map(column, value_names(target))
+    return [_writes(spec, leaf, value, selected) for leaf, value in zip(target.leaves, values, strict=True)]
 
 
-def _writes(spec: AutoCdcSpec, leaf: Leaf, selected: StructType) -> Column:
+def _writes(spec: AutoCdcSpec, leaf: Leaf, value: Column, selected: StructType) -> Column:
     if not _has_leaf(selected, leaf.path):
         return F.expr("false")
     written = F.expr("true")
     if ignores_null(spec.ignore_null_updates, leaf):
-        written = written & leaf.of().isNotNull()
+        written = written & value.isNotNull()
     if spec.columns_to_update is not None:
         listed = column(_LISTED_INPUT)
         prefixes = [".".join(leaf.path[:depth]).lower() for depth in range(1, len(leaf.path) + 1)]

@@ -9,14 +9,13 @@ from pyspark.sql import functions as F
 
 from framework.cdc.columns import column
 from framework.cdc.contract import BatchCounts, counting_columns, is_unordered, read_counts
-from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
+from framework.cdc.events import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.expressions import built_once
-from framework.cdc.leaves import assemble
+from framework.cdc.leaf_columns import aliased, author_names, value_names, wrote_names
 from framework.cdc.literals import portable, rebuild
 from framework.cdc.order import is_dead, point_of
 from framework.cdc.target import CdcTarget
 
-AUTHORS = "__sluice_authors"
 DELETED = "__sluice_deleted"
 TOMBSTONE = "__sluice_tombstone"
 """The batch's own newest delete of the key, if it must be remembered."""
@@ -64,7 +63,7 @@ def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> Da
     Returns:
         The values and `ORDER` of the key's newest upsert, where the batch itself does not undo it; `DELETED`, the
         point of its newest delete; `TOMBSTONE`, the same where it must be remembered. For a target with authors
-        the values are those of each leaf's newest author, whose orders are in `AUTHORS`.
+        the values are those of each leaf's newest author, whose order is in the column of `author_names`.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
@@ -113,16 +112,13 @@ def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list
 
 def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
     """Each leaf's newest author and what it wrote."""
-    aggregates = []
-    for index, leaf in enumerate(target.leaves):
-        author = F.when(column(AUTHORED).getField(leaf.name), upsert)
-        aggregates += [F.max_by(leaf.of(), author).alias(f"{_VALUES}_{index}")]
-        aggregates += [F.max(author).alias(f"{AUTHORS}_{index}")]
-    numbers = range(len(target.leaves))
-    values = [column(f"{_VALUES}_{index}") for index in numbers]
-    made = [assemble(field, target.leaves, values).alias(field.name) for field in target.value_fields]
-    authors = [column(f"{AUTHORS}_{index}").alias(leaf.name) for index, leaf in enumerate(target.leaves)]
-    return aggregates, [*made, F.struct(*authors).alias(AUTHORS)]
+    values, authors = value_names(target), author_names(target)
+    written = [F.when(column(wrote), upsert) for wrote in wrote_names(target)]
+    aggregates = [
+        *aliased(values, [F.max_by(column(value), order) for value, order in zip(values, written, strict=True)]),
+        *aliased(authors, [F.max(order) for order in written]),
+    ]
+    return aggregates, [column(name) for name in (*values, *authors)]
 
 
 def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None) -> DataFrame:
@@ -152,13 +148,9 @@ def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, f
     dead = is_dead(point_of(order, target.order_type), deleted=deleted, floor=floor)
     changes = {ORDER: F.when(~dead, order)}
     if target.is_authored:
-        authors = [column(AUTHORS).getField(leaf.name) for leaf in target.leaves]
-        gone = [is_dead(point_of(author, target.order_type), deleted=deleted, floor=floor) for author in authors]
-        values = [F.when(~dead, leaf.of()) for dead, leaf in zip(gone, target.leaves, strict=True)]
-        changes |= {field.name: assemble(field, target.leaves, values) for field in target.value_fields}
-        alive = [F.when(~dead, author) for dead, author in zip(gone, authors, strict=True)]
-        names = [leaf.name for leaf in target.leaves]
-        changes[AUTHORS] = F.struct(*(author.alias(name) for author, name in zip(alive, names, strict=True)))
+        for value, author in zip(value_names(target), author_names(target), strict=True):
+            is_gone = is_dead(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
+            changes |= {name: F.when(~is_gone, column(name)) for name in (value, author)}
     return facts.withColumns(changes)
 
 

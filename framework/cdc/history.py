@@ -57,7 +57,7 @@ def _ordered(target: CdcTarget) -> WindowSpec:
 
 @built_once
 def _tracked(target: CdcTarget) -> Column:
-    return F.struct(F.lit(0).alias("_"), *(comparable(target, name) for name in target.tracked))
+    return F.struct(F.lit(0).alias(IS_ROW), *(comparable(target, name) for name in target.tracked))
 
 
 @built_once

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.columns import select_fields
+from framework.cdc.row_expressions import RowExpression, analyse_row_expression
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
@@ -38,19 +39,23 @@ class CdcInput:
     location: SourceLocation | None
     source: DataFrame
     versions: DataType | None = None
+    _analysed: dict[str, RowExpression] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def selected(self) -> tuple[StructField, ...]:
         """The source's fields that go to the target."""
         return select_fields(self.source.schema, self.spec.columns)
 
-    def type_of(self, expression: str) -> DataType:
-        """The type of an SQL expression over the source.
+    def analyse(self, expression: str) -> RowExpression:
+        """Analyse an SQL expression over the source's columns.
 
         Raises:
             pyspark.errors.AnalysisException: it can't be resolved.
         """
-        return self.source.select(F.expr(expression)).schema.fields[0].dataType
+        if expression not in self._analysed:
+            source = self.source
+            self._analysed[expression] = analyse_row_expression(source.sparkSession, source.schema, expression)
+        return self._analysed[expression]
 
     @property
     def sequence_type(self) -> DataType:
@@ -59,27 +64,20 @@ class CdcInput:
         Raises:
             pyspark.errors.AnalysisException: `sequence_by` can't be resolved.
         """
-        return self.versions if self.versions is not None else self.type_of(self.spec.sequence_by)
+        return self.versions if self.versions is not None else self.analyse(self.spec.sequence_by).data_type
 
     @property
     def is_literal(self) -> bool:
-        """Whether this is a once flow whose sequence is one and the same for all of its rows."""
-        return self.once and self.versions is None and is_literal(self.source, self.spec.sequence_by)
+        """Whether this is a once flow whose sequence is one number, time or truth value for all of its rows.
 
-
-def is_literal(source: DataFrame, sequence_by: str) -> bool:
-    """Whether a sequence reads no column and is a number, a time or a truth value.
-
-    Such a sequence of a once flow says "before everything"; any other constant (a string, a
-    struct) is compared as the sequences of the other flows are.
-    """
-    analysed = source.select(F.expr(sequence_by))
-    kind = analysed.schema.fields[0].dataType.typeName()
-    if kind not in _LITERAL_TYPES and not kind.startswith("decimal"):
-        return False
-    # PySpark has no public way to ask which columns an expression reads.
-    projection = analysed._jdf.queryExecution().analyzed().expressions().head()
-    return bool(projection.references().isEmpty())
+        Such a sequence says "before everything"; any other constant (a string, a struct) is compared as the
+        sequences of the other flows are.
+        """
+        if not self.once or self.versions is not None:
+            return False
+        sequence = self.analyse(self.spec.sequence_by)
+        kind = sequence.data_type.typeName()
+        return sequence.is_constant and (kind in _LITERAL_TYPES or kind.startswith("decimal"))
 
 
 _LITERAL_TYPES = frozenset(

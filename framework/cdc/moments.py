@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from framework.cdc.authorship import authors_to_keep
 from framework.cdc.columns import column, struct_of
-from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
+from framework.cdc.events import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
-from framework.cdc.leaves import assemble
+from framework.cdc.leaf_columns import aliased, assembled, author_names, value_names, wrote_names
 from framework.cdc.order import point_of
 from framework.cdc.past import OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
 from framework.cdc.reserved import AUTHORS as KEPT_AUTHORS
@@ -35,9 +35,14 @@ FRESH = "__sluice_fresh"
 KNOWN = "__sluice_known"
 """The event is remembered."""
 
+FINGERPRINT = "__sluice_fingerprint"
+"""The fingerprint of an upsert's content."""
+
+_MOMENT = (POINT, OPERATION, FINGERPRINT, OLD, FRESH, KNOWN)
+
 _RANK = "__sluice_rank"
-_VALUES = "__sluice_values"
 _DIED = "__sluice_died"
+_LATEST = "_latest"
 _NEXT_POINT = "__sluice_next_point"
 _OLD_BEFORE, _FRESH_BEFORE, _KNOWN_BEFORE = "__sluice_old_before", "__sluice_fresh_before", "__sluice_known_before"
 _IS_AT_STAKE = "__sluice_is_at_stake"
@@ -53,8 +58,8 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
     """The moments of each key.
 
     Returns:
-        The columns from the flows, `POINT`, `OPERATION`, `CONTENT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
-        a target with authors `AUTHORED`, `WRITTEN` and `LEAF_AUTHORS` too.
+        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
+        a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
     together = ranked.repartition(*key_columns(target))  # one shuffle; all that follows is by key
@@ -110,7 +115,7 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
     is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
     moment = [
         *(column(name) for name in target.row_schema.fieldNames()),
-        *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(CONTENT)),
+        *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(FINGERPRINT)),
         F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
         F.coalesce(column(_FRESH_BEFORE) == point, no).alias(FRESH),
         F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
@@ -121,35 +126,28 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     """One moment an event, where they author parts; equal ones of several flows wrote what any of them did."""
-    values, flags = [], []
-    for index, leaf in enumerate(target.leaves):
-        wrote = column(AUTHORED).getField(leaf.name) & (column(OPERATION) == F.lit(UPSERT))
-        values.append(F.max_by(leaf.of(), F.when(wrote, F.lit(1))).alias(f"{_VALUES}_{index}"))
-        values.append(F.bool_or(wrote).alias(f"{AUTHORED}_{index}"))
-        flags.append(column(f"{AUTHORED}_{index}").alias(leaf.name))
-    marked = events.withColumn(CONTENT, column(_RANK).getField(CONTENT))
-    grouped = marked.groupBy(*key_columns(target), POINT, _RANK).agg(
-        *values,
+    is_upsert = column(OPERATION) == F.lit(UPSERT)
+    names, flags = value_names(target), wrote_names(target)
+    wrote = [column(flag) & is_upsert for flag in flags]
+    values = [F.max_by(column(name), F.when(flag, F.lit(1))) for name, flag in zip(names, wrote, strict=True)]
+    grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(
+        *aliased(names, values),
+        *aliased(flags, [F.bool_or(flag) for flag in wrote]),
         F.max(OLD).alias(OLD),
         (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
-        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target))).alias(KNOWN),
+        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target, column(_RANK)))).alias(KNOWN),
     )
-    written = [column(f"{_VALUES}_{index}") for index in range(len(target.leaves))]
-    made = [assemble(field, target.leaves, written).alias(field.name) for field in target.value_fields]
     rank = column(_RANK)
     operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
-    moments = grouped.select(
-        *(*key_columns(target), *made, F.struct(*flags).alias(AUTHORED)),
-        *(POINT, operation.alias(OPERATION), rank.getField(CONTENT).alias(CONTENT), OLD, FRESH, KNOWN, _RANK),
-    )
-    return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target)))
+    moments = grouped.withColumns({OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)})
+    return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target, rank)))
 
 
-def _identity(target: CdcTarget) -> Column:
+def _identity(target: CdcTarget, rank: Column) -> Column:
     """What makes a remembered event the same as another of its key and point, where events author parts."""
     is_upsert = column(OPERATION) == F.lit(UPSERT)
-    flags = (column(AUTHORED).getField(leaf.name) for leaf in target.leaves)
-    return F.xxhash64(is_upsert, F.when(is_upsert, column(CONTENT)), *(F.when(is_upsert, flag) for flag in flags))
+    flags = (F.when(is_upsert, column(flag)) for flag in wrote_names(target))
+    return F.xxhash64(is_upsert, F.when(is_upsert, rank.getField(CONTENT)), *flags)
 
 
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -161,27 +159,52 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
     died = F.last(F.when(column(OPERATION) == F.lit(DELETE), column(POINT)), ignorenulls=True).over(upto)
-    names = [field.name for field in target.value_fields]
-    written = F.struct(F.lit(0).alias("_"), *(column(name) for name in names))
+    names = value_names(target)
+    row = assembled(target, [column(name) for name in names])
+    written = F.struct(*(value.alias(name) for name, value in row.items()))
     marked = events.withColumns({IS_INNER: is_inner, _DIED: died, WRITTEN: written})
     # What a row supposes of its start does not count where the true event is known.
     counts = column(_RANK).getField("is_known") | ~column(IS_INNER)
     order = _order(target)
     latest = {}
-    for index, leaf in enumerate(target.leaves):
-        wrote = counts & column(AUTHORED).getField(leaf.name)
-        value = F.struct(leaf.of().alias("value"), order.alias("order"), column(POINT).alias("point"))
-        latest[f"{_VALUES}_{index}"] = F.last(F.when(wrote, value), ignorenulls=True).over(upto)
-    found = marked.withColumns(latest)
-    alive = [F.coalesce(column(name).getField("point") > column(_DIED), F.expr("true")) for name in latest]
-    values = [F.when(lives, column(name).getField("value")) for lives, name in zip(alive, latest, strict=True)]
-    authors = [F.when(lives, column(name).getField("order")) for lives, name in zip(alive, latest, strict=True)]
-    kept = authors_to_keep(target.leaves, values, authors, order, struct_of(target.hidden_type, KEPT_AUTHORS))
-    full = {field.name: assemble(field, target.leaves, values) for field in target.value_fields}
-    return found.withColumns({LEAF_AUTHORS: kept} | full).drop(_RANK, _DIED, *latest)
+    for name, flag in zip(names, wrote_names(target), strict=True):
+        value = F.struct(column(name).alias("value"), order.alias("order"))
+        latest[f"{name}{_LATEST}"] = F.last(F.when(counts & column(flag), value), ignorenulls=True).over(upto)
+    return marked.withColumns(latest).select(*_alive(target)).select(*_whole(target))
+
+
+@built_once
+def _alive(target: CdcTarget) -> list[Column]:
+    """An event with values and authors of all leaves, those that it wrote and those that were there before it."""
+    names, died = value_names(target), column(_DIED)
+    latest = [column(f"{name}{_LATEST}") for name in names]
+    alive = [
+        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > died, F.expr("true")), each)
+        for each in latest
+    ]
+    return [
+        *map(column, (*target.keys, *_MOMENT, IS_INNER, WRITTEN, *wrote_names(target))),
+        *aliased(names, [each.getField("value") for each in alive]),
+        *aliased(author_names(target), [each.getField("order") for each in alive]),
+    ]
+
+
+@built_once
+def _whole(target: CdcTarget) -> list[Column]:
+    """The columns of a moment, from the flat columns of its leaves."""
+    values, authors = ([column(name) for name in names] for names in (value_names(target), author_names(target)))
+    kept = authors_to_keep(target.leaves, values, authors, _order(target), struct_of(target.hidden_type, KEPT_AUTHORS))
+    row = assembled(target, values)
+    return [
+        *map(column, (*target.keys, *_MOMENT, IS_INNER, WRITTEN, *wrote_names(target))),
+        *(value.alias(name) for name, value in row.items()),
+        kept.alias(LEAF_AUTHORS),
+    ]
 
 
 def _order(target: CdcTarget) -> Column:
     """A moment's order."""
     point = column(POINT)
-    return F.struct(*(point.getField(name).alias(name) for name in target.point_type.names), column(CONTENT))
+    return F.struct(
+        *(point.getField(name).alias(name) for name in target.point_type.names), column(FINGERPRINT).alias(CONTENT)
+    )

@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from framework.cdc.authorship import kept_authors
-from framework.cdc.columns import align_column, column, struct_of
-from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
+from framework.cdc.columns import column, struct_of
+from framework.cdc.events import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
+from framework.cdc.leaf_columns import aliased, author_names, flat_row, take_leaf, value_names, wrote_names
+from framework.cdc.leaves import Leaf
 from framework.cdc.order import order_of, point_of, row_order, row_point
 from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, ENDED, HIDDEN_COLUMN, OPERATION_KIND, STARTED
 from framework.cdc.transaction import PLACE, PLACE_TYPE
@@ -34,7 +35,15 @@ OLD = "__sluice_old"
 
 EVENT_COLUMN = f"{HIDDEN_COLUMN}_event"
 
-_ONE = "__sluice_one"
+_KINDS = "__sluice_kinds"
+_KIND = "__sluice_kind"
+_LAST, _FIRST, _END = 1, 2, 3
+"""Kinds of events of a row: its newest, the first of its run, and the delete that ended it."""
+
+_NEWEST = "__sluice_newest"
+_STARTED = "__sluice_started"
+_ENDED = "__sluice_ended"
+_CONTENT = "__sluice_content"
 
 
 def as_new(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -84,20 +93,19 @@ def ended_at(target: CdcTarget) -> Column:
 
 
 def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that rows of the target, with their `PLACE`, tell of.
+    """The events that rows of the target, with their `PLACE`, stand for.
 
-    The newest event of the row's run; the delete that ended it; and, in case its true first event is
-    remembered no more, one at its start with the same values, which counts where no other is known.
+    The newest event of the row's run; the delete that ended it; and, in case its true first event is not
+    remembered any more, one at its start with the same values, which counts where no other is known.
     """
-    known, events = _told_by_row(target)
-    return (
-        rows.select(*known, F.explode(events).alias(_ONE)).where(column(_ONE).isNotNull()).select(*known, f"{_ONE}.*")
-    )
+    flat, events = _flat_and_exploded(target)
+    named = rows.select(*flat).select("*", F.explode(column(_KINDS)).alias(_KIND)).where(column(_KIND).isNotNull())
+    return named.select(*events)
 
 
 @built_once
-def _told_by_row(target: CdcTarget) -> tuple[list[Column], Column]:
-    """The columns that all events of a row have, and an array of its events, some of them null."""
+def _flat_and_exploded(target: CdcTarget) -> tuple[list[Column], list[Column]]:
+    """A row's columns as its events need them, and those of each of its events."""
     hidden, hidden_type = column(HIDDEN_COLUMN), target.hidden_type
     newest, started, ended = row_order(hidden, hidden_type), started_at(target), ended_at(target)
     is_deleted = F.coalesce(hidden.getField(DELETED), F.expr("false"))
@@ -110,63 +118,69 @@ def _told_by_row(target: CdcTarget) -> tuple[list[Column], Column]:
         authors=hidden.getField(AUTHORS) if target.is_authored else None,
         place=column(PLACE),
     )
-    values = [leaf.of() for leaf in target.leaves] if target.is_authored else []
-    authors = kept_authors(hidden, hidden_type, target.leaves, values) if values else []
-    own = [author == newest for author in authors]
-    some = [value.isNotNull() for value in values]
-    first = _event(target, started, hidden.getField(CONTENT), SUPPOSED, authored=some)
-    last = _event(target, newest, hidden.getField(CONTENT), SHOWN, authored=own, old=old)
-    end = _event(target, ended, F.lit(None), SHOWN, authored=some, operation=DELETE)
     has_first = started != row_point(hidden, hidden_type)
-    events = F.array(last, F.when(has_first, first), F.when(is_deleted, end))
-    return [column(name) for name in target.row_schema.fieldNames()], events
+    kinds = F.array(F.lit(_LAST), F.when(has_first, F.lit(_FIRST)), F.when(is_deleted, F.lit(_END)))
+    points = {_NEWEST: newest, _STARTED: started, _ENDED: ended, _CONTENT: hidden.getField(CONTENT)}
+    flat = [
+        *map(column, target.keys),
+        *_flat_values(target),
+        *(value.alias(name) for name, value in points.items()),
+        *(old.alias(OLD), kinds.alias(_KINDS)),
+    ]
+    return flat, [*map(column, (*target.keys, *value_names(target))), *_exploded(target)]
 
 
-def _event(
-    target: CdcTarget,
-    point: Column,
-    content: Column,
-    origin: int,
-    *,
-    authored: list[Column],
-    operation: str = UPSERT,
-    old: Column | None = None,
-) -> Column:
-    parts = [point.getField(name).alias(name) for name in target.point_type.names]
-    order = F.struct(*parts, content.cast("bigint").alias(CONTENT))
-    told = zip(authored, target.leaves if target.is_authored else (), strict=True)
-    flags = [F.coalesce(wrote, F.expr("false")).alias(leaf.name) for wrote, leaf in told]
-    return F.struct(
-        *([F.struct(*flags).alias(AUTHORED)] if target.is_authored else []),
+def _flat_values(target: CdcTarget) -> list[Column]:
+    if target.is_authored:
+        return aliased([*value_names(target), *author_names(target)], flat_row(target))
+    return list(map(column, value_names(target)))
+
+
+def _exploded(target: CdcTarget) -> list[Column]:
+    """The columns of one event of a row, but for its keys and values."""
+    kind, content = column(_KIND), column(_CONTENT).cast("bigint")
+    is_last, is_end = kind == F.lit(_LAST), kind == F.lit(_END)
+    newest, started, ended = column(_NEWEST), column(_STARTED), column(_ENDED)
+    parts = []
+    for name in target.point_type.names:
+        part = F.when(is_last, newest.getField(name)).when(is_end, ended.getField(name))
+        parts.append(part.otherwise(started.getField(name)).alias(name))
+    order = F.struct(*parts, F.when(~is_end, content).alias(CONTENT))
+    wrote = _wrote(target, is_last) if target.is_authored else []
+    return [
+        *aliased(wrote_names(target), wrote),
         order.alias(ORDER),
-        F.lit(operation).alias(OPERATION),
-        F.lit(origin).alias(ORIGIN),
-        (F.lit(None) if old is None else old).cast(old_type(target)).alias(OLD),
-    )
+        F.when(is_end, F.lit(DELETE)).otherwise(F.lit(UPSERT)).alias(OPERATION),
+        F.when(kind == F.lit(_FIRST), F.lit(SUPPOSED)).otherwise(F.lit(SHOWN)).alias(ORIGIN),
+        F.when(is_last, column(OLD)).alias(OLD),
+    ]
+
+
+def _wrote(target: CdcTarget, is_last: Column) -> list[Column]:
+    """Which leaves an event of a row wrote: the newest those that it is the author of, others all with a value."""
+    flags = []
+    for author, value in zip(author_names(target), value_names(target), strict=True):
+        is_own = F.coalesce(column(author) == column(_NEWEST), F.expr("false"))
+        flags.append(F.when(is_last, is_own).otherwise(column(value).isNotNull()))
+    return flags
 
 
 def remembered_events(companion: DataFrame, target: CdcTarget) -> DataFrame:
     """The events that the companion holds, in the target's present shape."""
-    event, remembered = _remembered(target, companion.schema)
-    return companion.withColumn(EVENT_COLUMN, event).select(*remembered)
+    return companion.select(*_remembered(target, companion.schema))
 
 
 @built_once
-def _remembered(target: CdcTarget, schema: StructType) -> tuple[Column, list[Column]]:
-    """A companion's event in the target's present shape, and the columns that are taken from it."""
+def _remembered(target: CdcTarget, schema: StructType) -> list[Column]:
+    """The columns of an event in the target's present shape, from a row of the companion."""
     hidden_type = struct_of(schema, HIDDEN_COLUMN)
     hidden = column(HIDDEN_COLUMN)
     told = order_of(hidden, hidden_type)
     present = {name: told.getField(name) for name in target.order_type.names if name in hidden_type.names}
     order = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
-    wanted = struct_of(target.companion_schema, EVENT_COLUMN)
-    event = align_column(column(EVENT_COLUMN), struct_of(schema, EVENT_COLUMN), wanted)
-    row = column(EVENT_COLUMN).getField("row")
-    authored = [_remembered_authorship(target).alias(AUTHORED)] if target.is_authored else []
-    return event, [
-        *(column(key) for key in target.keys),
-        *(row.getField(field.name).alias(field.name) for field in target.value_fields),
-        *authored,
+    return [
+        *map(column, target.keys),
+        *aliased([*value_names(target), *wrote_names(target)], _remembered_values(target, schema)),
         F.struct(*order).alias(ORDER),
         hidden.getField(OPERATION_KIND).alias(OPERATION),
         F.lit(REMEMBERED).alias(ORIGIN),
@@ -174,14 +188,21 @@ def _remembered(target: CdcTarget, schema: StructType) -> tuple[Column, list[Col
     ]
 
 
-def _remembered_authorship(target: CdcTarget) -> Column:
-    """Which leaves a remembered event wrote; one that was remembered before leaves had authors wrote its values."""
-    kept, row = column(EVENT_COLUMN).getField("authored"), column(EVENT_COLUMN).getField("row")
-    flags = []
-    for leaf in target.leaves:
-        value = row
-        for part in leaf.path:
-            value = value.getField(part)
-        told = F.coalesce(kept.getField(leaf.name), value.isNotNull(), F.expr("false"))
-        flags.append(told.alias(leaf.name))
-    return F.struct(*flags)
+def _remembered_values(target: CdcTarget, schema: StructType) -> list[Column]:
+    """The values of a remembered event, then which leaves it wrote.
+
+    An event that was remembered before leaves had authors wrote its values.
+    """
+    stored, event = struct_of(schema, EVENT_COLUMN), column(EVENT_COLUMN)
+    row, rows = event.getField("row"), struct_of(stored, "row") if "row" in stored.names else StructType([])
+    if not target.is_authored:
+        whole = [Leaf(path=(field.name,), data_type=field.dataType) for field in target.value_fields]
+        return [take_leaf(leaf, rows, row.getField) for leaf in whole]
+    kept = event.getField("authored") if "authored" in stored.names else None
+    flags = struct_of(stored, "authored").names if kept is not None else []
+    values = [take_leaf(leaf, rows, row.getField) for leaf in target.leaves]
+    wrote = []
+    for leaf, value in zip(target.leaves, values, strict=True):
+        told = [kept.getField(leaf.name)] if kept is not None and leaf.name in flags else []
+        wrote.append(F.coalesce(*told, value.isNotNull()))
+    return [*values, *wrote]

@@ -11,6 +11,9 @@ COMPANION_PREFIX = "__sluice_cdc_"
 RESERVED_PREFIX = "__sluice"
 """No column of a user's may begin with this, in any case."""
 
+FILE_METADATA = "_metadata"
+"""Spark's column with a row's file and its number in there."""
+
 METADATA_KEY = "sluice.cdc"
 """Where the hidden column's field metadata says how the table is kept (keys, SCD type)."""
 

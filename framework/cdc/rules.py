@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import ArrayType, BooleanType, NullType, StringType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, NullType, StringType, StructType
 
-from framework.cdc.columns import bare_name, find_field, is_orderable, missing_names
+from framework.cdc.columns import bare_name, find_field, has_void, is_orderable, missing_names, repeated_names
 from framework.cdc.inputs import CdcInput
-from framework.cdc.reserved import RESERVED_PREFIX
-from framework.declare.specs import ColumnSelection
+from framework.cdc.reserved import FILE_METADATA, RESERVED_PREFIX
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import UserError
 
 Rule = Callable[[CdcInput], Iterator[UserError]]
@@ -33,7 +33,7 @@ def columns_are_known(flow: CdcInput) -> Iterator[UserError]:
     lists = {
         "keys": spec.keys,
         "except_column_list" if spec.columns.excluded else "column_list": spec.columns.columns or (),
-        _listed("ignore_null_updates", nulls): tuple(_root(name) for name in nulls.columns or ()),
+        _listed("ignore_null_updates", nulls): tuple(_root(flow, name) for name in nulls.columns or ()),
         _listed("track_history", spec.track_history): spec.track_history.columns or (),
         "columns_to_update": (spec.columns_to_update,) if spec.columns_to_update else (),
     }
@@ -47,9 +47,42 @@ def _listed(parameter: str, selection: ColumnSelection) -> str:
     return f"{parameter}_except_column_list" if selection.excluded else f"{parameter}_column_list"
 
 
-def _root(name: str) -> str:
-    """The column of a dotted path into it."""
-    return name if name.startswith("`") else name.split(".", maxsplit=1)[0]
+def _root(flow: CdcInput, name: str) -> str:
+    """The column that a name, or a dotted path into a column, begins with."""
+    if name.startswith("`") or find_field(flow.source.schema, name) is not None:
+        return name
+    return name.split(".", maxsplit=1)[0]
+
+
+def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
+    """The columns whose nulls or history count are columns of the target; the history of a key is no history."""
+    spec = flow.spec
+    nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
+    selected = StructType(list(flow.selected))
+    lists = {
+        _listed("ignore_null_updates", nulls): tuple(_root(flow, name) for name in nulls.columns or ()),
+        _listed("track_history", history): history.columns or (),
+    }
+    for parameter, names in lists.items():
+        known = [name for name in names if find_field(flow.source.schema, name) is not None]
+        hidden = missing_names(selected, known)
+        if hidden:
+            yield _misplaced(flow, parameter, hidden, "which the flow leaves out of its target")
+    folded = {bare_name(key).lower() for key in spec.keys}
+    keys = tuple(name for name in history.columns or () if bare_name(name).lower() in folded)
+    if keys:
+        yield _misplaced(flow, _listed("track_history", history), keys, "a key, which never changes within a history")
+
+
+def _misplaced(flow: CdcInput, parameter: str, names: tuple[str, ...], reason: str) -> UserError:
+    return UserError(
+        "AUTOCDC_COLUMN_MISPLACED",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        columns=", ".join(names),
+        reason=reason,
+    )
 
 
 def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -> UserError:
@@ -80,7 +113,7 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
     """Keys have types whose values can be told apart."""
     for key in flow.spec.keys:
         field = find_field(flow.source.schema, key)
-        if field is not None and not is_orderable(field.dataType):
+        if field is not None and (not is_orderable(field.dataType) or has_void(field.dataType)):
             yield UserError(
                 "AUTOCDC_KEY_TYPE",
                 location=flow.location,
@@ -88,6 +121,15 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
                 key=key,
                 type=field.dataType.simpleString(),
             )
+
+
+def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
+    """Selected columns, and the fields of each, have names that differ in more than case."""
+    repeated = repeated_names(StructType(list(flow.selected)))
+    if repeated:
+        yield UserError(
+            "AUTOCDC_AMBIGUOUS_COLUMNS", location=flow.location, flow=flow.name, columns=", ".join(repeated)
+        )
 
 
 def names_are_free(flow: CdcInput) -> Iterator[UserError]:
@@ -104,22 +146,10 @@ def names_are_free(flow: CdcInput) -> Iterator[UserError]:
 
 
 def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
-    """`where` and the `apply_as` conditions resolve and are true or false."""
-    spec = flow.spec
-    conditions = {
-        "where": spec.where,
-        "apply_as_deletes": spec.apply_as_deletes,
-        "apply_as_truncates": spec.apply_as_truncates,
-    }
-    for parameter, expression in conditions.items():
-        if expression is None:
-            continue
-        try:
-            data_type = flow.type_of(expression)
-        except AnalysisException as error:
-            yield _invalid_expression(flow, parameter, expression, error)
-            continue
-        if not isinstance(data_type, BooleanType | NullType):
+    """`where` and the `apply_as` conditions are true or false for a row."""
+    for parameter, expression in row_conditions(flow.spec).items():
+        data_type = yield from _row_type(flow, parameter, expression)
+        if data_type is not None and not isinstance(data_type, BooleanType | NullType):
             yield UserError(
                 "AUTOCDC_CONDITION_NOT_BOOLEAN",
                 location=flow.location,
@@ -130,20 +160,46 @@ def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
             )
 
 
+def row_conditions(spec: AutoCdcSpec) -> dict[str, str]:
+    """The conditions that a flow declares, by parameter."""
+    conditions = {
+        "where": spec.where,
+        "apply_as_deletes": spec.apply_as_deletes,
+        "apply_as_truncates": spec.apply_as_truncates,
+    }
+    return {parameter: expression for parameter, expression in conditions.items() if expression is not None}
+
+
+def _row_type(flow: CdcInput, parameter: str, expression: str) -> Generator[UserError, None, DataType | None]:
+    """Yield the fault of an expression, and return its type; None if it has a fault."""
+    try:
+        analysed = flow.analyse(expression)
+    except AnalysisException as error:
+        yield _invalid_expression(flow, parameter, expression, error)
+        return None
+    if analysed.dependency is None:
+        return analysed.data_type
+    yield UserError(
+        "AUTOCDC_EXPRESSION_NOT_OF_ROW",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        expression=expression,
+        dependency=analysed.dependency,
+    )
+    return None
+
+
 def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
-    """`sequence_by` is there, resolves, and its values have an order; snapshots are ordered by their versions."""
+    """`sequence_by` is a function of the row whose values have an order; versions order snapshots."""
     if flow.versions is not None:
         return
     expression = flow.spec.sequence_by
     if not expression:
         yield UserError("AUTOCDC_MISSING_SEQUENCE_BY", location=flow.location, flow=flow.name)
         return
-    try:
-        data_type = flow.type_of(expression)
-    except AnalysisException as error:
-        yield _invalid_expression(flow, "sequence_by", expression, error)
-        return
-    if not is_orderable(data_type):
+    data_type = yield from _row_type(flow, "sequence_by", expression)
+    if data_type is not None and (not is_orderable(data_type) or has_void(data_type)):
         yield UserError(
             "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE",
             location=flow.location,
@@ -199,13 +255,27 @@ def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
             )
 
 
+def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
+    """No selected column has the name of Spark's file metadata.
+
+    Delta looks for row numbers in a column of that name when a file has a deletion vector, and so does every reader
+    of the target.
+    """
+    for field in flow.selected:
+        if field.name.lower() == FILE_METADATA:
+            yield UserError("AUTOCDC_FILE_METADATA_COLUMN", location=flow.location, flow=flow.name, column=field.name)
+
+
 RULES: tuple[Rule, ...] = (
     parameters_fit_the_scd_type,
     keys_are_named,
     columns_are_known,
     keys_are_selected,
     keys_are_comparable,
+    lists_name_shown_values,
+    names_are_distinct,
     names_are_free,
+    names_are_not_those_of_files,
     conditions_are_boolean,
     sequence_is_orderable,
     updated_columns_are_listed,
@@ -216,3 +286,9 @@ def check_flow(flow: CdcInput) -> Iterator[UserError]:
     """All faults of one flow, in the order of the rules."""
     for rule in RULES:
         yield from rule(flow)
+
+
+def check_expressions(flow: CdcInput) -> Iterator[UserError]:
+    """The faults of a flow's expressions over the rows of its source."""
+    yield from conditions_are_boolean(flow)
+    yield from sequence_is_orderable(flow)

@@ -12,12 +12,26 @@ from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 
 from framework.cdc.alongside import alongside
+from framework.cdc.authored_rows import decide_rows
+from framework.cdc.authored_rows import new_rows as new_authored_rows
 from framework.cdc.caching import computed_once
-from framework.cdc.changes import SOURCE, TARGET, Changes, changes_to
+from framework.cdc.changes import (
+    DOES,
+    INSERTED,
+    REMOVED,
+    SOURCE,
+    TARGET,
+    UPDATED,
+    Changes,
+    changes_to,
+    same_key,
+)
 from framework.cdc.columns import column, quote
+from framework.cdc.conflicts import or_conflict, raising_conflicts
 from framework.cdc.facts import FactCounts, clear_dead, has_effect
 from framework.cdc.key_ranges import key_range
 from framework.cdc.metrics import CdcMetrics
+from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, Transaction
 from framework.foundation.addresses import TableAddress
@@ -26,8 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _NUMBER = "__sluice_number"
-_DOES = "__sluice_does"
-_INSERTED, _UPDATED, _DELETED = "inserted", "updated", "deleted"
+_SEEN = "__sluice_seen"
 
 BROADCAST_ROWS = 200_000
 """Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
@@ -53,13 +66,41 @@ def merge_facts(
     Returns:
         The rows that were upserted and deleted.
     """
-    matching = key_range(counts.batch.ranges, of=TARGET) & _same_key(target)
     if counts.floor is not None:
         facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
+    merged_into = DeltaTable.forName(facts.sparkSession, table.sql).alias(TARGET)
     with _settled(facts, settle) as settled:
-        source = sent_around(settled.where(has_effect()), counts).alias(SOURCE)
-        merge = DeltaTable.forName(facts.sparkSession, table.sql).alias(TARGET).merge(source, matching)
+        source = settled.where(has_effect())
+        if target.is_authored:
+            return _merge_decided(source, counts, merged_into, target)
+        matching = key_range(counts.batch.ranges, of=TARGET) & same_key(target)
+        merge = merged_into.merge(sent_around(source, counts).alias(SOURCE), matching)
         return merge_metrics(_with_clauses(merge, changes_to(target, floor=counts.floor)).execute())
+
+
+def _merge_decided(facts: DataFrame, counts: FactCounts, table: DeltaTable, target: CdcTarget) -> CdcMetrics:
+    """Read the rows that the facts are about, decide what becomes of each, and merge that.
+
+    The merge reads the rows again: one that another process changed meanwhile is a conflict.
+    """
+    rows, how, matching = table.toDF(), "full_outer", same_key(target)
+    if counts.floor is None:  # else rows that no fact is about may go too
+        rows, how = rows.where(key_range(counts.batch.ranges, of=TARGET)), "left"
+        matching = key_range(counts.batch.ranges, of=TARGET) & matching
+    seen = rows.select("*", column(HIDDEN_COLUMN).alias(_SEEN))
+    decided = decide_rows(facts, seen, target, how=how, carried=(_SEEN,), floor=counts.floor)
+    does = column(DOES, of=SOURCE)
+    is_unchanged = (does != F.lit(INSERTED)) & column(_SEEN, of=SOURCE).eqNullSafe(column(HIDDEN_COLUMN, of=TARGET))
+    row = {name: column(name, of=SOURCE) for name in target.table_schema.fieldNames()}
+    values = {name: value for name, value in row.items() if name not in target.keys}
+    has_key = reduce(operator.and_, (column(key).isNotNull() for key in target.keys))
+    with computed_once(decided.where(column(DOES).isNotNull() & has_key)) as decided:
+        merge = table.merge(sent_around(decided, counts).alias(SOURCE), matching)
+        merge = merge.whenMatchedDelete(condition=or_conflict(is_unchanged) & (does == F.lit(REMOVED)))
+        merge = merge.whenMatchedUpdate(set=assignments(values))
+        merge = merge.whenNotMatchedInsert(condition=or_conflict(does == F.lit(INSERTED)), values=assignments(row))
+        with raising_conflicts():
+            return merge_metrics(merge.execute())
 
 
 def _settled(facts: DataFrame, settle: Settle | None) -> AbstractContextManager[DataFrame]:
@@ -104,7 +145,8 @@ def _replace_settled(
         source = source.withColumn(_NUMBER, F.monotonically_increasing_id())
         decided = _decided_by_rows(sent_around(source, counts), rows, target)
     with computed_once(decided) as decided:
-        written = decided.where(column(_DOES).isin(_INSERTED, _UPDATED)).select(*target.table_schema.fieldNames())
+        names = map(column, target.table_schema.fieldNames())
+        written = decided.where(column(DOES).isin(INSERTED, UPDATED)).select(*names)
         if not together:
             met = F.broadcast(decided.select(_NUMBER))
             written = written.unionByName(_new_rows(source.join(met, _NUMBER, "left_anti"), target, settle))
@@ -121,48 +163,50 @@ def sent_around(facts: DataFrame, counts: FactCounts) -> DataFrame:
 
 def _new_rows(facts: DataFrame, target: CdcTarget, settle: Settle | None) -> DataFrame:
     """The rows of keys that have none yet."""
-    changes = changes_to(target, floor=None)
     settled = facts if settle is None else settle(facts)
+    if target.is_authored:
+        return new_authored_rows(settled, target)
+    changes = changes_to(target, floor=None)
     inserted = (changes.inserted[name].alias(name) for name in target.table_schema.fieldNames())
     return settled.alias(SOURCE).where(changes.insert).select(*inserted)
 
 
 def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
     """What becomes of each row that has a fact; the facts come to the rows."""
+    if target.is_authored:
+        return decide_rows(facts, rows, target, how="inner", carried=(_NUMBER, PLACE))
     changes = changes_to(target, floor=None)
-    does = F.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
+    does = F.when(changes.delete, F.lit(REMOVED)).when(changes.update, F.lit(UPDATED))
     names = target.table_schema.fieldNames()
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
-    met = facts.alias(SOURCE).join(rows.alias(TARGET), _same_key(target))
-    return met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+    met = facts.alias(SOURCE).join(rows.alias(TARGET), same_key(target))
+    return met.select(does.alias(DOES), _NUMBER, PLACE, *becomes)
 
 
 def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
     """What becomes of each fact, whether it has a row or not; the rows come to the facts, whose keys are in order."""
+    if target.is_authored:
+        return decide_rows(facts, rows, target, how="left", carried=(PLACE,))
     changes = changes_to(target, floor=None)
     is_new = column(PLACE).isNull()
-    does = F.when(is_new, F.when(changes.insert, F.lit(_INSERTED)))
-    does = does.when(changes.delete, F.lit(_DELETED)).when(changes.update, F.lit(_UPDATED))
+    does = F.when(is_new, F.when(changes.insert, F.lit(INSERTED)))
+    does = does.when(changes.delete, F.lit(REMOVED)).when(changes.update, F.lit(UPDATED))
     becomes = {}
     for name, value in changes.inserted.items():
         other = changes.updated.get(name, column(name, of=TARGET))
         becomes[name] = value if value is other else F.when(is_new, value).otherwise(other)
-    met = facts.alias(SOURCE).join(rows.alias(TARGET).hint("merge"), _same_key(target), "left")
+    met = facts.alias(SOURCE).join(rows.alias(TARGET).hint("merge"), same_key(target), "left")
     return met.select(
-        does.alias(_DOES), PLACE, *(becomes[name].alias(name) for name in target.table_schema.fieldNames())
+        does.alias(DOES), PLACE, *(becomes[name].alias(name) for name in target.table_schema.fieldNames())
     )
-
-
-def _same_key(target: CdcTarget) -> Column:
-    return reduce(operator.and_, (column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys))
 
 
 def _remove(decided: DataFrame, transaction: Transaction) -> int:
     """Stage that decided rows go, for good or for another in their place; those for good are counted."""
-    does = column(_DOES)
-    transaction.remove(decided.where(does.isin(_UPDATED, _DELETED)).select(PLACE))
+    does = column(DOES)
+    transaction.remove(decided.where(does.isin(UPDATED, REMOVED)).select(PLACE))
     # Counted last, for nothing waits for it; but the vectors are written while the new rows are.
-    return decided.where(does == F.lit(_DELETED)).count()
+    return decided.where(does == F.lit(REMOVED)).count()
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:
@@ -171,8 +215,6 @@ def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuild
     merge = merge.whenNotMatchedInsert(condition=changes.insert, values=assignments(changes.inserted))
     if changes.sweep is not None:
         merge = merge.whenNotMatchedBySourceDelete(condition=changes.sweep)
-    if changes.trim is not None and changes.trimmed is not None:
-        merge = merge.whenNotMatchedBySourceUpdate(condition=changes.trim, set=assignments(changes.trimmed))
     return merge
 
 

@@ -15,12 +15,13 @@ from framework.cdc.alongside import alongside
 from framework.cdc.columns import column
 from framework.cdc.companion import record_of
 from framework.cdc.contract import BatchCounts
-from framework.cdc.events import AUTHORED, OPERATION, ORDER, UPSERT
+from framework.cdc.events import OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
 from framework.cdc.key_ranges import key_range
+from framework.cdc.leaf_columns import aliased, wrote_names
 from framework.cdc.metrics import CdcMetrics
-from framework.cdc.moments import LEAF_AUTHORS, POINT, WRITTEN, key_columns
+from framework.cdc.moments import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
 from framework.cdc.order import point_of
 from framework.cdc.past import (
     EVENT_COLUMN,
@@ -93,7 +94,7 @@ def _alone(target: CdcTarget) -> list[Column]:
     """The bounds of a row that one event makes."""
     point = point_of(column(ORDER), target.order_type)
     return [
-        *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(CONTENT), point.alias(STARTS)),
+        *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(FINGERPRINT), point.alias(STARTS)),
         *(F.lit(None).cast(target.point_type).alias(ENDS), F.expr("false").alias(ENDS_BY_DELETE)),
     ]
 
@@ -117,9 +118,10 @@ def _lost(target: CdcTarget) -> list[Column]:
     )
     event = [F.struct(*values).alias("row")] if names else []
     if target.is_authored:
-        event.append(column(AUTHORED).alias("authored"))
+        flags = aliased([leaf.name for leaf in target.leaves], [column(name) for name in wrote_names(target)])
+        event.append(F.struct(*flags).alias("authored"))
     record = record_of(
-        target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(CONTENT))
+        target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(FINGERPRINT))
     )
     shape = target.companion_schema[EVENT_COLUMN].dataType
     told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
@@ -222,7 +224,7 @@ def _is_changed(target: CdcTarget) -> Column:
         started=column(STARTS),
         ended=column(ENDS),
         deleted=column(ENDS_BY_DELETE),
-        content=column(CONTENT),
+        content=column(FINGERPRINT),
         authors=column(LEAF_AUTHORS) if target.is_authored else None,
         place=old.getField(PLACE),
     )
@@ -254,7 +256,12 @@ def _shown_row(target: CdcTarget) -> dict[str, Column]:
     """The columns of a row that are not the flows': its interval and what is hidden of it."""
     point = column(POINT)
     hidden = {name: point.getField(name) for name in target.point_type.names}
-    hidden |= {CONTENT: column(CONTENT), STARTED: column(STARTS), ENDED: column(ENDS), DELETED: column(ENDS_BY_DELETE)}
+    hidden |= {
+        CONTENT: column(FINGERPRINT),
+        STARTED: column(STARTS),
+        ENDED: column(ENDS),
+        DELETED: column(ENDS_BY_DELETE),
+    }
     if target.is_authored:
         hidden[AUTHORS] = column(LEAF_AUTHORS)
     fields = [hidden[f.name].cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]

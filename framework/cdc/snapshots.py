@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 
 from framework.cdc.applying import apply_events
 from framework.cdc.caching import computed_once
-from framework.cdc.columns import column, fingerprint
+from framework.cdc.columns import column
 from framework.cdc.contract import BatchCounts, check_contract
-from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, align_sequence, read_events
+from framework.cdc.events import DELETE, OPERATION, ORDER, align_sequence, read_events
 from framework.cdc.history import comparable
+from framework.cdc.leaf_columns import assembled, event_names, value_names, wrote_names
 from framework.cdc.loading import may_load
-from framework.cdc.reserved import CONTENT, ENDED, HIDDEN_COLUMN, SEQUENCE
+from framework.cdc.reserved import ENDED, HIDDEN_COLUMN, SEQUENCE
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:
@@ -93,28 +94,28 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
     if target.scd_type == 2:
         table = table.where(column(HIDDEN_COLUMN).getField(ENDED).isNull())
     shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
-    joined = rows.withColumn(_HERE, F.lit(1)).join(shown, list(target.keys), "full_outer")
+    whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
+    joined = rows.withColumns({_HERE: F.lit(1)} | whole).join(shown, list(target.keys), "full_outer")
     is_gone = column(_HERE).isNull()
     told = {
         ORDER: F.when(is_gone, _delete_order(target, version)).otherwise(column(ORDER)),
         OPERATION: F.when(is_gone, F.lit(DELETE)).otherwise(column(OPERATION)),
     }
-    if target.is_authored:
-        nothing = F.struct(*(F.expr("false").alias(leaf.name) for leaf in target.leaves))
-        told[AUTHORED] = F.when(is_gone, nothing).otherwise(column(AUTHORED))
+    told |= {name: ~is_gone & column(name) for name in wrote_names(target)}
     changed = joined.where(is_gone | ~column(_OLD).eqNullSafe(_values(target)))
-    names = (column(name) for name in target.row_schema.fieldNames())
+    names = (column(name) for name in event_names(target) if name not in told)
     return changed.select(*names, *(value.alias(name) for name, value in told.items()))
 
 
 def _values(target: CdcTarget) -> Column:
     """A row's values as one thing that compares, null ones too; never null itself."""
-    return F.struct(F.lit(1).alias("_"), *(comparable(target, field.name) for field in target.value_fields))
+    values = (comparable(target, field.name) for field in target.value_fields)
+    return F.struct(F.lit(1).alias(_HERE), *values)
 
 
 def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:
     assert target.sequence_type is not None  # a version is a sequence
     sequence = align_sequence(F.expr(version.sql), version.data_type, target.sequence_type)
-    parts = {SEQUENCE: sequence, CONTENT: fingerprint(target.value_fields)}
+    parts = {SEQUENCE: sequence}
     fields = target.order_type.fields
     return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

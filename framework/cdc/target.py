@@ -9,7 +9,13 @@ from functools import cache
 
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType, TimestampType
 
-from framework.cdc.agreement import agreed_columns, agreed_history, agreed_sequence, check_agreement
+from framework.cdc.agreement import (
+    agreed_columns,
+    agreed_history,
+    agreed_sequence,
+    check_agreement,
+    check_declared_columns,
+)
 from framework.cdc.columns import bare_name, find_field, struct_of
 from framework.cdc.data_types import merge_schemas, plain_schema, plain_type, stored_sequence
 from framework.cdc.drift import check_drift, stored_kind
@@ -31,7 +37,7 @@ from framework.cdc.selections import split_columns
 from framework.foundation.errors import GraphErrors, SluiceError
 from framework.foundation.names import QualifiedName
 
-__all__ = ["CdcInput", "CdcTarget", "plan_target"]
+__all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,18 +153,20 @@ def plan_target(
         UserError: one fault of the flows, or of the flows against the stored table; when there are
             several, GraphErrors with all of them.
     """
-    _raise_all([fault for flow in inputs for fault in check_flow(flow)])
-    _raise_all(list(check_agreement(target, inputs)))
+    declared = StructType([]) if declared_schema is None else declared_schema
+    raise_all([fault for flow in inputs for fault in check_flow(flow)])
+    raise_all([*check_agreement(target, inputs), *check_declared_columns(target, inputs, declared)])
     columns, faults = agreed_columns(target, inputs, declared_schema)
-    _raise_all(faults)
+    raise_all(faults)
     scd_type = inputs[0].spec.scd_type
     if stored is not None:
-        _raise_all(list(check_drift(target, inputs, columns, stored)))
-    known = columns if stored is None else _with_stored(columns, stored)
+        raise_all(list(check_drift(target, inputs, columns, stored)))
+    known = columns if stored is None else _with_stored(columns, stored, scd_type)
     keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
     values = [field for field in known.fields if field.name not in keys]
     split = split_columns(inputs, values, stored)
     table = _physical(known, inputs, keys=keys, split=split, stored=stored)
+    table = StructType([_as_declared(field, declared) for field in table.fields])
     return CdcTarget(
         name=target,
         keys=keys if stored is None else tuple(stored_kind(stored)["keys"]),
@@ -170,19 +178,27 @@ def plan_target(
     )
 
 
-def _raise_all(faults: Sequence[SluiceError]) -> None:
+def raise_all(faults: Sequence[SluiceError]) -> None:
+    """Raise a fault as it is, and several as GraphErrors."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
         raise GraphErrors(faults)
 
 
-def _with_stored(columns: StructType, stored: StructType) -> StructType:
+def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:
     """The flows' columns and those that only the stored table has, in the table's order."""
-    ours = {HIDDEN_COLUMN, START_AT, END_AT}
+    ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
     merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
+
+
+def _as_declared(field: StructField, declared: StructType) -> StructField:
+    """A column of the table, NOT NULL if it was declared so."""
+    found = find_field(declared, field.name)
+    nullable = found is None or found.nullable
+    return StructField(field.name, field.dataType, nullable=nullable, metadata=field.metadata)
 
 
 def _spelling(columns: StructType, key: str) -> str:

@@ -18,6 +18,7 @@ from framework.cdc.data_types import plain_type
 from framework.cdc.expressions import java_class
 from framework.cdc.idempotence import Batch
 from framework.cdc.key_ranges import Ranges, key_range, may_hold
+from framework.cdc.reserved import FILE_METADATA
 from framework.cdc.staged import StagedStatistics
 from framework.cdc.table_version import DELTA, TableVersion, can_open, each, logged
 
@@ -92,8 +93,11 @@ class Transaction:
         """The rows with keys in some ranges, with their `PLACE`; asked once, for it is what the commit depends on."""
         condition = key_range(ranges)
         self._read(condition, ranges)
-        place = F.struct(F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX))
-        return self._version.frame(self._files).where(condition).select("*", place.alias(PLACE))
+        frame = self._version.frame(self._files)
+        # Not by name: a table may have a column of that name.
+        file = frame.metadataColumn(FILE_METADATA)
+        place = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
+        return frame.where(condition).select("*", place.alias(PLACE))
 
     def has_no_rows(self) -> bool:
         """Read the whole table, so that the commit depends on it, and tell whether it is empty."""

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 from framework.cdc.applying import apply_events
 from framework.cdc.companion import CHECKPOINT_INTERVAL
 from framework.cdc.events import read_events
+from framework.cdc.inputs import CdcInput
 from framework.cdc.loading import may_load
 from framework.cdc.metrics import CdcMetrics
 from framework.cdc.place import Place
+from framework.cdc.rules import check_expressions
 from framework.cdc.snapshots import apply_snapshot
-from framework.cdc.target import CdcTarget
+from framework.cdc.target import CdcTarget, raise_all
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.addresses import TableAddress
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from framework.cdc.versions import SnapshotVersion
 
@@ -49,6 +52,7 @@ class AutoCdcWriter:
         application_id: str,
     ) -> None:
         self._spec = spec
+        self._checked: StructType | None = None
         self._place = Place(
             target=target,
             table=table,
@@ -67,13 +71,20 @@ class AutoCdcWriter:
             observed: a listener waits for what the batch's query observes (a stream reports that itself).
 
         Raises:
+            UserError: an expression of the flow is not a function of the row.
             OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
         """
+        if self._checked != batch.schema:
+            raise_all(list(check_expressions(self._input(batch))))
+            self._checked = batch.schema
         target = self._place.target
         literal = self._place.flow in target.literal_flows
         events = read_events(batch, self._spec, target, literal=literal)
         as_rows = events if may_load(self._spec, target) else None
         return apply_events(events, self._place, batch_id, observed=observed, as_rows=as_rows)
+
+    def _input(self, batch: DataFrame) -> CdcInput:
+        return CdcInput(name=self._place.flow, spec=self._spec, once=False, location=None, source=batch)
 
     def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from dataclasses import dataclass
+
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+:)(?P<authority>//[^/]+)?(?:/(?P<path>.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,4 +27,24 @@ class TableAddress:
         """The address as SQL's FROM clause takes it."""
         if self.name is not None:
             return self.name
-        return f"delta.`{self.path}`"
+        escaped = str(self.path).replace("`", "``")
+        return f"delta.`{escaped}`"
+
+
+def normal_path(path: str) -> str:
+    """An absolute path or URI without `.`, `..` and needless slashes, as Hadoop and Delta write it.
+
+    Args:
+        path: a relative one is below the working folder.
+
+    Examples:
+        >>> normal_path("/data/raw/../tables/./t/"), normal_path("//data//t")
+        ('/data/tables/t', '/data/t')
+        >>> normal_path("s3a://bucket/a/../b"), normal_path("file:/a//b"), normal_path("file:///a/../b")
+        ('s3a://bucket/b', 'file:/a/b', 'file:/b')
+    """
+    parts = _URI.fullmatch(path)
+    if parts is None:
+        return "/" + posixpath.abspath(path).lstrip("/")
+    below = posixpath.normpath(f"/{parts['path'] or ''}").lstrip("/")
+    return f"{parts['scheme']}{parts['authority'] or ''}/{below}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -20,6 +20,10 @@ from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.graph import GraphDataset
 from framework.graph.schemas import as_nullable, merge_schemas
+
+_MAPPING = "delta.columnMapping.mode"
+_NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
+"""Delta stores names with these characters only in tables with column mapping."""
 
 Inputs = Sequence[tuple[FlowSpec, DataFrame]]
 Versions = Mapping[QualifiedName, DataType]
@@ -55,6 +59,7 @@ def table_target(
         found = found if stored is None else merge_schemas(stored, found, dataset=dataset.name)
     if dataset.is_table:
         check_layout(dataset.spec, found)
+        check_column_names(dataset.spec, found, stored)
     return replace(dataset, schema=found.json(), table_schema=found.json())
 
 
@@ -83,6 +88,7 @@ def _cdc_table(
         stored=stored,
     )
     check_layout(dataset.spec, target.visible_schema)
+    check_column_names(dataset.spec, target.visible_schema, stored)
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
@@ -156,6 +162,37 @@ def check_layout(spec: DatasetSpec, schema: StructType) -> None:
     ]
     if errors:
         raise GraphErrors(errors)
+
+
+def check_column_names(spec: DatasetSpec, schema: StructType, stored: StructType | None) -> None:
+    """Delta can store the names of new columns and their fields.
+
+    Raises:
+        UserError: COLUMN_NAME_NEEDS_MAPPING.
+    """
+    if dict(spec.table_properties).get(_MAPPING, "none").lower() != "none":
+        return
+    known = set() if stored is None else set(_column_names(stored))
+    names = [name for name in _column_names(schema) if _NOT_IN_PARQUET & set(name) and name not in known]
+    if names:
+        raise UserError(
+            "COLUMN_NAME_NEEDS_MAPPING",
+            location=spec.location,
+            dataset=spec.name,
+            columns=", ".join(f"`{name}`" for name in names),
+            property=_MAPPING,
+        )
+
+
+def _column_names(data_type: DataType) -> Iterator[str]:
+    """The names of fields at any depth."""
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield field.name
+            yield from _column_names(field.dataType)
+    for part in ("elementType", "keyType", "valueType"):
+        if hasattr(data_type, part):
+            yield from _column_names(getattr(data_type, part))
 
 
 def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:

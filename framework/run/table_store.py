@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
 from framework.declare.specs import DatasetSpec
-from framework.foundation.addresses import TableAddress
+from framework.foundation.addresses import TableAddress, normal_path
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
@@ -51,7 +51,7 @@ class TableStore:
 
     def path(self, spec: DatasetSpec) -> str:
         """The folder of a dataset's table."""
-        return spec.path or self.layout.table(spec.name, private=spec.private)
+        return normal_path(spec.path) if spec.path else self.layout.table(spec.name, private=spec.private)
 
     def address(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
         """Where a dataset's rows are written: its table, or a rebuild of it."""

@@ -15,11 +15,18 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_KEY_TYPE": Condition(
         "Key column {key} of AUTO CDC flow {flow} has type {type}, whose values can't be told apart as keys.",
-        "Use key columns of a type that can be compared: no maps or variants.",
+        "Use key columns of a type that has values and an order: not void, map, variant or interval.",
     ),
     "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA": Condition(
         "`{parameter}` of AUTO CDC flow {flow} names {missing}, not among the columns of its source: {available}.",
         "{advice}",
+    ),
+    "AUTOCDC_COLUMN_MISPLACED": Condition(
+        "`{parameter}` of AUTO CDC flow {flow} names {columns}, {reason}.", "Take it out of the list."
+    ),
+    "AUTOCDC_AMBIGUOUS_COLUMNS": Condition(
+        "The source of AUTO CDC flow {flow} has columns whose names differ in case only, or not at all: {columns}.",
+        "Rename them in the source, or leave them out with `except_column_list`.",
     ),
     "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA": Condition(
         "The columns that AUTO CDC flow {flow} selects leave out its key {keys}.",
@@ -32,9 +39,19 @@ CONDITIONS: dict[str, Condition] = {
         "Column {column} of AUTO CDC flow {flow} has a name that AUTO CDC keeps for itself.",
         "Rename the column in the source, or leave it out with `except_column_list`.",
     ),
+    "AUTOCDC_FILE_METADATA_COLUMN": Condition(
+        "Column {column} of AUTO CDC flow {flow} has the name of Spark's file metadata, by which Delta finds deleted "
+        "rows; a target with such a column can't be read.",
+        "Rename it in the query that the flow reads, such as `col('_metadata').alias('file_metadata')`, or leave it "
+        "out with `except_column_list`.",
+    ),
     "AUTOCDC_EXPRESSION_INVALID": Condition(
         "`{parameter}` of AUTO CDC flow {flow} can't be resolved against its source: {expression} ({reason}).",
         "Use the source's columns: {available}.",
+    ),
+    "AUTOCDC_EXPRESSION_NOT_OF_ROW": Condition(
+        "`{parameter}` of AUTO CDC flow {flow} is {expression}, which is not a function of the row: {dependency}.",
+        "Compute the value in a dataset that the flow reads, so that it is stored with each row, and name its column.",
     ),
     "AUTOCDC_CONDITION_NOT_BOOLEAN": Condition(
         "`{parameter}` of AUTO CDC flow {flow} is {expression} of type {type}, not a condition.",
@@ -78,6 +95,11 @@ CONDITIONS: dict[str, Condition] = {
         "AUTO CDC flow {flow} selects {columns}, not in the schema that {target} was declared with.",
         "Add it to the schema, or leave it out with `except_column_list`.",
     ),
+    "AUTOCDC_COMPUTED_COLUMN": Condition(
+        "The schema of {target} declares {columns} as generated, as identity or with a default, which AUTO CDC "
+        "can't keep.",
+        "Compute the column in the query that the flow reads, or in a view of the target.",
+    ),
     "AUTOCDC_KEY_DRIFT": Condition(
         "{target} was built with keys {stored_keys}, and its flows now have keys {keys}.", _FULL_REFRESH
     ),
@@ -108,6 +130,11 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE": Condition(
         "`sequence_by` of AUTO CDC flow {flow} has type {type}, whose values have no order.",
         "Order events by a number, a time, a string, or a struct of these.",
+    ),
+    "AUTOCDC_CONSTRAINT_VIOLATED": Condition(
+        "Batch {batch_id} of AUTO CDC flow {flow} has a row that {target} does not take: {violation} "
+        "The target is as it was before the batch.",
+        "Leave such rows out with `where`, correct them at the source, or change the constraint; then run again.",
     ),
     "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION": Condition(
         "A snapshot of flow {flow} has {count} rows with the key {key}; nothing of it was written.",

@@ -93,6 +93,10 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the schema or cast in the query.",
     ),
     "INVALID_SCHEMA": Condition("The schema of {dataset} can't be read: {cause}", "Write DDL, such as `id BIGINT`."),
+    "COLUMN_NAME_NEEDS_MAPPING": Condition(
+        "{dataset} has columns or fields that Delta can't store under their names: {columns}.",
+        "Rename them in the query, or declare `table_properties={{'{property}': 'name'}}`.",
+    ),
     "LAYOUT_COLUMN_NOT_FOUND": Condition(
         "{dataset} is laid out by {column}, which is none of its columns: {columns}.", "Correct the column's name."
     ),

@@ -1,0 +1,145 @@
+"""What others do to the tables of a target between two batches: constraints, VACUUM and RESTORE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from framework import pipelines as dp
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.foundation.errors import OperationError
+from framework.run.results import FlowState, UpdateState
+from tests.support.cdc_world import World
+from tests.support.engine_world import EngineWorld, states
+
+DDL = "id INT, name STRING, op STRING, seq INT"
+SPEC = AutoCdcSpec(
+    keys=("id",),
+    sequence_by="seq",
+    apply_as_deletes="op = 'D'",
+    columns=ColumnSelection(columns=("op", "seq"), excluded=True),
+)
+KEPT = {
+    "scd1": (SPEC, {}),
+    "scd1-merged": (SPEC, {"delta.enableChangeDataFeed": "true"}),
+    "scd2": (replace(SPEC, scd_type=2), {}),
+    "scd2-merged": (replace(SPEC, scd_type=2), {"delta.enableChangeDataFeed": "true"}),
+}
+FIRST = [(1, "a", "U", 1), (2, "a", "U", 1)]
+SECOND = [(1, "toolong", "U", 2), (2, None, "D", 2), (3, "c", "U", 2)]
+THIRD = [(1, "d", "U", 4), (2, "late", "U", 0), (4, "d", "U", 4)]
+
+
+def shown(world: World) -> list[tuple[object, ...]]:
+    """The names that a target shows, of a history those with their intervals."""
+    interval = ("__START_AT", "__END_AT") if world.target.scd_type == 2 else ()
+    return world.rows("id", "name", *interval)
+
+
+def made(spark: SparkSession, root: Path, kept: str, **properties: str) -> World:
+    """A target without rows."""
+    spec, own = KEPT[kept]
+    return World(spark, root, {"changes": (spec, DDL, False)}, own | properties)
+
+
+AFTER_FIRST = {1: [(1, "a"), (2, "a")], 2: [(1, "a", 1, None), (2, "a", 1, None)]}
+AFTER_SECOND = {
+    1: [(1, "toolong"), (3, "c")],
+    2: [(1, "a", 1, 2), (1, "toolong", 2, None), (2, "a", 1, 2), (3, "c", 2, None)],
+}
+AFTER_THIRD = {
+    1: [(1, "d"), (3, "c"), (4, "d")],
+    2: [
+        *((1, "a", 1, 2), (1, "d", 4, None), (1, "toolong", 2, 4)),
+        *((2, "a", 1, 2), (2, "late", 0, 1), (3, "c", 2, None), (4, "d", 4, None)),
+    ],
+}
+AFTER_RESTORE = {
+    1: [(1, "d"), (2, "a"), (4, "d")],
+    2: [(1, "a", 1, 4), (1, "d", 4, None), (2, "a", 1, None), (4, "d", 4, None)],
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
+    interpreting: SparkSession, tmp_path: Path, kept: str
+) -> None:
+    """The error names constraint and value; with the constraint changed the same batch is applied."""
+    world = made(interpreting, tmp_path, kept, **{"delta.constraints.short": "length(name) < 5"})
+    world.apply("changes", FIRST, batch_id=0)
+    before = world.version()
+    with pytest.raises(OperationError) as raised:
+        world.apply("changes", SECOND, batch_id=1)
+    assert "AUTOCDC_CONSTRAINT_VIOLATED" == raised.value.condition
+    violation = str(raised.value.fields["violation"])
+    assert all(text in violation for text in ("CHECK constraint short", "length(name) < 5", "name : toolong"))
+    assert (before, AFTER_FIRST[world.target.scd_type]) == (world.version(), shown(world))
+    interpreting.sql(f"ALTER TABLE {world.table.sql} DROP CONSTRAINT short")
+    world.apply("changes", SECOND, batch_id=1)
+    assert AFTER_SECOND[world.target.scd_type] == shown(world)
+
+
+@pytest.mark.parametrize("kept", ["scd1", "scd2"])
+def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
+    """Batches read the present version of target and companion only."""
+    interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    world = made(interpreting, tmp_path, kept)
+    for batch in (FIRST, SECOND, THIRD):
+        world.apply("changes", batch)
+        for table in (world.table, world.companion):
+            if Path(str(table.path)).exists():
+                interpreting.sql(f"VACUUM {table.sql} RETAIN 0 HOURS")
+    assert AFTER_THIRD[world.target.scd_type] == shown(world)
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_undone(
+    interpreting: SparkSession, tmp_path: Path, kept: str
+) -> None:
+    """RESTORE takes rows back, and no batch with them; reading the source again ends in the rows of all events."""
+    world = made(interpreting, tmp_path, kept)
+    world.apply("changes", FIRST, batch_id=0)
+    version = world.version()
+    world.apply("changes", SECOND, batch_id=1)
+    interpreting.sql(f"RESTORE TABLE {world.table.sql} TO VERSION AS OF {version}")
+    assert AFTER_FIRST[world.target.scd_type] == shown(world)
+    assert world.apply("changes", SECOND, batch_id=1).skipped
+    world.apply("changes", [(1, "d", "U", 4), (4, "d", "U", 4)], batch_id=2)
+    assert AFTER_RESTORE[world.target.scd_type] == shown(world)
+    world.generation["changes"] += 1
+    world.apply("changes", [*FIRST, *SECOND, *THIRD], batch_id=0)
+    assert AFTER_THIRD[world.target.scd_type] == shown(world)
+
+
+def test_a_target_whose_source_alone_was_refreshed_stops_and_a_reset_reads_the_source_again(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The replaced rows are no changes, so the flow fails and keeps its target; a reset ends in the right rows."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        @dp.table
+        def bronze() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        dp.create_streaming_table("silver")
+        dp.create_auto_cdc_flow(
+            target="silver", source="bronze", keys=["id"], sequence_by="seq", apply_as_deletes="op = 'D'",
+            except_column_list=["op", "seq"],
+        )  # fmt: skip
+
+    world.feed([(1, "a", "U", 1), (2, "a", "U", 1)], DDL)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.run(declare, full_refresh=["bronze"]).state is UpdateState.COMPLETED
+    world.feed([(1, "b", "U", 2), (2, None, "D", 2)], DDL)
+    failed = world.run(declare)
+    assert {"bronze": FlowState.COMPLETED, "silver": FlowState.FAILED} == states(failed)
+    error = next(flow.error for flow in failed.flows if flow.flow.table == "silver")
+    assert "DELTA_SOURCE_TABLE_IGNORE_CHANGES" in str(error)
+    assert [(1, "a"), (2, "a")] == world.rows("silver")
+    assert world.run(declare, reset_checkpoints=["silver"]).state is UpdateState.COMPLETED
+    assert [(1, "b")] == world.rows("silver")
+    assert world.run(declare).is_idle

@@ -1,0 +1,74 @@
+"""The plans of a batch grow with the number of a target's leaves, and not faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.cdc import applying, caching, scd1
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from tests.support.cdc_world import World
+
+SPEC = AutoCdcSpec(
+    keys=("id",),
+    sequence_by="seq",
+    apply_as_deletes="op = 'D'",
+    ignore_null_updates=ColumnSelection(),
+    columns=ColumnSelection(columns=("op", "seq"), excluded=True),
+)
+KEEPING = {
+    "scd1": (SPEC, {}),
+    "scd1-merged": (SPEC, {"delta.enableChangeDataFeed": "true"}),
+    "scd2": (replace(SPEC, scd_type=2), {}),
+}
+
+
+def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, swap: pytest.MonkeyPatch) -> list[int]:
+    """How many nodes the optimised plans of a batch have that meets rows and tombstones.
+
+    Args:
+        spark: the session.
+        root: an empty folder.
+        kind: how the target is kept.
+        structs: how many of its columns are structs of three fields.
+        swap: puts a recorder in the place of what computes frames.
+    """
+    spec, properties = KEEPING[kind]
+    columns = ", ".join(f"s{number} STRUCT<a: STRING, b: STRUCT<c: STRING, d: INT>>" for number in range(structs))
+    world = World(spark, root, {"changes": (spec, f"id INT, {columns}, op STRING, seq INT", False)}, properties)
+    sizes: list[int] = []
+
+    @contextmanager
+    def recording(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
+        sizes.append(frame._jdf.queryExecution().optimizedPlan().toJSON().count('"class":'))
+        with caching.computed_once(frame, at_once=at_once) as computed:
+            yield computed
+
+    def event(key: int, value: str, operation: str, sequence: int) -> tuple[object, ...]:
+        return (key, *[(value, (None, sequence))] * structs, operation, sequence)
+
+    world.apply("changes", [event(1, "one", "U", 2), event(2, "one", "D", 2)])
+    with swap.context() as patch:
+        patch.setattr(applying, "computed_once", recording)
+        patch.setattr(scd1, "computed_once", recording)
+        world.apply("changes", [event(1, "two", "U", 3), event(1, "late", "U", 1), event(2, "two", "U", 3)])
+    assert [(1, "two", 3), (2, "two", 3)] == [row for row in world.rows("id", "s0.a", "s0.b.d") if row[1] == "two"]
+    return sizes
+
+
+@pytest.mark.parametrize("kind", KEEPING)
+def test_plans_grow_with_the_leaves_of_a_target_and_not_faster(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A further struct column adds as many nodes to a plan as the one before it did."""
+    one, two, three = (
+        nodes_of_a_batch(interpreting, tmp_path / str(structs), kind, structs, swap) for structs in (1, 2, 3)
+    )
+    growth = [(second - first, third - second) for first, second, third in zip(one, two, three, strict=True)]
+    assert len(growth) >= 1
+    assert [] == [(former, latter) for former, latter in growth if latter > 1.1 * former]
