@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import ArrayType, BooleanType, NullType, StringType
 
-from framework.cdc.columns import bare_name, find_field, is_orderable, missing_names
+from framework.cdc.columns import bare_name, find_field, missing_names
+from framework.cdc.equality import is_orderable, unstorable_part
 from framework.cdc.inputs import CdcInput
 from framework.cdc.reserved import RESERVED_PREFIX
 from framework.declare.specs import ColumnSelection
@@ -90,6 +91,21 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
             )
 
 
+def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
+    """A Delta table can store the selected columns."""
+    for field in flow.selected:
+        part = unstorable_part(field.dataType)
+        if part is not None:
+            yield UserError(
+                "AUTOCDC_COLUMN_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                column=field.name,
+                type=field.dataType.simpleString(),
+                part=part.simpleString(),
+            )
+
+
 def names_are_free(flow: CdcInput) -> Iterator[UserError]:
     """No selected column has a name that is kept for AUTO CDC."""
     taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
@@ -150,6 +166,8 @@ def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
             flow=flow.name,
             type=data_type.simpleString(),
         )
+    elif unstorable_part(data_type) is not None:
+        yield UserError("AUTOCDC_SEQUENCE_TYPE", location=flow.location, flow=flow.name, type=data_type.simpleString())
 
 
 def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: AnalysisException) -> UserError:
@@ -205,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     columns_are_known,
     keys_are_selected,
     keys_are_comparable,
+    columns_are_storable,
     names_are_free,
     conditions_are_boolean,
     sequence_is_orderable,

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from framework.cdc.applying import apply_events
 from framework.cdc.caching import computed_once
-from framework.cdc.columns import column, fingerprint
+from framework.cdc.columns import column
 from framework.cdc.contract import BatchCounts, check_contract
+from framework.cdc.equality import comparable, fingerprint
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, align_sequence, read_events
-from framework.cdc.history import comparable
 from framework.cdc.loading import may_load
 from framework.cdc.reserved import CONTENT, ENDED, HIDDEN_COLUMN, SEQUENCE
 from framework.foundation.errors import OperationError
@@ -109,7 +109,8 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
 
 def _values(target: CdcTarget) -> Column:
     """A row's values as one thing that compares, null ones too; never null itself."""
-    return F.struct(F.lit(1).alias("_"), *(comparable(target, field.name) for field in target.value_fields))
+    values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
+    return F.struct(F.lit(1).alias("_"), *values)
 
 
 def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:
