@@ -108,23 +108,46 @@ Shown = Mapping[tuple[int, bool], list[tuple[object, ...]]]
 """Per pair, and whether its events tie: the values shown, and their intervals."""
 
 
-def turn(session: SparkSession, number: int) -> DataFrame:
-    """The first or the second spelling of each pair, in the column of its case: one after the other, and tying."""
-    rows = [(key, (pair.first, pair.second)[number]) for key, pair in enumerate(PAIRS)]
-    frame = session.createDataFrame(rows, "pair int, number int").repartition(2)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """What the keys get, written once: `turn 0` and `turn 1`, the first and the second spelling of each pair.
+
+    `texts` says which value a text stands for, by the name of its case.
+    """
+
+    folder: str
+    texts: Mapping[tuple[str, str], Value]
+
+    def read(self, session: SparkSession, number: int) -> DataFrame:
+        """The events of a turn: one after the other, and tying."""
+        return session.read.parquet(f"{self.folder}/{number}")
+
+    def shown(self, session: SparkSession, table: str, *interval: str) -> Shown:
+        """What a table shows of the pairs, its values told by their texts."""
+        rows = session.table(table)
+        found: dict[tuple[int, bool], list[tuple[object, ...]]] = {}
+        for key, tie, text, *rest in rows.selectExpr("pair", "tie", _text(rows.schema), *interval).collect():
+            found.setdefault((key, tie), []).append((self.texts[PAIRS[key].case.name, text], *rest))
+        return {key: sorted(values, key=lambda each: each[1:]) for key, values in found.items()}
+
+
+@pytest.fixture(scope="module")
+def turns(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Turns:
+    """Both turns, in the column of each pair's case."""
+    folder = str(tmp_path_factory.mktemp("turns"))
     columns = [f"{spelled('number', spellings_of(case), case.ddl)} AS {COLUMNS[case.name]}" for case in CASES]
-    typed = frame.selectExpr("pair", *columns)
-    ties = session.createDataFrame([(False, number + 1), (True, 1)], "tie boolean, seq int")
-    return typed.crossJoin(ties).select("pair", "tie", *COLUMNS.values(), "seq")
-
-
-def shown(session: SparkSession, table: str, *interval: str) -> Shown:
-    """What a table shows of the pairs, its values told by their texts."""
-    texts, rows = _texts(session), session.table(table)
-    found: dict[tuple[int, bool], list[tuple[object, ...]]] = {}
-    for key, tie, text, *rest in rows.selectExpr("pair", "tie", _text(rows.schema), *interval).collect():
-        found.setdefault((key, tie), []).append((texts[PAIRS[key].case.name, text], *rest))
-    return {key: sorted(values, key=lambda each: each[1:]) for key, values in found.items()}
+    for number in (0, 1):
+        rows = [(key, (pair.first, pair.second)[number]) for key, pair in enumerate(PAIRS)]
+        typed = spark.createDataFrame(rows, "pair int, number int").selectExpr("pair", *columns)
+        ties = spark.createDataFrame([(False, number + 1), (True, 1)], "tie boolean, seq int")
+        events = typed.crossJoin(ties).select("pair", "tie", *COLUMNS.values(), "seq")
+        events.repartition(2).write.parquet(f"{folder}/{number}")
+    texts: dict[tuple[str, str], Value] = {}
+    first = spark.read.parquet(f"{folder}/0")
+    for key, text in first.where("tie").selectExpr("pair", _text(first.schema)).collect():
+        pair = PAIRS[key]
+        assert value_of(pair.first) == texts.setdefault((pair.case.name, text), value_of(pair.first)), (pair, text)
+    return Turns(folder=folder, texts=texts)
 
 
 def _text(schema: StructType) -> str:
@@ -135,22 +158,12 @@ def _text(schema: StructType) -> str:
     return f"CASE {' '.join(branches)} END"
 
 
-def _texts(session: SparkSession) -> Mapping[tuple[str, str], Value]:
-    """What a text says of a case: NULL, or one of its values."""
-    rows = turn(session, 0).where("tie")
-    told: dict[tuple[str, str], Value] = {}
-    for key, text in rows.selectExpr("pair", _text(rows.schema)).collect():
-        pair = PAIRS[key]
-        assert value_of(pair.first) == told.setdefault((pair.case.name, text), value_of(pair.first)), (pair, text)
-    return told
-
-
-def apply_turns(session: SparkSession, root: Path, scd_type: int) -> World:
+def apply_turns(session: SparkSession, root: Path, turns: Turns, *, scd_type: int) -> World:
     """A target after both turns."""
     spec = replace(SPEC, scd_type=scd_type)
     world = World(session, root, {"changes": (spec, f"pair int, tie boolean, {ROW}, seq int", False)})
     for number in (0, 1):
-        world.apply_frame("changes", turn(session, number))
+        world.apply_frame("changes", turns.read(session, number))
     return world
 
 
@@ -162,18 +175,22 @@ def check_ties(found: Shown) -> None:
         assert values in ([value_of(pair.first)], [value_of(pair.second)]), pair
 
 
-def test_scd_type_1_ends_a_tie_the_same_whatever_comes_first(interpreting: SparkSession, tmp_path: Path) -> None:
+def test_scd_type_1_ends_a_tie_the_same_whatever_comes_first(
+    interpreting: SparkSession, tmp_path: Path, turns: Turns
+) -> None:
     """Of values of any type that tie one stays, whichever comes first; a later one replaces an earlier one."""
-    world = apply_turns(interpreting, tmp_path, scd_type=1)
-    found = shown(interpreting, world.table.sql)
+    world = apply_turns(interpreting, tmp_path, turns, scd_type=1)
+    found = turns.shown(interpreting, world.table.sql)
     check_ties(found)
     assert [[(value_of(pair.second),)] for pair in PAIRS] == [found[key, False] for key in range(len(PAIRS))]
 
 
-def test_scd_type_2_keeps_a_version_for_each_change_of_a_value(interpreting: SparkSession, tmp_path: Path) -> None:
+def test_scd_type_2_keeps_a_version_for_each_change_of_a_value(
+    interpreting: SparkSession, tmp_path: Path, turns: Turns
+) -> None:
     """Two spellings of a value are one version, two values are two, whatever their type; ties end as in type 1."""
-    world = apply_turns(interpreting, tmp_path, scd_type=2)
-    found = shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
+    world = apply_turns(interpreting, tmp_path, turns, scd_type=2)
+    found = turns.shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
     check_ties(found)
     for key, pair in enumerate(PAIRS):
         first, second = value_of(pair.first), value_of(pair.second)
@@ -181,14 +198,18 @@ def test_scd_type_2_keeps_a_version_for_each_change_of_a_value(interpreting: Spa
         assert expected == found[key, False], pair
 
 
-def test_a_snapshot_changes_the_rows_whose_values_changed(interpreting: SparkSession, tmp_path: Path) -> None:
+def test_a_snapshot_changes_the_rows_whose_values_changed(
+    interpreting: SparkSession, tmp_path: Path, turns: Turns
+) -> None:
     """The second of two snapshots makes a version for each value that is another, and touches no other row."""
     spec = replace(SPEC, sequence_by="", columns=ColumnSelection(), scd_type=2)
     world = SnapshotWorld(interpreting, tmp_path, spec, ddl=f"pair int, tie boolean, {ROW}")
-    done = [world.take_frame(number + 1, turn(interpreting, number).where("tie").drop("seq")) for number in (0, 1)]
+    done = [
+        world.take_frame(number + 1, turns.read(interpreting, number).where("tie").drop("seq")) for number in (0, 1)
+    ]
     # A version that ends and one that begins are a row each.
     assert [len(PAIRS), 2 * sum(pair.changes for pair in PAIRS)] == [each.upserted for each in done]
-    found = shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
+    found = turns.shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
     for key, pair in enumerate(PAIRS):
         first, second = value_of(pair.first), value_of(pair.second)
         expected = [(first, 1, 2), (second, 2, None)] if pair.changes else [(first, 1, None)]
