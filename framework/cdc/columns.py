@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -100,26 +100,6 @@ def _align_field(value: Column, have: StructType, want: StructField) -> Column:
     return align_column(value.getField(field.name), field.dataType, want.dataType)
 
 
-def fingerprint(fields: Sequence[StructField], *, of: str | None = None) -> Column:
-    """A 64-bit hash of the values of `fields`, independent of their order.
-
-    A column that is null does not count, so a row keeps its fingerprint when its table gains
-    columns; but each value counts with its column's name, for a null and an `x` are not an `x` and a
-    null. What can't be hashed so (maps, variants, and what has nulls within) counts by its JSON text too.
-    """
-    ordered = sorted(fields, key=lambda field: field.name.lower())
-    parts = [part for field in ordered for part in _named(column(field.name, of=of), field)]
-    return F.xxhash64(F.lit(0), *parts)
-
-
-def _named(value: Column, field: StructField) -> list[Column]:
-    name = F.when(value.isNotNull(), F.lit(field.name.lower()))
-    if isinstance(field.dataType, ArrayType | StructType) or not is_orderable(field.dataType):
-        text = F.when(value.isNotNull(), F.to_json(F.struct(value)))
-        return [name, text, value] if is_orderable(field.dataType) else [name, text]
-    return [name, value]
-
-
 def has_void(data_type: DataType) -> bool:
     """Whether the type is that of NULL, at any depth."""
     if isinstance(data_type, StructType):
@@ -129,12 +109,3 @@ def has_void(data_type: DataType) -> bool:
     if isinstance(data_type, MapType):
         return has_void(data_type.keyType) or has_void(data_type.valueType)
     return isinstance(data_type, NullType)
-
-
-def is_orderable(data_type: DataType) -> bool:
-    """Whether values of the type can be put in an order (maps and variants can't, at any depth)."""
-    if isinstance(data_type, StructType):
-        return all(is_orderable(field.dataType) for field in data_type.fields)
-    if isinstance(data_type, ArrayType):
-        return is_orderable(data_type.elementType)
-    return data_type.typeName() not in {"map", "variant", "interval", "calendarinterval", "geometry", "geography"}

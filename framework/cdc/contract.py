@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from framework.cdc.columns import column, is_orderable
+from framework.cdc.columns import column
+from framework.cdc.equality import is_orderable
 from framework.cdc.events import ORDER
 from framework.cdc.expressions import built_once
 from framework.cdc.key_ranges import KeyRange, Ranges

@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
+from framework.cdc.columns import align_column, bare_name, column, find_field, select_fields
+from framework.cdc.equality import fingerprint, normal_key
 from framework.cdc.expressions import built_once
 from framework.cdc.inputs import literal_rank
 from framework.cdc.leaf_columns import aliased, take_leaf, value_names, wrote_names
@@ -68,7 +69,7 @@ def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[
     inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
-    values = [_aligned(selected, field) for field in target.row_schema.fields]
+    values = [_aligned(selected, field, is_key=field.name in target.keys) for field in target.row_schema.fields]
     if target.is_authored:
         values += aliased(value_names(target), [take_leaf(leaf, selected, column) for leaf in target.leaves])
     return [*values, *(value.alias(name) for name, value in inputs.items())]
@@ -84,12 +85,14 @@ def _outputs(
     return [*map(column, names), order.alias(ORDER), column(OPERATION), *wrote]
 
 
-def _aligned(selected: StructType, want: StructField) -> Column:
+def _aligned(selected: StructType, want: StructField, *, is_key: bool) -> Column:
     field = find_field(selected, want.name)
     if field is None:
         return F.lit(None).cast(want.dataType).alias(want.name)
     value = column(field.name)
-    if (field.name, field.dataType) == (want.name, want.dataType):
+    if is_key:
+        value = normal_key(value, field.dataType)
+    if value is column(field.name) and (field.name, field.dataType) == (want.name, want.dataType):
         # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
         return value
     return align_column(value, field.dataType, want.dataType).alias(want.name)

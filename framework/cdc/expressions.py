@@ -1,13 +1,16 @@
-"""Spark columns, and handles of Java's classes, that are built once: a batch needs hundreds, each some round trips."""
+"""Spark columns and handles of Java classes, built once: a batch needs hundreds, each takes round trips to the JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,3 +42,17 @@ def built_once(build: Callable[P, R]) -> Callable[P, R]:
 def java_class(name: str) -> Any:
     """A class by its whole name. Asked for by the parts of its name, Java searches all jars for each package."""
     return getattr(SparkContext._jvm, name)
+
+
+def variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
+    """The encoded value or the dictionary of a variant; SQL has no function that returns them."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    bridge = java_class("org.apache.spark.sql.classic.ExpressionUtils")
+    binary = getattr(java_class("org.apache.spark.sql.types.BinaryType$"), "MODULE$")
+    nothing = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
+    invoke = java_class("org.apache.spark.sql.catalyst.expressions.objects.Invoke")
+    method = {"value": "getValue", "metadata": "getMetadata"}[part]
+    # No arguments; null for null, not null for a value, the same bytes each time.
+    called = invoke(bridge.expression(value._jc), method, binary, nothing, nothing, *(True, True, True))
+    return ClassicColumn(bridge.column(called))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from framework.cdc.columns import column, is_orderable
+from framework.cdc.columns import column
+from framework.cdc.equality import comparable
 from framework.cdc.events import DELETE, OPERATION, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.moments import FRESH, IS_INNER, KNOWN, POINT, gather_moments, key_columns
@@ -57,7 +58,8 @@ def _ordered(target: CdcTarget) -> WindowSpec:
 
 @built_once
 def _tracked(target: CdcTarget) -> Column:
-    return F.struct(F.lit(0).alias(IS_ROW), *(comparable(target, name) for name in target.tracked))
+    values = (comparable(column(name), target.row_schema[name].dataType).alias(name) for name in target.tracked)
+    return F.struct(F.lit(0).alias(IS_ROW), *values)
 
 
 @built_once
@@ -110,10 +112,3 @@ def _bounds(target: CdcTarget) -> list[Column]:
 def _has_width(target: CdcTarget, end: Column) -> Column:
     """Whether a row with the start at hand and this end, if it has any, shows an interval."""
     return F.coalesce(shown_point(target, column(STARTS)) < shown_point(target, end), F.expr("true"))
-
-
-def comparable(target: CdcTarget, name: str) -> Column:
-    """A tracked column as something that can be compared: maps by their text."""
-    field = target.row_schema[name]
-    value = column(name) if is_orderable(field.dataType) else F.to_json(F.struct(column(name)))
-    return value.alias(name)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import ArrayType, BooleanType, DataType, NullType, StringType, StructType
 
-from framework.cdc.columns import bare_name, find_field, has_void, is_orderable, missing_names, repeated_names
+from framework.cdc.columns import bare_name, find_field, has_void, missing_names, repeated_names
+from framework.cdc.equality import is_orderable, unstorable_part
 from framework.cdc.inputs import CdcInput
 from framework.cdc.reserved import FILE_METADATA, RESERVED_PREFIX
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
@@ -132,6 +133,21 @@ def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
         )
 
 
+def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
+    """A Delta table can store the selected columns."""
+    for field in flow.selected:
+        part = unstorable_part(field.dataType)
+        if part is not None:
+            yield UserError(
+                "AUTOCDC_COLUMN_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                column=field.name,
+                type=field.dataType.simpleString(),
+                part=part.simpleString(),
+            )
+
+
 def names_are_free(flow: CdcInput) -> Iterator[UserError]:
     """No selected column has a name that is kept for AUTO CDC."""
     taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
@@ -206,6 +222,8 @@ def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
             flow=flow.name,
             type=data_type.simpleString(),
         )
+    elif data_type is not None and unstorable_part(data_type) is not None:
+        yield UserError("AUTOCDC_SEQUENCE_TYPE", location=flow.location, flow=flow.name, type=data_type.simpleString())
 
 
 def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: AnalysisException) -> UserError:
@@ -274,6 +292,7 @@ RULES: tuple[Rule, ...] = (
     keys_are_comparable,
     lists_name_shown_values,
     names_are_distinct,
+    columns_are_storable,
     names_are_free,
     names_are_not_those_of_files,
     conditions_are_boolean,

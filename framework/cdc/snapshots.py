@@ -11,8 +11,8 @@ from framework.cdc.applying import apply_events
 from framework.cdc.caching import computed_once
 from framework.cdc.columns import column
 from framework.cdc.contract import BatchCounts, check_contract
+from framework.cdc.equality import comparable
 from framework.cdc.events import DELETE, OPERATION, ORDER, align_sequence, read_events
-from framework.cdc.history import comparable
 from framework.cdc.leaf_columns import assembled, event_names, value_names, wrote_names
 from framework.cdc.loading import may_load
 from framework.cdc.reserved import ENDED, HIDDEN_COLUMN, SEQUENCE
@@ -109,7 +109,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
 
 def _values(target: CdcTarget) -> Column:
     """A row's values as one thing that compares, null ones too; never null itself."""
-    values = (comparable(target, field.name) for field in target.value_fields)
+    values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
     return F.struct(F.lit(1).alias(_HERE), *values)
 
 

@@ -1,7 +1,8 @@
 """Random histories for AUTO CDC: hundreds of small worlds in one table, dealt out over few batches.
 
 Each world has a number, which is part of its keys, so one merge tests all of them at once. Values are
-`a` and a struct `n` of `b` and `c`; all are few, so that ties, repeats and returns are common.
+`a` and a struct `n` of `b` and `c`; all are few, so that ties, repeats and returns are common. Keys and values
+are symbols here; `TypedHistories` writes them as values of types that are drawn, and reads them back.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tests.support.cdc_draws import Alphabet, numbered
 from tests.support.cdc_oracle import Event, Tie, Values, scd1, scd2
 
-DDL = "test int, k string, a string, n struct<b string, c string>, op string, seq int, listed array<string>"
 FLOWS = ("changes", "other", "snapshot")
 PLACES = ("cdc.after_tombstones", "cdc.after_events", "cdc.after_merge")
 LISTS: tuple[tuple[str, ...] | None, ...] = (None, (), ("a",), ("n",), ("n.b",), ("a", "N.c"))
@@ -36,12 +40,16 @@ class Dealt:
     sequence: int = 0
     listed: tuple[str, ...] | None = None
 
-    def row(self) -> Row:
-        """The source's row; a truncate has no key."""
-        a, b, c = self.values
-        keyed = (None, None) if self.world == TRUNCATED else (self.world, self.key)
+    @property
+    def symbols(self) -> tuple[str | None, ...]:
+        """The key and the values; a truncate has no key."""
+        return (None if self.world == TRUNCATED else self.key, *self.values)
+
+    @property
+    def told(self) -> Row:
+        """What the source's row has besides."""
         listed = None if self.listed is None else list(self.listed)
-        return (*keyed, a, (b, c), self.operation, self.sequence, listed)
+        return (None if self.world == TRUNCATED else self.world, self.operation, self.sequence, listed)
 
     def event(self, authorship: Mapping[str, Authorship]) -> Event:
         """What the oracle is told."""
@@ -49,6 +57,43 @@ class Dealt:
         if self.operation != "upsert":
             return Event(point, self.operation, self.key)
         return Event(point, self.operation, self.key, self.values, authorship[self.flow](self))
+
+
+@dataclass(frozen=True, slots=True)
+class TypedHistories:
+    """Histories whose symbols stand for values of drawn types.
+
+    `alphabets` are those of the key, of `a`, and of `n.b` and `n.c`.
+    """
+
+    alphabets: tuple[Alphabet, ...]
+
+    @property
+    def ddl(self) -> str:
+        """The schema of the flows' sources."""
+        k, a, b, c = (alphabet.case.ddl for alphabet in self.alphabets)
+        return f"test int, k {k}, a {a}, n struct<b: {b}, c: {c}>, op string, seq int, listed array<string>"
+
+    def frame(self, session: SparkSession, events: Sequence[Dealt]) -> DataFrame:
+        """Events as rows of a source."""
+        spelled = numbered(self.alphabets, [event.symbols for event in events])
+        rows = [(*event.told, *numbers) for event, numbers in zip(events, spelled, strict=True)]
+        numbers = "test int, op string, seq int, listed array<string>, k int, a int, b int, c int"
+        written = zip(self.alphabets, "kabc", strict=True)
+        k, a, b, c = (alphabet.written(name) for alphabet, name in written)
+        columns = ("test", f"{k} AS k", f"{a} AS a", f"struct({b} AS b, {c} AS c) AS n", "op", "seq", "listed")
+        return session.createDataFrame(rows, numbers).selectExpr(*columns)
+
+    def symbols(self, schema: StructType) -> list[str]:
+        """The SQL of the symbols of a table's key and values."""
+        nested = schema["n"].dataType
+        assert isinstance(nested, StructType)
+        types = (schema["k"].dataType, schema["a"].dataType, nested["b"].dataType, nested["c"].dataType)
+        told = zip(self.alphabets, ("k", "a", "n.b", "n.c"), types, "kabc", strict=True)
+        return [f"{alphabet.read(value, each)} AS {name}" for alphabet, value, each, name in told]
+
+    def __str__(self) -> str:
+        return "\n".join(f"  {name}: {told}" for name, told in zip(("k", "a", "b", "c"), self.alphabets, strict=True))
 
 
 def random_from(seed: int) -> Random:
@@ -131,7 +176,7 @@ def _list(events: Sequence[Dealt]) -> str:
 
 def deal(random: Random, *, worlds: int, truncating: bool, authorship: Mapping[str, Authorship]) -> History:
     """A history: every failpoint is died at, a snapshot comes somewhere, some batches and events come again."""
-    flows = ["snapshot", "other", *(["changes"] * 3)]
+    flows = ["snapshot", "other", "changes", "changes"]
     random.shuffle(flows)
     places: list[str | None] = [*PLACES, *([None] * (len(flows) - len(PLACES)))]
     random.shuffle(places)

@@ -93,8 +93,12 @@ class World:
 
     def apply(self, called: str, rows: Rows, *, batch_id: int | None = None) -> CdcMetrics:
         """Apply one batch: the flow's next one, or the one that is told."""
+        return self.apply_frame(called, self.frame(called, rows), batch_id=batch_id)
+
+    def apply_frame(self, called: str, frame: DataFrame, *, batch_id: int | None = None) -> CdcMetrics:
+        """Apply rows of a flow's source as its next batch, or as the one that is told."""
         number = next(self._numbers[called]) if batch_id is None else batch_id
-        return self.writer(called).apply(self.frame(called, rows), number)
+        return self.writer(called).apply(frame, number)
 
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
         """What the target shows, sorted; all visible columns unless some are named."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType
 
 from framework.cdc.metrics import CdcMetrics
@@ -33,11 +33,12 @@ class SnapshotWorld:
         spark: the session.
         root: an empty folder.
         spec: what the flow declares.
+        ddl: the schema of its source.
     """
 
-    def __init__(self, spark: SparkSession, root: Path, spec: AutoCdcSpec) -> None:
+    def __init__(self, spark: SparkSession, root: Path, spec: AutoCdcSpec, *, ddl: str = DDL) -> None:
         self.spark = spark
-        source = replace(flow(spec, spark.createDataFrame([], DDL), called="snapshots"), versions=LongType())
+        source = replace(flow(spec, spark.createDataFrame([], ddl), called="snapshots"), versions=LongType())
         self.target = plan_target(name("target"), [source])
         self.table = TableAddress(path=str(root / "target"))
         self._ordinals = itertools.count(1)
@@ -56,15 +57,19 @@ class SnapshotWorld:
 
     def take(self, version: int, rows: Iterable[Row], *, ordinal: int | None = None) -> CdcMetrics:
         """Apply a snapshot of all worlds: as the next one, or under the number of an earlier one."""
+        return self.take_frame(version, self.spark.createDataFrame(list(rows), DDL), ordinal=ordinal)
+
+    def take_frame(self, version: int, frame: DataFrame, *, ordinal: int | None = None) -> CdcMetrics:
+        """Apply a snapshot of the source: as the next one, or under the number of an earlier one."""
         found = SnapshotVersion.of(version)
         assert found is not None
-        frame = self.spark.createDataFrame(list(rows), DDL)
         return self._writer.apply_snapshot(frame, found, next(self._ordinals) if ordinal is None else ordinal)
 
-    def rows(self) -> dict[int, frozenset[Row]]:
-        """What the target shows of each world; no row twice."""
+    def rows(self, *shown: str) -> dict[int, frozenset[Row]]:
+        """What the target shows of each world, by SQL expressions over its columns; no row twice."""
         interval = ["__START_AT", "__END_AT"] if self.target.scd_type == 2 else []
-        collected = self.spark.table(self.table.sql).select("test", "k", "a", "b", *interval).collect()
+        columns = ("test", *(shown or ("k", "a", "b")), *interval)
+        collected = self.spark.table(self.table.sql).selectExpr(*columns).collect()
         found: dict[int, set[Row]] = {}
         for test, *row in collected:
             mine = found.setdefault(test, set())

@@ -17,6 +17,14 @@ CONDITIONS: dict[str, Condition] = {
         "Key column {key} of AUTO CDC flow {flow} has type {type}, whose values can't be told apart as keys.",
         "Use key columns of a type that has values and an order: not void, map, variant or interval.",
     ),
+    "AUTOCDC_COLUMN_TYPE": Condition(
+        "Column {column} of AUTO CDC flow {flow} has type {type}; a Delta table cannot store {part}.",
+        "Cast the column in the source, for example to a string, or leave it out with `except_column_list`.",
+    ),
+    "AUTOCDC_SEQUENCE_TYPE": Condition(
+        "`sequence_by` of AUTO CDC flow {flow} has type {type}, which a Delta table cannot store.",
+        "Order events by a number, a date, a timestamp, a string without a collation, or a struct of these.",
+    ),
     "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA": Condition(
         "`{parameter}` of AUTO CDC flow {flow} names {missing}, not among the columns of its source: {available}.",
         "{advice}",
