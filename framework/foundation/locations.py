@@ -20,8 +20,8 @@ class SourceLocation:
     column: int | None = None
 
     def __str__(self) -> str:
-        """`file:line`, which editors and terminals turn into a link."""
-        return f"{self.file}:{self.line}" + ("" if self.column is None else f":{self.column}")
+        """`file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook's cell."""
+        return f"{_shown_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
 
 
 def is_user_file(file: str) -> bool:
@@ -52,3 +52,11 @@ def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
         if frame.lineno is not None and is_user_file(frame.filename):
             return SourceLocation(file=frame.filename, line=frame.lineno)
     return None
+
+
+def _shown_file(file: str) -> str:
+    """`Cell In[3]` for a notebook's cell, which IPython compiles under a name of its own; else the path."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return " ".join(described) if described is not None else file
