@@ -57,6 +57,6 @@ def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
 def _shown_file(file: str) -> str:
     """`Cell In[3]` for a notebook's cell, which IPython compiles under a name of its own; else the path."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = getattr(ipython, "get_ipython", lambda: None)()
     described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
     return " ".join(described) if described is not None else file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -49,7 +50,7 @@ def test_every_shape_of_function_has_the_namespace_that_its_body_sees() -> None:
     def decorated() -> None:
         declare()
 
-    shapes = [
+    shapes: list[Callable[[], object]] = [
         declare, decorated, lambda: None, functools.partial(declare), Declaring().method, Declaring(),
         functools.partial(Declaring().method),
     ]  # fmt: skip
