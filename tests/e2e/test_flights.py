@@ -17,6 +17,7 @@ from framework.demo.project import prepare_folder
 from framework.run.results import UpdateState
 from tests.e2e.flights_oracle import EXPECTED, expected_flights, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
+from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
 MONTHS = 1
 # What an operator sets for a small cluster, in Spark's own file. Spark shuffles into 200 tasks by default and Delta
-# reads the state of a table in 50.
+# reads a table in 50. Three processes that live for a minute are done before their compilers pay off.
 FOR_A_SMALL_CLUSTER = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.default.parallelism": "2",
     "spark.ui.enabled": "false",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **INTERPRETED,
 }
 
 
@@ -113,6 +116,7 @@ def test_the_pipeline_runs_on_a_cluster_as_it_is(spark: SparkSession, tmp_path: 
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "SPARK_CONF_DIR": str(configured),
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         }
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
