@@ -8,11 +8,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from pyspark.errors import AnalysisException
+
 from framework.declare.pipeline_spec import PipelineSpec, load_spec
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
+from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.rules import did_you_mean
 from framework.plan.request import UpdateRequest
@@ -25,12 +28,13 @@ from framework.run.lock import check_unlocked
 from framework.run.pruning import prune_tables
 from framework.run.results import UpdateResult
 from framework.run.retries import retry_policy, whole_number
-from framework.run.session import DEFAULT_MASTER, start_session, stop_session
+from framework.run.session import DEFAULT_MASTER, active_session, start_session, stop_session
 from framework.run.stop_signal import StopSignal
 from framework.run.streams import session_for
 from framework.run.table_store import TableStore
 from framework.run.update import Update
 from framework.web.notebook import graph_html
+from framework.web.preview import Preview
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +51,8 @@ class Pipeline:
 
     Args:
         name: the pipeline's name.
-        modules: files, modules, or functions that declare its datasets and flows.
+        modules: files, modules, or functions that declare its datasets and flows; each runs once,
+            with the pipeline's session as the global `spark`.
         storage: folder or URI of checkpoints, events and tables; default `.sluice/<name>`.
         catalog: of names without one.
         schema: of names without one.
@@ -125,7 +130,7 @@ class Pipeline:
         self._modules = tuple(modules)
         self._master = master
         self._base = spark
-        self._owns_session = spark is None
+        self._owns_session = False
         self._session: SparkSession | None = None
         self._short = short
         self._verbose = verbose
@@ -152,6 +157,8 @@ class Pipeline:
         """
         if self._session is None:
             if self._base is None:
+                # Another pipeline of this process, or its user, may have started one: it is theirs to end.
+                self._owns_session = active_session() is None
                 self._base = start_session(
                     app_name=f"sluice {self.name}",
                     master=self._master or DEFAULT_MASTER,
@@ -250,18 +257,21 @@ class Pipeline:
         """
         return self._store.frame(self._table(name).spec)
 
-    def preview(self, name: str, limit: int = 10) -> DataFrame:
-        """Some rows of one of the pipeline's tables."""
-        return self.table(name).limit(limit)
+    def preview(self, name: str, limit: int = 10) -> Preview:
+        """The first rows of one of the pipeline's tables: a DataFrame that shows them in a notebook."""
+        return Preview(self.table(name), limit)
 
     def sql(self, query: str) -> DataFrame:
         """The rows of a query over the pipeline's datasets, by their names, and over `event_log`.
 
         Raises:
-            UserError: TABLE_OR_VIEW_NOT_FOUND, or UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND.
+            UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID.
         """
         update = self._update(UpdateRequest(), ())
-        return update.queries.sql(query, {"event_log": self.events})
+        try:
+            return update.queries.sql(query, {"event_log": self.events})
+        except AnalysisException as error:
+            raise UserError("QUERY_INVALID", cause=first_words(error)) from error
 
     def events(self) -> DataFrame:
         """The event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
@@ -274,7 +284,11 @@ class Pipeline:
         """End the Spark session, if this pipeline started it; a session that was given stays."""
         if self._owns_session and self._base is not None:
             stop_session(self._base)
-        self._base = self._session = None
+            self._loaded = self._graph = self._storage = None  # they hold the session that ended
+            self._base = self._session = None
+
+    def __repr__(self) -> str:
+        return f"Pipeline(name={self.name!r}, storage={self._spec.storage!r})"
 
     def _repr_html_(self) -> str:
         """The picture of the graph, for notebooks."""

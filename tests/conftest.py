@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
 from framework.run.session import start_session, stop_session
+from tests.support.settings import INTERPRETED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
@@ -34,13 +35,6 @@ def storage(tmp_path: Path) -> Storage:
 def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Puts other values in places of the product, for the length of a test."""
     return monkeypatch
-
-
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 @pytest.fixture

@@ -12,10 +12,8 @@ import click
 
 from framework.cli.output import Output
 from framework.cli.progress import open_progress
-from framework.cli.row_tables import json_value
 from framework.cli.stopping import run_stoppable
 from framework.cli.summary import Places, near_path, print_summary, result_json
-from framework.cli.text_table import text_table
 from framework.cli.updating import print_errors
 from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
 from framework.foundation.clock import Clock
@@ -23,6 +21,8 @@ from framework.foundation.wording import counted
 from framework.pipeline import Pipeline
 from framework.run.query_log import silence_query_log
 from framework.run.results import UpdateState
+from framework.web.text_table import text_table
+from framework.web.values import json_value
 
 _PIPELINE = "flights"
 

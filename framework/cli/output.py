@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from framework.cli.text_table import text_table
+from framework.web.text_table import text_table
 
 _WIDEST_CELL_ON_TERMINAL = 60
 

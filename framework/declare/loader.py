@@ -17,6 +17,7 @@ from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.seen_session import seeing
+from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 Module = str | Path | ModuleType | Callable[[], object]
 
 
-def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Registry, spark: SparkSession) -> str:
+def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Registry, spark: SparkSession) -> str | None:
     """Run every module of the pipeline once, so that it declares into `registry`.
 
     Files are taken in order of the libraries, then of their paths; their own folders and the
-    pipeline's can be imported from; `spark` is a global of each.
+    pipeline's can be imported from; `spark` is a global of each. It is a global of the functions
+    as well, while they and the query functions that they declare run.
 
     Args:
         spec: names the libraries.
@@ -41,7 +43,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
         spark: the session that the modules see.
 
     Returns:
-        A hash of the source of all files that were run, or imported from the pipeline's folders.
+        A hash of the source of all files that were run, or imported from the pipeline's folders. None if a
+        function has no file (a notebook, a prompt): what its code refers to may change from cell to cell.
 
     Faults of declarations stay in the registry: the graph raises them together with those of the queries.
 
@@ -53,9 +56,11 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     files = _files(spec, root, modules)
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*([root] if root is not None else []), *(file.parent for file in files)]
-    loading = _Loading(neighbours=Neighbours(folders, spark))
+    namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
+    loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
+    seen = seeing(spark, namespaces)
     registry.gathers_faults = True
-    with registering(registry), shimmed(), guarded_module(), seeing(spark), loading.neighbours.importable():
+    with registering(registry), shimmed(), guarded_module(), seen, loading.neighbours.importable():
         for file in files:
             loading.file(file)
         for function in functions:
@@ -164,9 +169,7 @@ def _without_dataset(registry: Registry) -> Iterator[UserError]:
 
 
 def _surround(registry: Registry, neighbours: Neighbours) -> None:
-    """Let the functions that the modules declared import neighbours when they are called, too."""
-    if not neighbours.folders:
-        return
+    """Let the functions that the modules declared see their neighbours and the session when they are called, too."""
     registry.queries = {name: neighbours.surround(query) for name, query in registry.queries.items()}
     registry.snapshot_functions = {
         name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()
@@ -175,17 +178,20 @@ def _surround(registry: Registry, neighbours: Neighbours) -> None:
     registry.hook_functions = {name: neighbours.surround(hook) for name, hook in registry.hook_functions.items()}
 
 
-def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str:
+def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str | None:
     """A hash of the source of the files, and of those that the functions were written in."""
-    written_in = {Path(file) for function in functions if (file := _source_file(function)) is not None}
-    sources = sorted({*files, *written_in})
+    written_in = [_source_file(function) for function in functions]
+    sources = sorted({*files, *(path for path in written_in if path is not None)})
+    if None in written_in:
+        return None
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources if path.is_file())).hexdigest()
 
 
-def _source_file(function: Callable[[], object]) -> str | None:
+def _source_file(function: Callable[[], object]) -> Path | None:
     """The file a function was written in, or None for one without (a prompt, a notebook)."""
     module = sys.modules.get(getattr(function, "__module__", ""))
     try:
-        return inspect.getsourcefile(inspect.unwrap(function)) or getattr(module, "__file__", None)
+        found = inspect.getsourcefile(inspect.unwrap(function)) or getattr(module, "__file__", None)
     except TypeError:
         return None
+    return Path(found) if found is not None and Path(found).is_file() else None

@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.seen_session import seeing
+from framework.declare.session_global import Namespace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +39,13 @@ class Neighbours:
     Args:
         folders: where modules are imported from, before everywhere else.
         spark: the session that each module sees as the global `spark`.
+        namespaces: the globals of functions given in Python, which see `spark` too.
     """
 
-    def __init__(self, folders: Sequence[Path], spark: SparkSession) -> None:
+    def __init__(self, folders: Sequence[Path], spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.spark = spark
+        self.namespaces = tuple(namespaces)
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
@@ -71,11 +74,11 @@ class Neighbours:
                     self._leave()
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function with the folders importable while it runs, for imports inside of it, and the session active."""
+        """The function with the folders importable and the session active while it runs."""
 
         @functools.wraps(function)
         def surrounded(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.importable(), seeing(self.spark):
+            with self.importable(), seeing(self.spark, self.namespaces):
                 return function(*args, **kwargs)
 
         return surrounded

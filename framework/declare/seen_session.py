@@ -8,12 +8,13 @@ process, where two pipelines would see each other's configuration.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.patches import Patch, Patches
+from framework.declare.session_global import Namespace, lending
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
@@ -27,9 +28,9 @@ _HARMLESS = frozenset({"spark.app.name", "spark.master"})
 
 
 @contextmanager
-def seeing(spark: SparkSession) -> Iterator[None]:
-    """Let code of the block's own thread see `spark` as the active session."""
-    with _PATCHES.installed():
+def seeing(spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> Iterator[None]:
+    """Let code of the block's own thread see `spark` as the active session, and as a global of the namespaces."""
+    with _PATCHES.installed(), lending(namespaces, spark, _seen.get):
         token = _seen.set(spark)
         try:
             yield

@@ -16,11 +16,12 @@ Messages live in `conditions.py`; code raises `UserError("CONDITION", field=valu
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from framework.foundation.conditions import describe
-from framework.foundation.locations import SourceLocation
+from framework.foundation.locations import SourceLocation, innermost_user_line
 
 
 class SluiceError(Exception):
@@ -50,9 +51,16 @@ class SluiceError(Exception):
 
     def render(self) -> str:
         """One short paragraph: condition, what, where, what to do next."""
-        where = f"\n  at {self.location}" if self.location else ""
+        return self._paragraph(self.location)
+
+    def _paragraph(self, location: SourceLocation | None) -> str:
+        where = f"\n  at {location}" if location else ""
         remedy = f"\n  -> {self.remedy}" if self.remedy else ""
         return f"[{self.condition}] {self.what}{where}{remedy}"
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that a notebook's cell prints instead of a traceback; IPython calls this."""
+        return self._paragraph(self.location or innermost_user_line(self.__traceback__)).splitlines()
 
 
 class UserError(SluiceError):
@@ -79,6 +87,10 @@ class UserErrors(UserError):
         errors = getattr(self, "errors", ())
         return "\n\n".join([super().render(), *(error.render() for error in errors)])
 
+    def _render_traceback_(self) -> list[str]:
+        """All paragraphs; each has the place of its fault."""
+        return self.render().splitlines()
+
 
 class GraphErrors(UserErrors):
     """All faults of a pipeline's spec, modules or graph."""
@@ -102,6 +114,10 @@ class SourceError(OperationError):
 
 class InternalError(SluiceError):
     """A promise of ours was broken: a bug to report."""
+
+    def _render_traceback_(self) -> list[str]:
+        """The paragraph below the traceback, which a report needs."""
+        return "".join(traceback.format_exception(self)).splitlines()
 
 
 def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:

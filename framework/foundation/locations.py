@@ -24,8 +24,8 @@ class SourceLocation:
     column: int | None = None
 
     def __str__(self) -> str:
-        """`file:line`, which editors and terminals turn into a link."""
-        return f"{self.file}:{self.line}" + ("" if self.column is None else f":{self.column}")
+        """`file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook's cell."""
+        return f"{_shown_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
 
 
 def is_user_file(file: str) -> bool:
@@ -69,3 +69,11 @@ def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | N
 
 def _is_installed(file: str) -> bool:
     return any(folder in file for folder in _INSTALLED)
+
+
+def _shown_file(file: str) -> str:
+    """`Cell In[3]` for a notebook's cell, which IPython compiles under a name of its own; else the path."""
+    ipython = sys.modules.get("IPython")
+    shell = getattr(ipython, "get_ipython", lambda: None)()
+    described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return " ".join(described) if described is not None else file

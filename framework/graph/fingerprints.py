@@ -27,18 +27,19 @@ _MAX_FIELDS = 100_000
 
 
 def plan_fingerprint(
-    frame: DataFrame, *, code_version: str, file_identity: Callable[[list[str]], str | None]
+    frame: DataFrame, *, code_version: str | None, file_identity: Callable[[list[str]], str | None]
 ) -> str | None:
     """A hash of what the query computes, or None when that can't be told.
 
     Args:
         frame: the analysed query, over stand-ins for the datasets of the pipeline.
-        code_version: hash of the modules' source, which counts where Python functions run on rows.
+        code_version: hash of the modules' source, which counts where Python functions run on rows;
+            None if it is unknown.
         file_identity: names the present content of the files that the query reads by path, or
             None when that would take too long.
 
     None means that the query must be computed each time: it uses the current time or random
-    values, or reads data whose identity is not known.
+    values, reads data whose identity is not known, or runs Python functions of unknown source on rows.
     """
     plan = analysed_plan(frame)
     jvm: Any = frame.sparkSession._jvm
@@ -52,6 +53,8 @@ def plan_fingerprint(
         return None
     parts = [_renumbered(text), *_local_rows(plan)]
     if plan.containsPattern(patterns.PYTHON_UDF()) or _RUNS_PYTHON.search(text):
+        if code_version is None:
+            return None
         parts.append(code_version)
     if relations:
         identity = file_identity(sorted(frame.inputFiles()))

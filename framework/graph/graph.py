@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 
 from framework.cdc.target import CdcTarget
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.display import Displayed
 from framework.foundation.names import QualifiedName
 
 
@@ -81,8 +82,8 @@ class GraphDataset:
         return self.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataflowGraph:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DataflowGraph(Displayed):
     """All datasets and flows of a pipeline, analysed and valid, in order of declaration."""
 
     pipeline: str

@@ -59,7 +59,7 @@ class Resolution:
         registry: what the modules declared.
         spark: the session that analyses; nothing runs in it.
         tables: the tables that exist.
-        code_version: hash of the modules' source.
+        code_version: hash of the modules' source; None if it is unknown.
         ignore_stored: whether the present table of a dataset does not count, as it is to be rebuilt.
     """
 
@@ -67,7 +67,7 @@ class Resolution:
     registry: Registry
     spark: SparkSession
     tables: KnownTables
-    code_version: str
+    code_version: str | None
     ignore_stored: Callable[[QualifiedName], bool] = lambda _name: False
     _errors: list[SluiceError] = field(default_factory=list)
     _datasets: dict[QualifiedName, GraphDataset | None] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.foundation.display import ShowsAsHtml
+from framework.foundation.display import Displayed
 from framework.foundation.names import QualifiedName
 
 
@@ -112,8 +112,8 @@ class KeepStored:
 Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | SkipStep | RefuseTable | KeepStored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(ShowsAsHtml):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan(Displayed):
     """The steps of one update, in an order in which each may be done after those before it."""
 
     pipeline: str

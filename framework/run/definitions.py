@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Definitions:
-    """A filled registry, with the hash of the source it came from."""
+    """A filled registry, with the hash of the source it came from; None if that is unknown."""
 
     spec: PipelineSpec
     registry: Registry
-    code_version: str
+    code_version: str | None
     spark: SparkSession
 
     @classmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from framework.foundation.display import ShowsAsHtml
+from framework.foundation.display import Displayed
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
 from framework.run.quality import ExpectationCount
 
 
@@ -67,14 +68,19 @@ class FlowResult:
     expectations: tuple[ExpectationCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateResult(ShowsAsHtml):
-    """How an update ended, with one result a flow in the order they ended."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class UpdateResult(Displayed):
+    """How an update ended, with one result a flow in the order they ended.
+
+    Args:
+        graph: the graph that the update brought up to date, for its picture.
+    """
 
     update_id: str
     state: UpdateState
     flows: tuple[FlowResult, ...]
     duration_seconds: float
+    graph: DataflowGraph | None = field(default=None, compare=False)
 
     @property
     def is_idle(self) -> bool:

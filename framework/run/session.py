@@ -55,7 +55,7 @@ def start_session(
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD, SESSION_WITHOUT_DELTA.
         OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED, SPARK_SETTINGS_REFUSED.
     """
-    active = _active_session()
+    active = active_session()
     if active is not None:
         return active
     request = SessionRequest(
@@ -118,8 +118,8 @@ def _build(settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _active_session() -> SparkSession | None:
-    """The session this process already has.
+def active_session() -> SparkSession | None:
+    """The session that this process already has, or None.
 
     Raises:
         UserError: SESSION_WITHOUT_DELTA.

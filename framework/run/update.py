@@ -107,7 +107,7 @@ class Update:
         seconds = self.clock.monotonic() - started
         state = _state(flows)
         journal.update(state, seconds=seconds)
-        return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds)
+        return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
     def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
         executor = self._executor(journal, update_id)

@@ -14,6 +14,7 @@ from framework.web.text_width import shorten, text_width
 TITLE_SIZE = 13.0
 NOTE_SIZE = 11.0
 ICON_ROOM = 30.0
+BADGE_ROOM = 22.0
 LONGEST = 44
 
 _BOX_HEIGHT = 46.0
@@ -88,7 +89,8 @@ def _width(place: Place, nodes: Mapping[str, Node]) -> float:
         return _pill_width(node.title)
     title = shorten(node.title, LONGEST)
     needed = max(text_width(title, TITLE_SIZE) * 1.04, text_width(node.note, NOTE_SIZE))
-    return max(_LEAST_BOX, needed + ICON_ROOM + _SIDE_PADDING)
+    badge = BADGE_ROOM if node.outcome is not None else 0.0
+    return max(_LEAST_BOX, needed + ICON_ROOM + _SIDE_PADDING + badge)
 
 
 def _pill_width(text: str) -> float:

@@ -19,7 +19,7 @@ _PAGE_STYLE = (
     "@media (prefers-color-scheme:dark){body{background:#0d1117;color:#dbe2ea}}"
 )
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_COLUMNS = ("dataset", "kind", "flows", "reads", "columns", "expectations", "declared at", "comment")
+COLUMNS = ("dataset", "kind", "flows", "reads", "columns", "expectations", "declared at", "comment")
 
 
 def graph_page(graph: DataflowGraph) -> str:
@@ -49,10 +49,14 @@ def graph_summary(graph: DataflowGraph) -> str:
 
 def datasets_table(graph: DataflowGraph) -> str:
     """A table with a row per dataset, in the order in which an update does them."""
+    return html_table(COLUMNS, dataset_rows(graph))
+
+
+def dataset_rows(graph: DataflowGraph) -> list[tuple[Cell | str, ...]]:
+    """A row per dataset with the cells of `COLUMNS`, in the order in which an update does them."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     datasets = [graph.dataset(name) for name in graph.order()]
-    rows = [_row(graph, dataset, short) for dataset in datasets if dataset is not None]
-    return html_table(_COLUMNS, rows)
+    return [_row(graph, dataset, short) for dataset in datasets if dataset is not None]
 
 
 def _row(graph: DataflowGraph, dataset: GraphDataset, short: ShortNames) -> tuple[Cell | str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from framework.declare.specs import DatasetKind
+from framework.foundation.names import QualifiedName
 from framework.foundation.short_names import ShortNames
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.web.sources import Source, sources_of
@@ -44,6 +45,14 @@ class Label:
 NO_LABEL = Label()
 
 
+class Outcome(StrEnum):
+    """How the last update of a dataset ended, for the badge on its box."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNCHANGED = "unchanged"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A box: `title` is its short name, `note` a second line, `full_name` what a pointer shows."""
@@ -53,6 +62,7 @@ class Node:
     title: str
     note: str = ""
     full_name: str = ""
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +128,11 @@ def column_count(dataset: GraphDataset) -> int | None:
     return len(json.loads(dataset.schema).get("fields", ()))
 
 
+def dataset_key(name: QualifiedName) -> str:
+    """The key of a dataset's node."""
+    return f"dataset {name}"
+
+
 def _external_node(source: Source, short: ShortNames) -> Node:
     title = source.title(short)
     return Node(key=source.key, kind=NodeKind.EXTERNAL, title=title, note=source.note, full_name=source.full_name)
@@ -129,7 +144,7 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
     parts = ["private " if dataset.spec.private and dataset.is_table else "", kind.value]
     parts += [f" · {count} column{'' if count == 1 else 's'}"] if count is not None else []
     return Node(
-        key=f"dataset {dataset.name}",
+        key=dataset_key(dataset.name),
         kind=kind,
         title=short(dataset.name),
         note="".join(parts),
@@ -140,7 +155,7 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
 def _draw_flow(flow: GraphFlow, sources: Sequence[Source], short: ShortNames) -> tuple[list[Node], list[Edge]]:
     """The edges of one flow, and the node it needs when its label stands for other than one source."""
     label = flow_label(flow, short)
-    target = f"dataset {flow.spec.target}"
+    target = dataset_key(flow.spec.target)
     if not label.text or len(sources) == 1:
         return [], [Edge(source=each.key, target=target, streaming=each.streaming, label=label) for each in sources]
     node = Node(key=f"flow {flow.spec.name}", kind=NodeKind.FLOW, title=label.text, full_name=str(flow.spec.name))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from framework.web.layout import ICON_ROOM, LONGEST, Box, lay_out
-from framework.web.picture import Edge, Label, Node, NodeKind, Picture
+from framework.web.layout import BADGE_ROOM, ICON_ROOM, LONGEST, Box, lay_out
+from framework.web.picture import Edge, Label, Node, NodeKind, Outcome, Picture
 from framework.web.text_width import shorten, text_width
-from framework.web.theme import BATCH_LINE, FLOW_LINE, ICONS, css_class, svg_style
+from framework.web.theme import BADGES, BATCH_LINE, FLOW_LINE, ICONS, css_class, svg_style
 
 _MARGIN = 12.0
 _LEGEND_HEIGHT = 34.0
@@ -89,12 +89,20 @@ def _node(node: Node, box: Box) -> str:
     return (
         f'<g class="node {css_class(node.kind)}"><title>{escape(node.full_name)}</title>{_rectangle(box, 7)}'
         f"{_icon(node.kind, box.left + 9, box.middle - 7)}"
-        f'<text class="title" x="{left:.1f}" y="{first:.1f}">{escape(title)}</text>{note}</g>'
+        f'<text class="title" x="{left:.1f}" y="{first:.1f}">{escape(title)}</text>{note}'
+        f"{_badge(node.outcome, box)}</g>"
     )
 
 
 def _icon(kind: NodeKind, left: float, top: float) -> str:
     return f'<path class="icon" transform="translate({left:.1f} {top:.1f})" d="{ICONS[kind]}"/>'
+
+
+def _badge(outcome: Outcome | None, box: Box) -> str:
+    if outcome is None:
+        return ""
+    place = f"translate({box.right - BADGE_ROOM + 5:.1f} {box.middle:.1f})"
+    return f'<g class="badge {outcome}" transform="{place}"><circle r="8"/><path d="{BADGES[outcome]}"/></g>'
 
 
 def _legend(picture: Picture, middle: float) -> tuple[str, float]:

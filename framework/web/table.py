@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from framework.web.theme import FONT
+from framework.web.theme import BAD, FONT, GOOD
 
 STYLE = (
     f".sluice{{font-family:{FONT};font-size:14px;line-height:1.45}}"
@@ -16,9 +16,12 @@ STYLE = (
     ".sluice td{border-bottom:1px solid rgba(127,138,150,.25);text-align:left}"
     ".sluice td.number,.sluice th.number{text-align:right;font-variant-numeric:tabular-nums}"
     ".sluice td.name{white-space:nowrap}.sluice td.number{padding-right:28px}.sluice th.number{padding-right:28px}"
-    ".sluice .quiet{opacity:.65}.sluice .bad{color:#d1453b;font-weight:600}.sluice .good{color:#2c9a5b}"
+    f".sluice .quiet{{opacity:.65}}.sluice .bad{{color:{BAD};font-weight:600}}.sluice .good{{color:{GOOD}}}"
     ".sluice code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px}"
-    ".sluice .picture{overflow-x:auto;padding:4px 0}"
+    ".sluice .picture,.sluice .rows{overflow-x:auto;padding:4px 0}"
+    ".sluice .rows td{white-space:pre;font-variant-numeric:tabular-nums}"
+    f".sluice .error{{white-space:pre-wrap;margin:.6em 0;padding:8px 12px;border-left:3px solid {BAD};"
+    "background:rgba(209,69,59,.08);font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px}"
 )
 
 

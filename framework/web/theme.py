@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.web.picture import NodeKind
+from framework.web.picture import NodeKind, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ DARK = {
 FLOW_LINE = "#5a8fd6"
 BATCH_LINE = "#8a95a3"
 ON_PAGE = "#77828f"
+GOOD, BAD = "#2c9a5b", "#d1453b"
 FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 ICONS = {
@@ -48,6 +49,12 @@ ICONS = {
     NodeKind.TEMPORARY_VIEW: "M.5 7.500q6-8 12 0q-6 8-12 0zM6.5 5.600a1.9 1.9 0 1 0 .01 0z",
     NodeKind.SINK: "M6.5 1v7.500M3.5 5.800l3 3 3-3M1 9.500v3.500h11v-3.5",
     NodeKind.EXTERNAL: "M1.5 3.500a5 2.2 0 0 1 10 0a5 2.2 0 0 1-10 0v8a5 2.2 0 0 0 10 0v-8",
+}
+
+BADGES = {
+    Outcome.GOOD: "M-3.4 .2L-1 2.700L3.5-2.6",
+    Outcome.BAD: "M-2.7-2.700L2.7 2.700M2.7-2.700L-2.7 2.7",
+    Outcome.UNCHANGED: "M-3.3 0H3.3",
 }
 
 
@@ -65,6 +72,9 @@ def svg_style() -> str:
         ".sluice-graph .label text{font-size:11px}"
         ".sluice-graph rect{stroke-width:1.3}"
         ".sluice-graph .icon{fill:none;stroke-width:1.3;stroke-linecap:round;stroke-linejoin:round}"
+        f".sluice-graph .good circle{{fill:{GOOD}}}.sluice-graph .bad circle{{fill:{BAD}}}"
+        f".sluice-graph .unchanged circle{{fill:{BATCH_LINE}}}"
+        ".sluice-graph .badge path{fill:none;stroke:#fff;stroke-width:1.8;stroke-linecap:round;stroke-linejoin:round}"
         ".sluice-external rect{stroke-dasharray:5 3.5}"
         ".sluice-graph .edge{fill:none;stroke-width:1.5}"
         f".sluice-graph .batch{{stroke:{BATCH_LINE}}}.sluice-graph .stream{{stroke:{FLOW_LINE}}}"

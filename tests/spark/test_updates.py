@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import pipelines as dp
-from framework.run.results import FlowState, UpdateState
+from framework.run.results import FlowState, UpdateResult, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
@@ -50,9 +50,23 @@ def chain(world: EngineWorld, threshold: int = 1) -> Callable[[], None]:
     return declare
 
 
-def test_a_first_update_fills_every_table_in_the_order_of_the_graph(world: EngineWorld) -> None:
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[EngineWorld, UpdateResult]:
+    """The chain after its first update, and how that ended; tests go on from copies of it."""
+    made = EngineWorld(spark, tmp_path_factory.mktemp("first"))
+    made.feed([(1, "a"), (2, "b"), (3, "c")], "id long, name string")
+    return made, made.run(chain(made))
+
+
+@pytest.fixture
+def begun(first: tuple[EngineWorld, UpdateResult], tmp_path: Path) -> EngineWorld:
+    """The chain after its first update, in a folder of the test's own."""
+    return first[0].copy(tmp_path)
+
+
+def test_a_first_update_fills_every_table_in_the_order_of_the_graph(first: tuple[EngineWorld, UpdateResult]) -> None:
     """Streams, a once flow and a view all have their rows after one update."""
-    result = world.run(chain(world))
+    world, result = first
     assert result.state is UpdateState.COMPLETED
     assert set(states(result).values()) == {FlowState.COMPLETED}
     assert world.rows("raw") == [(1, "a"), (2, "b"), (3, "c")]
@@ -61,9 +75,11 @@ def test_a_first_update_fills_every_table_in_the_order_of_the_graph(world: Engin
     assert {flow.flow.table: flow.rows_written for flow in result.flows} == {"raw": 3, "big": 2, "seed": 1, "names": 3}
 
 
-def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(world: EngineWorld) -> None:
+def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
+    first: tuple[EngineWorld, UpdateResult],
+) -> None:
     """Idle costs nothing: every flow is IDLE, no job ran, no table has one more version."""
-    world.run(chain(world))
+    world, _ = first
     before = {table: world.versions(table) for table in ("raw", "big", "names")}
     tracker = world.spark.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(None))
@@ -74,21 +90,20 @@ def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(world
     assert {table: world.versions(table) for table in before} == before
 
 
-def test_new_rows_pass_through_once_and_what_they_do_not_touch_stands_still(world: EngineWorld) -> None:
+def test_new_rows_pass_through_once_and_what_they_do_not_touch_stands_still(begun: EngineWorld) -> None:
     """Two more rows, one of which reaches `big`; the once flow does not run again."""
-    world.run(chain(world))
-    world.feed([(0, "z"), (4, "d")], "id long, name string")
-    result = world.run(chain(world))
+    begun.feed([(0, "z"), (4, "d")], "id long, name string")
+    result = begun.run(chain(begun))
     assert states(result) == {
         "raw": FlowState.COMPLETED, "big": FlowState.COMPLETED, "seed": FlowState.IDLE, "names": FlowState.COMPLETED
     }  # fmt: skip
-    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c"), (4, "d")]
-    assert world.rows("names") == [("b", 1), ("c", 1), ("d", 1), ("seed", 1)]
+    assert begun.rows("big") == [(100, "seed"), (2, "b"), (3, "c"), (4, "d")]
+    assert begun.rows("names") == [("b", 1), ("c", 1), ("d", 1), ("seed", 1)]
 
 
 def test_rows_that_end_before_a_view_leave_it_as_it_is(world: EngineWorld) -> None:
     """`names` looks again when its turn comes, finds `big` unmoved, and is not computed."""
-    world.run(chain(world))
+    world.run(chain(world))  # no copy: a view is computed again where its inputs lie elsewhere
     before = world.versions("names")
     world.feed([(-1, "z")], "id long, name string")
     result = world.run(chain(world, threshold=1))
@@ -98,13 +113,12 @@ def test_rows_that_end_before_a_view_leave_it_as_it_is(world: EngineWorld) -> No
         assert world.versions("names") == before
 
 
-def test_a_view_is_replaced_in_one_commit(world: EngineWorld) -> None:
+def test_a_view_is_replaced_in_one_commit(begun: EngineWorld) -> None:
     """Its old rows are there until the commit that holds all of the new ones."""
-    world.run(chain(world))
-    assert world.versions("names") == 1
-    world.feed([(9, "i")], "id long, name string")
-    world.run(chain(world))
-    assert world.versions("names") == 2
+    assert begun.versions("names") == 1
+    begun.feed([(9, "i")], "id long, name string")
+    begun.run(chain(begun))
+    assert begun.versions("names") == 2
 
 
 def test_a_view_is_computed_again_when_its_code_changes_and_only_then(world: EngineWorld) -> None:
@@ -155,22 +169,20 @@ def test_a_streaming_table_grows_a_column_that_its_query_grew(world: EngineWorld
     assert world.rows("loud") == [(1, None), (2, None), (3, None), (4, "D")]
 
 
-def test_a_reset_reads_everything_again_and_keeps_the_rows(world: EngineWorld) -> None:
+def test_a_reset_reads_everything_again_and_keeps_the_rows(begun: EngineWorld) -> None:
     """An append target then has the rows twice, which is what keeping them means."""
-    world.run(chain(world))
-    result = world.run(chain(world), reset_checkpoints=["raw"])
+    result = begun.run(chain(begun), reset_checkpoints=["raw"])
     assert states(result)["raw"] is FlowState.COMPLETED
-    assert len(world.rows("raw")) == 6
-    assert sorted(set(world.rows("raw"))) == [(1, "a"), (2, "b"), (3, "c")]
+    assert len(begun.rows("raw")) == 6
+    assert sorted(set(begun.rows("raw"))) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_a_full_refresh_gives_what_a_first_update_would_give_now(world: EngineWorld) -> None:
+def test_a_full_refresh_gives_what_a_first_update_would_give_now(begun: EngineWorld) -> None:
     """Rows that the present code would not write are gone, and the once flow ran again."""
-    world.run(chain(world, threshold=1))
-    world.run(chain(world, threshold=2), full_refresh=["big"])
-    assert world.rows("big") == [(100, "seed"), (3, "c")]
-    world.run(chain(world, threshold=2))
-    assert world.rows("names") == [("c", 1), ("seed", 1)]
+    begun.run(chain(begun, threshold=2), full_refresh=["big"])
+    assert begun.rows("big") == [(100, "seed"), (3, "c")]
+    begun.run(chain(begun, threshold=2))
+    assert begun.rows("names") == [("c", 1), ("seed", 1)]
 
 
 def test_a_full_refresh_that_fails_leaves_the_old_rows_and_goes_on_later(world: EngineWorld) -> None:
@@ -203,13 +215,12 @@ def test_a_full_refresh_that_fails_leaves_the_old_rows_and_goes_on_later(world: 
     assert world.run(failing(broken=False)).is_idle
 
 
-def test_full_refresh_all_rebuilds_streams_and_what_streams_from_them(world: EngineWorld) -> None:
+def test_full_refresh_all_rebuilds_streams_and_what_streams_from_them(begun: EngineWorld) -> None:
     """Downstream streams begin anew too, so the replaced rows upstream don't stop them."""
-    world.run(chain(world))
-    result = world.run(chain(world), full_refresh_all=True)
+    result = begun.run(chain(begun), full_refresh_all=True)
     assert result.state is UpdateState.COMPLETED
-    assert world.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
-    assert world.run(chain(world)).is_idle
+    assert begun.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
+    assert begun.run(chain(begun)).is_idle
 
 
 def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWorld) -> None:
@@ -242,13 +253,12 @@ def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWor
     assert "\tat " not in str(failed.error)
 
 
-def test_only_the_selection_is_updated(world: EngineWorld) -> None:
+def test_only_the_selection_is_updated(begun: EngineWorld) -> None:
     """`refresh` names what to update; the rest is EXCLUDED."""
-    world.run(chain(world))
-    world.feed([(5, "e")], "id long, name string")
-    result = world.run(chain(world), refresh=["raw"])
-    assert world.rows("raw")[-1] == (5, "e")
-    assert (5, "e") not in world.rows("big")
+    begun.feed([(5, "e")], "id long, name string")
+    result = begun.run(chain(begun), refresh=["raw"])
+    assert begun.rows("raw")[-1] == (5, "e")
+    assert (5, "e") not in begun.rows("big")
     assert "big" not in states(result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,13 @@ class EngineWorld:
         """Append rows to a source table in one commit."""
         frame = self.spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1)
         frame.write.format("delta").mode("append").option("mergeSchema", "true").save(self.source(called))
+
+    def copy(self, root: Path) -> EngineWorld:
+        """The pipeline with its sources and its storage as they are now, in another folder."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        twin = EngineWorld(self.spark, root)
+        twin.name = self.name
+        return twin
 
     def pipeline(self, declare: Callable[[], object], **options: Any) -> Pipeline:
         """The pipeline that `declare` declares, as a new process would see it."""

@@ -19,7 +19,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE": Condition(
         "A dataset or flow was declared while no pipeline is being loaded.",
-        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`.",
+        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`; in a notebook pass a function.",
     ),
     "INVALID_ARGUMENT.TYPE": Condition(_CALL + " has type {actual}.", "Give {expected}."),
     "INVALID_ARGUMENT.VALUE": Condition(_CALL + " is {value!r}.", "Give {expected}."),

@@ -36,7 +36,7 @@ class Project:
         """The registry filled by the libraries."""
         return self.load_with_version(*patterns, modules=modules)[0]
 
-    def load_with_version(self, *patterns: str, modules: tuple[Any, ...] = ()) -> tuple[Registry, str]:
+    def load_with_version(self, *patterns: str, modules: tuple[Any, ...] = ()) -> tuple[Registry, str | None]:
         """The registry, and the hash of the source."""
         libraries = tuple(Library(pattern=pattern) for pattern in patterns or ("transformations/**",))
         spec = PipelineSpec(name="p", storage="s", root=str(self.root), libraries=libraries)
@@ -228,3 +228,27 @@ def test_what_is_no_module_is_refused(project: Project) -> None:
     with pytest.raises(UserError) as caught:
         project.load(modules=(3,))
     assert caught.value.condition == "MODULE_NOT_LOADABLE"
+
+
+def test_a_function_of_a_notebook_sees_spark_and_has_no_known_source(project: Project) -> None:
+    """`spark` is there while it and its queries run, and only then; no hash stands for code that has no file."""
+    project.write({"transformations/a.py": ""})
+    code = """
+def helper():
+    return spark
+
+def declare():
+    seen.append(spark)
+
+    @dp.table
+    def made():
+        return helper()
+"""
+    seen: list[Any] = []
+    notebook: dict[str, Any] = {"dp": dp, "seen": seen}
+    exec(compile(code, "<cell>", "exec"), notebook)  # noqa: S102 - a cell
+    registry, version = project.load_with_version(modules=(notebook["declare"],))
+    (query,) = registry.queries.values()
+    assert version is None
+    assert [each.upper() for each in (*seen, query())] == [SPARK.upper(), SPARK.upper()]
+    assert "spark" not in notebook

@@ -1,0 +1,183 @@
+"""In a notebook: cells see what they should see, and print what one reads."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from pyspark.sql import SparkSession
+from traitlets.config import Config
+
+from framework import Pipeline
+
+Cell = Callable[[str], tuple[Any, str]]
+
+
+@pytest.fixture
+def cell(
+    interpreting: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], tuple[Any, str]]]:
+    """Runs a cell in a shell of its own: the value of its last line, and what it printed."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.chdir(tmp_path)
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=settings, colors="nocolor")
+
+    def run(code: str) -> tuple[Any, str]:
+        with capture_output(display=False) as printed:
+            ran = shell.run_cell(code, store_history=True)
+        return ran.result, printed.stdout + printed.stderr
+
+    shell.user_ns["session"] = interpreting
+    run("from framework import Pipeline, pipelines as dp")
+    yield run
+    InteractiveShell.clear_instance()
+
+
+def test_functions_of_a_notebook_see_the_pipelines_session(cell: Cell) -> None:
+    """`spark` is a global of them and of what they call; a `spark` of the notebook stays; no session is mixed up."""
+    cell("""\
+def numbers(limit):
+    return spark.range(int(limit))
+
+def declare():
+    @dp.materialized_view
+    def made():
+        return numbers(spark.conf.get("made.rows"))
+
+    @dp.materialized_view
+    def active():
+        from pyspark.sql import SparkSession
+        return SparkSession.active().range(int(SparkSession.active().conf.get("made.rows")))
+
+def pipeline(name, rows):
+    return Pipeline(name=name, modules=[declare], configuration={"made.rows": str(rows)}, spark=session)
+""")
+    assert cell("spark")[1].endswith("NameError: name 'spark' is not defined\n")
+    cell("""\
+from concurrent.futures import ThreadPoolExecutor
+pipelines = [pipeline("two", 2), pipeline("three", 3)]
+with ThreadPoolExecutor(2) as pool:
+    states = [result.state.value for result in pool.map(Pipeline.run, pipelines)]
+""")
+    counts, printed = cell("[(each.table('made').count(), each.table('active').count()) for each in pipelines]")
+    assert (counts, cell("states")[0]) == ([(2, 2), (3, 3)], ["COMPLETED", "COMPLETED"]), printed
+    assert cell("spark")[1].endswith("NameError: name 'spark' is not defined\n")
+    assert cell("spark = 'mine'\npipelines[0].validate()\nspark")[0] == "mine"
+
+
+def test_a_function_that_changed_in_its_cell_is_computed_again(cell: Cell) -> None:
+    """A view over a Python function of a notebook has the rows of the function as it is, whatever its plan says."""
+    rows = []
+    for factor in (2, 100):
+        cell(f"def times(number):\n    return number * {factor}")
+        rows.append(
+            cell("""\
+def declare():
+    @dp.materialized_view
+    def view():
+        from pyspark.sql.functions import udf
+        return spark.range(3).select(udf(times, "bigint")("id").alias("x"))
+pipeline = Pipeline(name="changing", modules=[declare], spark=session)
+pipeline.run()
+sorted(row.x for row in pipeline.table("view").collect())
+""")[0]
+        )
+    assert rows == [[0, 2, 4], [0, 100, 200]]
+
+
+def test_an_error_prints_its_paragraph_with_the_cell_and_its_line(cell: Cell) -> None:
+    """No traceback, neither Python's nor the JVM's; all faults at once; the whole traceback is there for who asks."""
+    cell("""\
+def declare():
+    @dp.materialized_view
+    def reads_nothing():
+        return spark.read.table("nowhere")
+
+    @dp.materialized_view
+    def divides():
+        return 1 / 0
+""")
+    _, printed = cell("Pipeline(name='bad', modules=[declare], spark=session).validate()")
+    assert printed == (
+        "[PIPELINE_GRAPH_INVALID] The pipeline has 2 fault(s); nothing was written.\n\n"
+        "[TABLE_OR_VIEW_NOT_FOUND] There is no dataset and no table named nowhere.\n"
+        "  at Cell In[2]:4\n"
+        "  -> Correct the name, define the dataset, or create the table first.\n\n"
+        "[FLOW_QUERY_FAILED] The query of main.default.divides can't be analysed: ZeroDivisionError: division by zero\n"
+        "  at Cell In[2]:8\n"
+        "  -> Correct the query.\n"
+    )
+    _, printed = cell("import sys, traceback\ntraceback.print_exception(sys.last_value)")
+    assert "ZeroDivisionError" in printed
+    cell("def declare():\n    @dp.materialized_view\n    def made():\n        return spark.range(1)")
+    _, printed = cell("pipeline = Pipeline(name='good', modules=[declare], spark=session)\npipeline.table('mad')")
+    assert printed == (
+        "[DATASET_NOT_FOUND] There is no dataset main.default.mad in this pipeline. Did you mean main.default.made?\n"
+        "  at Cell In[6]:2\n"
+        "  -> `sluice graph` lists them.\n"
+    )
+    _, printed = cell("pipeline.sql('SELECT nosuch FROM event_log')")
+    assert printed.startswith("[QUERY_INVALID] Spark can't make sense of the query: [UNRESOLVED_COLUMN")
+    assert "\n  at Cell In[7]:1\n  -> Correct it; `sluice validate` lists the datasets.\n" in printed
+    assert len(printed.splitlines()) <= 4
+
+
+def test_a_cell_shows_rows_pictures_and_states(cell: Cell) -> None:
+    """A preview is some rows, escaped and cut; validate draws the graph, a run draws it with states; repr is text."""
+    cell("""\
+def declare():
+    @dp.materialized_view
+    def odd():
+        return spark.sql('''SELECT 1 AS id, CAST(NULL AS STRING) AS nothing, 'null' AS word, '<script>' AS html,
+            repeat('x', 500) AS long, x'00ff' AS bytes, named_struct('a', array(1)) AS nested, 'a\\nb' AS lines''')
+
+    @dp.materialized_view
+    def many():
+        return spark.range(60).selectExpr("id", *[f"id AS c{n}" for n in range(60)])
+
+    @dp.materialized_view
+    def broken():
+        return spark.sql("SELECT raise_error('no') AS x")
+
+pipeline = Pipeline(name="shown", modules=[declare], spark=session, development=True)
+""")
+    shown = {text: cell(text)[0] for text in ("pipeline.validate()", "pipeline.plan()", "pipeline.run()")}
+    html = {text: value._repr_html_() for text, value in shown.items()}
+    assert [found.count("<svg") for found in html.values()] == [1, 0, 1]
+    assert sorted(re.findall(r'class="badge (\w+)"', html["pipeline.run()"])) == ["bad", "good", "good"]
+    assert cell("pipeline")[0]._repr_html_().count("<svg") == 1
+    assert repr(cell("pipeline")[0]) == "Pipeline(name='shown', storage='.sluice/shown')"
+
+    odd = cell("pipeline.preview('odd')")[0]
+    cells = re.findall(r"<td(?: class=\"(.*?)\")?>(.*?)</td>", odd._repr_html_())
+    assert cells[:4] == [("number", "1"), ("quiet", "null"), ("", "null"), ("", "&lt;script&gt;")]
+    assert [len(cells[4][1]), *(text for _, text in cells[5:])] == [
+        80, "&quot;AP8=&quot;", "{&quot;a&quot;: [1]}", "a␊b"
+    ]  # fmt: skip
+    assert repr(odd).splitlines()[-1] == "1 row · 8 columns"
+    assert [tuple(row)[:3] for row in odd.collect()] == [(1, None, "null")]
+    assert odd.toPandas().shape == (1, 8)
+
+    many = cell("pipeline.preview('many', limit=55)")[0]
+    assert many._repr_html_().count("<td") == 50 * 50
+    ending = "the first 55 rows · 61 columns · 5 rows and 11 columns not shown"
+    assert (repr(many).splitlines()[-1], ending in many._repr_html_()) == (ending, True)
+
+
+def test_a_pipeline_needs_no_storage_and_no_session_of_its_own(cell: Cell, tmp_path: Path) -> None:
+    """It finds the session that is active, and keeps its tables below the notebook's folder."""
+    cell("def declare():\n    @dp.materialized_view\n    def made():\n        return spark.range(1)")
+    pipeline = cell("pipeline = Pipeline(name='plain', modules=[declare])\npipeline.run()\npipeline")[0]
+    assert isinstance(pipeline, Pipeline)
+    assert (tmp_path / ".sluice/plain/tables/main/default/made").is_dir()
+    assert cell("pipeline.close()\nsession.range(1).count()")[0] == 1
