@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,14 @@ _COMMANDS = {
 class SluiceGroup(LazyGroup):
     """The outermost group: an interrupt ends the process with its signal's exit code, wherever it comes."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        **extra: Any,
+    ) -> Any:
         """Run the command of the arguments; see click.
 
         Raises:
@@ -41,7 +49,7 @@ class SluiceGroup(LazyGroup):
         """
         try:
             with unwinding_on_sigterm():
-                ended = super().main(*args, standalone_mode=False, **extra)
+                ended = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort as abort:
             click.echo("Aborted.", err=True)
             code = exit_code(abort.__cause__ or abort.__context__)

@@ -42,7 +42,7 @@ def call_gathering(
     given, faulty = dict(arguments), False
     before = len(registry.datasets), len(registry.flows)
     while True:
-        bound = inspect.BoundArguments(signature, given)  # type: ignore[arg-type]  # any mapping in order will do
+        bound = inspect.BoundArguments(signature, given)
         try:
             result = function(*bound.args, **bound.kwargs)
         except UserError as error:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
-_STANDARD_LIBRARY = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
+_STANDARD_LIBRARY = f"{pathlib.Path(traceback.__file__).resolve().parent}/"
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
@@ -64,7 +63,8 @@ def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | N
     """
     lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
     own = [line for line in lines if not _is_installed(line.file)]
-    return (own or lines or [None])[-1]
+    found = own or lines
+    return found[-1] if found else None
 
 
 def _is_installed(file: str) -> bool:

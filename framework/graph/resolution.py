@@ -113,7 +113,7 @@ class Resolution:
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """What a query function gets for a name: rows-less stand-ins; the read is recorded as an edge."""
-        dataset = None if "/" in name else self.registry.name(name)
+        dataset = None if "/" in name else self._full_name(name)
         if dataset is not None and dataset in self._specs:
             return self._read_dataset(name, dataset, options, streaming=streaming)
         if dataset is not None and dataset in self.registry.spoilt:
@@ -123,6 +123,12 @@ class Resolution:
             raise missing_table(name, dataset=dataset, known=self._specs, tables=self.tables, spark=spark)
         self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
         return found.frame
+
+    def _full_name(self, name: str) -> QualifiedName:
+        try:
+            return self.registry.name(name)
+        except UserError as error:
+            raise error.at(caller_location()) from error
 
     def _read_dataset(
         self, text: str, name: QualifiedName, options: Mapping[str, str], *, streaming: bool

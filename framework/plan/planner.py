@@ -64,6 +64,7 @@ class _Planning:
         if table.other_owner is not None:
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             reason = f"its table was made by {table.other_owner}"
+            self.moving.add(name)  # what reads it waits for it, and is skipped when it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()

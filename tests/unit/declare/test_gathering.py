@@ -68,7 +68,7 @@ def test_a_declaration_that_cannot_be_made_spoils_its_names_only(gathering: Regi
     def broken() -> Any:
         """Its target is no name."""
 
-    @dp.table
+    @dp.table  # type: ignore[arg-type]
     def needs_arguments(day: str) -> Any:
         """No query function."""
         return day
