@@ -5,10 +5,13 @@ from __future__ import annotations
 import pathlib
 import sys
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 _FRAMEWORK = str(pathlib.Path(__file__).resolve().parent.parent)
+_STANDARD_LIBRARY = f"{pathlib.Path(traceback.__file__).resolve().parent}/"
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +28,15 @@ class SourceLocation:
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a code file is neither the framework's, nor PySpark's, nor the interpreter's own."""
+    """Whether a code file is neither the framework's, nor of what it stands on, nor the interpreter's own."""
     return not (
         (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
         or file.startswith("<frozen")
         or "/pyspark/" in file
         or "/py4j/" in file
-        or file.endswith("/contextlib.py")
+        or "/click/" in file
+        or (file.startswith(_STANDARD_LIBRARY) and not _is_installed(file))
+        or file.endswith(("/contextlib.py", ".pyx", ".pxi"))
     )
 
 
@@ -46,9 +51,21 @@ def caller_location() -> SourceLocation | None:
 
 
 def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
-    """The last frame of a traceback that is neither ours nor PySpark's, or None."""
-    frames = traceback.extract_tb(stack)
-    for frame in reversed(frames):
-        if frame.lineno is not None and is_user_file(frame.filename):
-            return SourceLocation(file=frame.filename, line=frame.lineno)
-    return None
+    """The last line of a traceback in the user's own code, see `innermost_of`; None if there is none."""
+    return innermost_of((frame.filename, frame.lineno) for frame in traceback.extract_tb(stack))
+
+
+def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | None:
+    """The last of some frames, outermost first, that is in the user's own code.
+
+    A frame of an installed package counts only if no frame is in a file of the user's: the package raises, and
+    the line to correct is the one that called it.
+    """
+    lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
+    own = [line for line in lines if not _is_installed(line.file)]
+    found = own or lines
+    return found[-1] if found else None
+
+
+def _is_installed(file: str) -> bool:
+    return any(folder in file for folder in _INSTALLED)

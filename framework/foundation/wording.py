@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_LONGEST_MESSAGE = 500
+
 
 def rows_text(written: int | None, upserted: int, deleted: int) -> str:
     """How many rows a flow wrote: one number, or what AUTO CDC did; empty when nobody counted.
@@ -53,3 +55,29 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
         ('1 flow', '3 flows')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def exception_text(error: BaseException) -> str:
+    r"""Type and message of an exception in one line; only the type if it has no message or cannot show it.
+
+    Examples:
+        >>> exception_text(KeyError("k")), exception_text(ValueError()), exception_text(OSError("a\n  b"))
+        ("KeyError: 'k'", 'ValueError', 'OSError: a b')
+    """
+    kind = type(error).__name__
+    try:
+        message = one_line(str(error))
+    except Exception:  # noqa: BLE001 - the class is the user's, and so is its `__str__`
+        return kind
+    return f"{kind}: {message}" if message else kind
+
+
+def one_line(text: str) -> str:
+    r"""A text without its line breaks, cut off where it gets too long to read in a paragraph.
+
+    Examples:
+        >>> one_line("first\n   second ")
+        'first second'
+    """
+    joined = " ".join(text.split())
+    return joined if len(joined) <= _LONGEST_MESSAGE else f"{joined[:_LONGEST_MESSAGE]} …"

@@ -10,9 +10,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.locations import SourceLocation
+from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
+from framework.foundation.wording import exception_text
 from framework.graph.calls import first_words
+from framework.run.python_errors import python_error
 from framework.run.quality import VIOLATION_MARK
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
@@ -36,18 +38,33 @@ _CAN_HEAL = re.compile(
 def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
     """The error as the user should read it, without a Java stack.
 
-    A violated expectation becomes EXPECTATION_VIOLATION with the row; what carries a condition of
-    Spark's or Delta's becomes FLOW_FAILED with that condition and its words.
+    A violated expectation becomes EXPECTATION_VIOLATION with the row; an exception of a Python function,
+    in Spark's workers or in this process, PYTHON_EXCEPTION with type, message and the user's line; what
+    carries a condition of Spark's or Delta's becomes FLOW_FAILED with that condition and its words.
+
+    Args:
+        error: what made the flow fail.
+        flow: the flow.
+        location: its declaration, where the error leads to no other line of the user's.
     """
     if isinstance(error, SluiceError):
         return error
+    place = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
     violation = _VIOLATION.search(text)
     if violation is not None:
         return OperationError(
             "EXPECTATION_VIOLATION", location=location, flow=flow, expectation=violation["name"], row=violation["row"]
         )
-    return OperationError("FLOW_FAILED", location=location, flow=flow, cause=_cause(error, text))
+    if place is not None and not isinstance(error, PySparkException | Py4JError):
+        return OperationError("PYTHON_EXCEPTION", location=place, flow=flow, error=exception_text(error))
+    # What the query made of an exception that left a batch function is not looked at: the exception says more.
+    found = python_error("\n".join(_own_texts(error)))
+    if found is not None:
+        return OperationError(
+            "PYTHON_EXCEPTION", location=found.location or place or location, flow=flow, error=found.text
+        )
+    return OperationError("FLOW_FAILED", location=place or location, flow=flow, cause=_cause(error, text))
 
 
 def can_heal(error: BaseException) -> bool:
@@ -67,16 +84,21 @@ def _texts(error: BaseException) -> Iterator[str]:
     """What the exception and those behind it say, Java's causes included, stacks left out."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, Py4JJavaError):
-            yield from _java_messages(seen.java_exception)
-        elif isinstance(seen, PySparkException):
-            yield str(seen).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
-            yield from _java_messages(getattr(seen, "_origin", None))
-        elif isinstance(seen, Py4JError):
-            yield str(seen)
-        else:
-            yield f"{type(seen).__name__}: {seen}"
+        yield from _own_texts(seen)
         seen = seen.__cause__ or seen.__context__
+
+
+def _own_texts(error: BaseException) -> Iterator[str]:
+    """What one exception says, with Java's causes if it comes from the JVM."""
+    if isinstance(error, Py4JJavaError):
+        yield from _java_messages(error.java_exception)
+    elif isinstance(error, PySparkException):
+        yield str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
+        yield from _java_messages(getattr(error, "_origin", None))
+    elif isinstance(error, Py4JError):
+        yield str(error)
+    else:
+        yield exception_text(error)
 
 
 def _java_messages(throwable: object) -> Iterator[str]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.foundation.errors import SluiceError
+from framework.foundation.errors import UserError
+from framework.foundation.wording import exception_text
+from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import cloned, moved
 from framework.run.stop_signal import StopSignal
 
@@ -38,10 +40,17 @@ class StreamTarget:
 
 
 def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session of a flow's own, with its settings over the pipeline's."""
+    """A session of a flow's own, with its settings over the pipeline's.
+
+    Raises:
+        UserError: SPARK_SETTING_INVALID.
+    """
     session = cloned(spark)
     for key, value in settings.items():
-        session._jsparkSession.conf().set(key, value)
+        try:
+            session._jsparkSession.conf().set(key, value)
+        except SPARK_ERRORS as error:
+            raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
     return session
 
 
@@ -61,7 +70,7 @@ def run_stream(
         StoppedError: `stop` was set; the batch that ran was given up and will come again.
         Exception: whatever made the query fail.
     """
-    faults: list[SluiceError] = []
+    faults: list[BaseException] = []
     query = _start(_writer(moved(frame, session), target, faults), target, name=name, checkpoint=checkpoint)
     seen = _Seen(on_progress)
     try:
@@ -70,7 +79,7 @@ def run_stream(
             if stop.is_set:
                 raise StoppedError(name)
     except StreamingQueryException as error:
-        if faults:  # what we raised in the batch function says more than what is left of it after the JVM
+        if faults:  # the exception of the batch function says more than what is left of it after the JVM
             raise faults[-1] from error
         raise
     finally:
@@ -96,7 +105,7 @@ class _Seen:
                 self._on_progress(progress)
 
 
-def _writer(frame: DataFrame, target: StreamTarget, faults: list[SluiceError]) -> DataStreamWriter:
+def _writer(frame: DataFrame, target: StreamTarget, faults: list[BaseException]) -> DataStreamWriter:
     writer = frame.writeStream.trigger(availableNow=True)
     function = target.batch_function
     if function is not None:
@@ -104,9 +113,13 @@ def _writer(frame: DataFrame, target: StreamTarget, faults: list[SluiceError]) -
         def apply(batch: DataFrame, number: int) -> None:
             try:
                 function(batch, number)
-            except SluiceError as error:
+            except Exception as error:
                 faults.append(error)
                 raise
+            except BaseException as error:
+                faults.append(error)
+                # Py4J answers the JVM for an Exception only: after `sys.exit()` the query would wait for ever.
+                raise RuntimeError(exception_text(error)) from error
 
         return writer.foreachBatch(apply)
     return writer.format(target.format).outputMode("append").options(**dict(target.options))

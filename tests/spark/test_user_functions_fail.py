@@ -1,0 +1,133 @@
+"""Exceptions of the user's Python functions inside Spark: type, message and line are those of the user."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as sql
+
+from framework import pipelines as dp
+from framework.run.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HERE = __file__
+
+
+class NoPriceError(Exception):
+    """An exception of the user's own."""
+
+
+def failing(spark: SparkSession, source: str) -> None:  # noqa: C901 - a list of small functions, no branch
+    """Flows that fail each in a way of its own; `# line of <flow>` marks the line to be named."""
+
+    @sql.udf("int")
+    def half(value: int) -> int:
+        return 1 // (value - 1)  # line of view_udf, line of stream_udf
+
+    @sql.udf("string")
+    def parsed(value: int) -> Any:
+        return json.loads(f"{value}}}")  # line of library_udf
+
+    def stream() -> DataFrame:
+        return spark.readStream.format("delta").load(source)
+
+    @dp.materialized_view
+    def view_udf() -> DataFrame:
+        return spark.range(3).select(half("id").alias("half"))
+
+    @dp.materialized_view
+    def library_udf() -> DataFrame:
+        return spark.range(3).select(parsed("id").alias("parsed"))
+
+    @dp.table
+    def stream_udf() -> DataFrame:
+        return stream().select(half("id").alias("half"))
+
+    @dp.foreach_batch_sink
+    def shop(_frame: DataFrame, _batch: int) -> None:
+        raise NoPriceError("no price\nfor 7")  # noqa: TRY003 - line of sink_raises
+
+    @dp.append_flow(target="shop")
+    def sink_raises() -> DataFrame:
+        return stream()
+
+    @dp.foreach_batch_sink
+    def leaving(_frame: DataFrame, _batch: int) -> None:
+        sys.exit("enough")  # line of sink_exits
+
+    @dp.append_flow(target="leaving")
+    def sink_exits() -> DataFrame:
+        return stream()
+
+    @dp.foreach_batch_sink
+    def typing(frame: DataFrame, _batch: int) -> None:
+        frame.select("idd").collect()  # line of sink_mistyped
+
+    @dp.append_flow(target="typing")
+    def sink_mistyped() -> DataFrame:
+        return stream()
+
+    @dp.foreach_batch_sink
+    def once_only(_frame: DataFrame, _batch: int) -> None:
+        raise KeyError("price")  # line of sink_once
+
+    @dp.append_flow(target="once_only", once=True)
+    def sink_once() -> DataFrame:
+        return spark.range(1)
+
+    dp.create_streaming_table("from_snapshots")
+
+    def newest(latest: object) -> tuple[DataFrame, int]:
+        if latest is None:
+            return spark.range(2), 1
+        sys.exit(3)  # line of from_snapshots
+
+    dp.create_auto_cdc_from_snapshot_flow("from_snapshots", newest, ["id"])
+
+
+def line_of(flow: str) -> int:
+    """The line of `failing` that a flow's error must name."""
+    lines, first = inspect.getsourcelines(failing)
+    return first + next(number for number, line in enumerate(lines) if f"line of {flow}" in line)
+
+
+EXPECTED = {
+    "view_udf": ("PYTHON_EXCEPTION", "ZeroDivisionError: integer division or modulo by zero"),
+    "library_udf": ("PYTHON_EXCEPTION", "JSONDecodeError: Extra data: line 1 column 2 (char 1)"),
+    "stream_udf": ("PYTHON_EXCEPTION", "ZeroDivisionError: integer division or modulo by zero"),
+    "sink_raises": ("PYTHON_EXCEPTION", "NoPriceError: no price for 7"),
+    "sink_exits": ("PYTHON_EXCEPTION", "SystemExit: enough"),
+    "sink_mistyped": ("FLOW_FAILED", "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
+    "sink_once": ("PYTHON_EXCEPTION", "KeyError: 'price'"),
+    "from_snapshots": ("FLOW_QUERY_FAILED", "SystemExit: 3"),
+}
+
+
+def test_an_error_of_a_python_function_names_the_exception_and_the_users_line(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In UDFs of views and streams, in sinks and in snapshot functions, `sys.exit` too; nothing is logged besides."""
+    world = EngineWorld(spark, tmp_path)
+    world.feed([(0,), (1,)], "id LONG")
+    capfd.readouterr()
+    result = world.run(lambda: failing(spark, world.source()))
+    assert result.state is UpdateState.FAILED
+    errors = {flow.flow.table: flow.error for flow in result.flows}
+    found = {name: (error.condition, error.location) for name, error in errors.items() if error is not None}
+    assert {name: condition for name, (condition, _) in found.items()} == {
+        name: condition for name, (condition, _) in EXPECTED.items()
+    }
+    places = {name: (where.file, where.line) for name, (_, where) in found.items() if where is not None}
+    assert places == {name: (HERE, line_of(name)) for name in EXPECTED}
+    for name, (_, words) in EXPECTED.items():
+        assert words in str(errors[name])
+        assert "JVM stacktrace" not in str(errors[name])
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,67 @@
+"""The texts in which Spark hands on an exception of a Python function, and what is read back from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.foundation.locations import SourceLocation
+from framework.run.python_errors import python_error
+
+HERE = SourceLocation(file="/p/shop.py", line=6)
+WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/x/site-packages/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 3000, in main
+    process()
+  File "/p/shop.py", line 6, in half
+    return 1 // (x - 1)
+           ~~^^~~~~~~~~
+{raised} SQLSTATE: 38000"""
+
+CASES = [
+    ("ZeroDivisionError: integer division or modulo by zero", "ZeroDivisionError: integer division or modulo by zero"),
+    ("KeyError: 'k'", "KeyError: 'k'"),
+    ("shop.errors.NoPriceError: none\n  for 7", "NoPriceError: none for 7"),
+    ("AssertionError", "AssertionError"),
+]
+
+
+@pytest.mark.parametrize(("raised", "text"), CASES)
+def test_type_message_and_line_are_read_from_the_workers_text(raised: str, text: str) -> None:
+    """The message may have lines, the type a module, and there may be no message."""
+    found = python_error(WORKER.format(raised=raised + "\n"))
+    assert found is not None
+    assert (found.text, found.location) == (text, HERE)
+
+
+def test_the_line_is_the_users_even_where_a_library_raised() -> None:
+    """What is called last is in a package; the line to correct is the one that called it."""
+    stack = """Traceback (most recent call last):
+  File "/p/shop.py", line 6, in parse
+    return requests.get(x)
+  File "/venv/lib/python3.11/site-packages/requests/api.py", line 73, in get
+    return request("get", url)
+requests.exceptions.MissingSchema: Invalid URL"""
+    found = python_error(stack)
+    assert found is not None
+    assert (found.text, found.location) == ("MissingSchema: Invalid URL", HERE)
+
+
+def test_of_several_exceptions_the_last_left_the_function() -> None:
+    """`raise … from …` prints the cause first."""
+    stack = """Traceback (most recent call last):
+  File "/p/shop.py", line 2, in f
+KeyError: 1
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/p/shop.py", line 6, in f
+ValueError: no price
+	at org.apache.spark.api.python.BasePythonRunner"""
+    found = python_error(stack)
+    assert found is not None
+    assert (found.text, found.location) == ("ValueError: no price", HERE)
+
+
+def test_a_text_without_a_traceback_is_no_python_error() -> None:
+    """All other texts are Spark's own."""
+    assert python_error("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012") is None
