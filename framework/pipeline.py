@@ -20,6 +20,9 @@ from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
 from framework.run.definitions import Definitions, RequestOptions, request_of
+from framework.run.left_tables import LeftTable, LeftTables
+from framework.run.lock import check_unlocked
+from framework.run.pruning import prune_tables
 from framework.run.results import UpdateResult
 from framework.run.retries import retry_policy, whole_number
 from framework.run.session import DEFAULT_MASTER, start_session, stop_session
@@ -126,7 +129,7 @@ class Pipeline:
         self._session: SparkSession | None = None
         self._short = short
         self._verbose = verbose
-        self._stop = StopSignal()
+        self._running: list[StopSignal] = []
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
         self._storage: Storage | None = None
@@ -202,20 +205,48 @@ class Pipeline:
                 all datasets when none is named.
 
         Raises:
-            GraphErrors: faults of the definitions, or unknown names; nothing was written.
+            GraphErrors: faults of the definitions; nothing was written.
+            UserError: unknown names in the request; nothing was written.
             OperationError: another update runs, or the storage can't be written.
         """
-        return self._update(request_of(self._spec, **request), observers).run()
+        wanted, stop = request_of(self._spec, **request), StopSignal()
+        self._running.append(stop)
+        try:
+            if is_local(self._spec.storage):
+                check_unlocked(self.storage)
+            return self._update(wanted, observers, stop).run()
+        finally:
+            self._running.remove(stop)
 
     def stop(self) -> None:
-        """Ask a running update to stop: queries end, checkpoints stay sound, the update is CANCELED."""
-        self._stop.set()
+        """Ask the update that runs now to stop: queries end, checkpoints stay sound, the update is CANCELED.
+
+        Later updates of the same object are not affected; without a running one nothing happens.
+        """
+        for stop in tuple(self._running):
+            stop.set()
+
+    def left_tables(self) -> tuple[LeftTable, ...]:
+        """The tables of this pipeline that its code no longer declares, with their folders; `prune` drops them."""
+        return LeftTables(graph=self.graph, store=self._store).find()
+
+    def prune(self, tables: Sequence[LeftTable]) -> None:
+        """Drop tables that the code no longer declares, with the checkpoints of their flows.
+
+        Args:
+            tables: of those that `left_tables` returns; others are left alone.
+
+        Raises:
+            OperationError: an update is running; TABLE_NOT_OWNED.
+        """
+        prune_tables(LeftTables(graph=self.graph, store=self._store), tables)
 
     def table(self, name: str) -> DataFrame:
         """The rows of one of the pipeline's tables as they are now.
 
         Raises:
             UserError: DATASET_NOT_FOUND.
+            OperationError: DATASET_NOT_MATERIALIZED before its first update; TABLE_NOT_OWNED.
         """
         return self._store.frame(self._table(name).spec)
 
@@ -260,7 +291,7 @@ class Pipeline:
             self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
 
-    def _update(self, request: UpdateRequest, observers: Sequence[Observer]) -> Update:
+    def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Analysed anew each time: the tables that are there may have changed since.
         self._graph = self._definitions.resolve(self._store, request)
         configuration = dict(self._spec.configuration)
@@ -272,7 +303,7 @@ class Pipeline:
             request=request,
             retries=retry_policy(configuration, development=self._spec.development),
             clock=SystemClock(),
-            stop=self._stop,
+            stop=stop or StopSignal(),
             parallel_flows=whole_number(configuration, PARALLEL_FLOWS, default=_DEFAULT_PARALLEL_FLOWS, least=1),
             observers=observers,
         )
@@ -283,4 +314,5 @@ class Pipeline:
         if dataset is None or not dataset.is_table:
             tables = [each.name for each in self.graph.datasets if each.is_table]
             raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, tables))
+        self._store.check_readable(dataset)
         return dataset

@@ -38,6 +38,11 @@ def datasets_folder(storage: Storage) -> str:
     return storage.path(_ROOT)
 
 
+def dataset_folder(storage: Storage, dataset: QualifiedName) -> str:
+    """The folder with the checkpoints of all flows into one dataset."""
+    return storage.path(_ROOT, folder_name(dataset))
+
+
 def flow_folder(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> str:
     """The folder with the manifest and all generations of one flow."""
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.foundation.stored_json import read_stored_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,7 @@ class RebuildStore:
 
     def read(self, dataset: QualifiedName) -> Rebuild | None:
         """The dataset's last rebuild; None when it never had one."""
-        text = self._storage.read_text(self._path(dataset))
-        return None if text is None else Rebuild(**json.loads(text))
+        return read_stored_json(self._storage, self._path(dataset), lambda mark: Rebuild(**mark))
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the mark."""

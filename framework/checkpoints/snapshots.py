@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from framework.foundation.storage_port import Storage
+from framework.foundation.stored_json import read_stored_json
 
 _FILE = "snapshots.json"
 
@@ -54,9 +56,7 @@ class SnapshotStore:
 
     def read(self) -> SnapshotProgress:
         """How far the flow got."""
-        text = self._storage.read_text(self._path)
-        found = {} if text is None else json.loads(text)
-        return SnapshotProgress(**{name: SnapshotMark(**mark) for name, mark in found.items() if mark is not None})
+        return read_stored_json(self._storage, self._path, _progress) or SnapshotProgress()
 
     def claim(self, mark: SnapshotMark) -> None:
         """Note that a snapshot is about to be applied; again is the same."""
@@ -68,3 +68,7 @@ class SnapshotStore:
 
     def _write(self, progress: SnapshotProgress) -> None:
         self._storage.write_text(self._path, json.dumps(asdict(progress)))
+
+
+def _progress(found: dict[str, Any]) -> SnapshotProgress:
+    return SnapshotProgress(**{name: SnapshotMark(**mark) for name, mark in found.items() if mark is not None})

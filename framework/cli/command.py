@@ -10,8 +10,10 @@ from typing import NoReturn
 
 import click
 
+from framework.cli.interruption import noted_exit_code
 from framework.cli.output import colours_wanted
-from framework.foundation.errors import InternalError, SluiceError, UserError
+from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
+from framework.foundation.wording import exception_text
 
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
@@ -35,17 +37,20 @@ class SluiceCommand(click.Command):
         ctx.meta[RESULTS] = sys.stdout
         try:
             with redirect_stdout(sys.stderr):
-                return super().invoke(ctx)
+                result = super().invoke(ctx)
+            return _unless_interrupted(ctx, result)
+        except click.exceptions.Exit as end:
+            raise click.exceptions.Exit(noted_exit_code(ctx) or end.exit_code) from None
         except SluiceError as error:
-            _report(error, verbose=bool(ctx.meta.get(VERBOSE)))
-        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            _report(ctx, error)
+        except (click.ClickException, click.Abort):
             raise
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
-            _report(_unexpected(error), verbose=bool(ctx.meta.get(VERBOSE)))
+            _report(ctx, _unexpected(error))
         except Exception as error:  # noqa: BLE001 - the outermost loop: what nobody foresaw becomes a plea to report it
-            _report(_unexpected(error), verbose=bool(ctx.meta.get(VERBOSE)))
+            _report(ctx, _unexpected(error))
 
 
 def _unexpected(error: Exception) -> SluiceError:
@@ -53,17 +58,33 @@ def _unexpected(error: Exception) -> SluiceError:
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in _SPARK:
         return UserError("SPARK_NOT_INSTALLED", package=package)
-    first_line = (str(error).strip().splitlines() or ["no message"])[0]
-    internal = InternalError("INTERNAL_ERROR", kind=type(error).__name__, message=first_line)
-    internal.__cause__ = error
-    return internal
+    found = _outside(error) or InternalError("INTERNAL_ERROR", error=exception_text(error))
+    found.__cause__ = error
+    return found
 
 
-def _report(error: SluiceError, *, verbose: bool) -> NoReturn:
-    if verbose:
+def _outside(error: Exception) -> SluiceError | None:
+    """An error of Spark or of the operating system, which is no fault of ours; None for all others."""
+    if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        from framework.graph.calls import first_words
+
+        return OperationError("SPARK_FAILED", cause=first_words(error))
+    return OperationError("SYSTEM_CALL_FAILED", cause=error) if isinstance(error, OSError) else None
+
+
+def _unless_interrupted(ctx: click.Context, result: object) -> object:
+    """The command's result, unless a signal asked it to stop: then its exit code says so."""
+    code = noted_exit_code(ctx)
+    if code is not None:
+        raise click.exceptions.Exit(code)
+    return result
+
+
+def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
+    if ctx.meta.get(VERBOSE):
         click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
-    raise click.exceptions.Exit(error.exit_code)
+    raise click.exceptions.Exit(noted_exit_code(ctx) or error.exit_code)
 
 
 def styled(paragraph: str, *, colour: str = "red") -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from framework.cli.facade import quieten_pyspark
 from framework.cli.output import Output
 from framework.cli.progress import open_progress
 from framework.cli.row_tables import json_value
@@ -22,6 +21,7 @@ from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
 from framework.foundation.clock import Clock
 from framework.foundation.wording import counted
 from framework.pipeline import Pipeline
+from framework.run.query_log import silence_query_log
 from framework.run.results import UpdateState
 
 _PIPELINE = "flights"
@@ -50,7 +50,7 @@ class Demonstration:
             click.exceptions.Exit: 1, when the update did not complete.
         """
         if not self.verbose:
-            quieten_pyspark()
+            silence_query_log()
         opened: list[Pipeline] = []
         click.get_current_context().call_on_close(lambda: _each(opened, Pipeline.close))
         with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:

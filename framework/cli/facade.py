@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +12,7 @@ from framework.record.events import Event
 if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
+    from framework.run.left_tables import LeftTable
     from framework.run.results import UpdateResult
 
 Observer = Callable[[Event], None]
@@ -84,6 +84,14 @@ class PipelineFace(Protocol):
         """Ask a running update to stop."""
         ...
 
+    def left_tables(self) -> tuple[LeftTable, ...]:
+        """The tables that the code no longer declares."""
+        ...
+
+    def prune(self, tables: Sequence[LeftTable]) -> None:
+        """Drop them."""
+        ...
+
     def preview(self, name: str, limit: int = 10) -> Rows:
         """Some rows of a table."""
         ...
@@ -115,12 +123,7 @@ def open_pipeline(
     from framework.pipeline import Pipeline
 
     if not verbose:
-        quieten_pyspark()
+        from framework.run.query_log import silence_query_log
+
+        silence_query_log()
     return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose)
-
-
-def quieten_pyspark() -> None:
-    """Keep PySpark from logging the Java stack of an exception that is about to be told in our words."""
-    from pyspark.logger import PySparkLogger
-
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

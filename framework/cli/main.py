@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
 from framework import __version__
+from framework.cli.interruption import exit_code, unwinding_on_sigterm
 from framework.cli.lazy_group import LazyCommand, LazyGroup
 
 _COMMANDS = {
@@ -21,10 +26,51 @@ _COMMANDS = {
     "show": "Print rows of a dataset.",
     "sql": "Print the rows of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
+    "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle, without touching a running snapshot.",
 }
 
-cli = LazyGroup(
+
+class SluiceGroup(LazyGroup):
+    """The outermost group: an interrupt ends the process with its signal's exit code, wherever it comes."""
+
+    def main(  # type: ignore[override]  # click's overloads say the same of two values of standalone_mode
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        **extra: Any,
+    ) -> Any:
+        """Run the command of the arguments; see click.
+
+        Raises:
+            SystemExit: with the exit code of the command, if standalone.
+        """
+        try:
+            with unwinding_on_sigterm():
+                ended = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort as abort:
+            click.echo("Aborted.", err=True)
+            code = exit_code(abort.__cause__ or abort.__context__)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except KeyboardInterrupt as interrupt:
+            code = exit_code(interrupt)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            code = 1  # the reader of standard output went away, and nothing more can be said to it
+            sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+        else:
+            code = ended if isinstance(ended, int) else 0
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+cli = SluiceGroup(
     name="sluice",
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
     commands_by_name={

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
-from framework.foundation.errors import GraphErrors, OperationError, UserError
+from framework.foundation.errors import OperationError, UserError, UserErrors
 from framework.graph.calls import first_words
 
 
@@ -22,11 +23,11 @@ def query_errors() -> Iterator[None]:
     """
     try:
         yield
-    except GraphErrors:
+    except UserErrors:
         raise
     except UserError as error:
         raise UserError(error.condition, location=None, **error.fields) from error
     except AnalysisException as error:
         raise UserError("QUERY_INVALID", cause=first_words(error)) from error
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise OperationError("QUERY_FAILED", cause=first_words(error)) from error

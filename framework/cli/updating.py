@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import click
 
@@ -29,7 +30,13 @@ def run_and_report(call: Call, pipeline: PipelineFace, refresh: Refresh) -> None
         SluiceError: the update could not begin.
     """
     with open_progress(sys.stderr, title=pipeline.name, clock=call.surroundings.clock) as progress:
-        result = run_stoppable(lambda: pipeline.run(**refresh, observers=(progress,)), pipeline.stop, progress)
+        begun = threading.Event()
+        result = run_stoppable(
+            lambda: pipeline.run(**refresh, observers=(lambda _: begun.set(), progress)),
+            pipeline.stop,
+            progress,
+            has_begun=begun.is_set,
+        )
     places = Places(
         graph=keep_graph(pipeline), tables=pipeline.storage.path("tables"), events=pipeline.storage.path("events")
     )

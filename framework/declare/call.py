@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, ParamSpec, TypeVar, cast
 
+from framework.declare.gathering import call_gathering
 from framework.declare.mutations import is_guarded
 from framework.declare.registry import active_registry, is_registering
 from framework.declare.seen_session import is_seeing
@@ -63,7 +64,13 @@ class Call:
             self.wrong_type(argument, value, "a str")
         if not value.strip():
             self.wrong_value(argument, value, "a text that is not empty")
-        return value.strip()
+        return self._unicode(argument, value).strip()
+
+    def _unicode(self, argument: str, value: str) -> str:
+        """Refuse halves of surrogate pairs, which no file and no JVM takes."""
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            self.wrong_value(argument, value, "valid Unicode")
+        return value
 
     def optional_text(self, argument: str, value: object) -> str | None:
         """A text that is not empty, or None."""
@@ -73,7 +80,7 @@ class Call:
         """The comment as it was written; an empty one is none."""
         if value is not None and not isinstance(value, str):
             self.wrong_type("comment", value, "a str")
-        return value or None
+        return self._unicode("comment", value) if value else None
 
     def flag(self, argument: str, value: object) -> bool:
         """True or False; None counts as False, as an argument that was left out."""
@@ -181,7 +188,14 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise _misfit(function.__name__, signature, kwargs, error) from None
+            misfit = _misfit(function.__name__, signature, kwargs, error)
+            unknown = misfit.fields.get("argument")
+            if unknown is None or not _gathers_faults():
+                raise misfit from None
+            active_registry().faults.append(misfit)
+            return checked(*args, **{name: kwargs[name] for name in kwargs if name != unknown})  # type: ignore[arg-type]
+        if _gathers_faults():
+            return cast("R", call_gathering(function, active_registry(), signature, bound.arguments))
         if not on_databricks() or _is_ours():
             return function(*args, **kwargs)
         said = {
@@ -190,6 +204,11 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
         return cast("R", forward(function.__name__, said, caller_location()))
 
     return checked
+
+
+def _gathers_faults() -> bool:
+    """Whether modules are being loaded, so that a fault is kept for the end."""
+    return is_registering() and active_registry().gathers_faults
 
 
 def _is_ours() -> bool:

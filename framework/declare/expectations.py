@@ -11,6 +11,7 @@ from framework.declare.expressions import row_expression
 from framework.declare.queries import Declared, check_query, declared_of, marked
 from framework.declare.registry import QueryFunction, active_registry
 from framework.declare.specs import DatasetSpec, ExpectationSpec, ViolationAction
+from framework.foundation.errors import GraphErrors, UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -110,15 +111,21 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
         return ()
     if not isinstance(conditions, Mapping):
         call.wrong_type(argument, conditions, "a dict of names to conditions")
-    return tuple(
-        ExpectationSpec(
-            name=call.text("name", name),
-            condition=row_expression(call, f"condition of {name}", condition),
-            action=action,
-            location=call.location,
-        )
-        for name, condition in conditions.items()
-    )
+    found: list[ExpectationSpec] = []
+    faults: list[UserError] = []
+    for name, condition in conditions.items():
+        try:
+            expression = row_expression(call, f"condition of {name}", condition)
+            found.append(
+                ExpectationSpec(
+                    name=call.text("name", name), condition=expression, action=action, location=call.location
+                )
+            )
+        except UserError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0] if len(faults) == 1 else GraphErrors(faults)
+    return tuple(found)
 
 
 def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:

@@ -20,6 +20,7 @@ from framework.declare.seen_session import seeing
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
+from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     Returns:
         A hash of the source of all files that were run, or imported from the pipeline's folders.
 
+    Faults of declarations stay in the registry: the graph raises them together with those of the queries.
+
     Raises:
         GraphErrors: a MODULE_FAILED for each module that raised, with its file and line; files that
             are missing or of a kind that is not known.
@@ -51,6 +54,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*([root] if root is not None else []), *(file.parent for file in files)]
     loading = _Loading(neighbours=Neighbours(folders, spark))
+    registry.gathers_faults = True
     with registering(registry), shimmed(), guarded_module(), seeing(spark), loading.neighbours.importable():
         for file in files:
             loading.file(file)
@@ -58,7 +62,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
             loading.function(function)
     loading.errors.extend(_without_dataset(registry))
     if loading.errors:
-        raise GraphErrors(list({error.render(): error for error in loading.errors}.values()))
+        errors = [*loading.errors, *registry.faults]
+        raise GraphErrors(list({error.render(): error for error in errors}.values()))
     _surround(registry, loading.neighbours)
     return _code_version([*files, *map(Path, loading.neighbours.made)], functions)
 
@@ -93,9 +98,11 @@ class _Loading:
         except SyntaxError as error:
             place = SourceLocation(file=error.filename or file, line=error.lineno or 1)
             self.errors.append(_failed(place, file, f"SyntaxError: {error.msg}"))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything; recorded with its place
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its place
             place = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
-            self.errors.append(_failed(place, file, f"{type(error).__name__}: {error}"))
+            self.errors.append(_failed(place, file, exception_text(error)))
 
 
 def _failed(place: SourceLocation, file: str, cause: str) -> UserError:

@@ -11,6 +11,7 @@ from typing import Any
 from framework.declare.specs import Pairs
 from framework.declare.yaml_source import YamlDocument, read_yaml
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.names import is_one_name
 from framework.foundation.storage import is_local
 
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
@@ -57,6 +58,16 @@ class PipelineSpec:
     root: str | None = None
     file: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a catalog or schema that is no name: tables lie in folders that are called after them.
+
+        Raises:
+            UserError: INVALID_NAME.
+        """
+        for text in (self.catalog, self.schema):
+            if not is_one_name(text):
+                raise UserError("INVALID_NAME", name=text)
+
     def with_parameters(self, parameters: Mapping[str, str]) -> PipelineSpec:
         """The spec with entries of its configuration replaced or added."""
         return replace(self, configuration=tuple({**dict(self.configuration), **parameters}.items()))
@@ -83,7 +94,7 @@ def load_spec(path: Path) -> PipelineSpec:
         GraphErrors: every unknown key (with the nearest known one) and every value of a wrong type.
     """
     document = read_yaml(path)
-    errors = [*_unknown_keys(document), *_wrong_types(document)]
+    errors = [*_unknown_keys(document), *_wrong_types(document), *_refused(document)]
     if "name" not in document.values:
         errors.append(
             UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location(), path=path, field="name")
@@ -129,6 +140,18 @@ def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
     return errors
 
 
+def _refused(document: YamlDocument) -> list[SluiceError]:
+    """Settings that would be accepted and then not be done."""
+    errors: list[SluiceError] = []
+    if document.values.get("continuous") is True:
+        errors.append(UserError("PIPELINE_SPEC_CONTINUOUS", location=document.location("continuous")))
+    schemas = [key for key in ("schema", "database", "target") if document.values.get(key)]
+    if len({document.values[key] for key in schemas if isinstance(document.values[key], str)}) > 1:
+        where = document.location(schemas[1])
+        errors.append(UserError("PIPELINE_SPEC_SCHEMA_TWICE", location=where, first=schemas[0], second=schemas[1]))
+    return errors
+
+
 def _wrong_types(document: YamlDocument) -> list[SluiceError]:
     errors: list[SluiceError] = []
 
@@ -148,16 +171,25 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
 
     for key, value in document.values.items():
         if key in _TEXTS:
-            check(key, value=value, kind=str, expected="text")
+            check(key, value=value or None, kind=str, expected="text that is not empty")
+            if isinstance(value, str) and value and not _is_plain(key, value):
+                errors.append(UserError("INVALID_NAME", location=document.location(key), name=value))
         elif key in _FLAGS:
             check(key, value=value, kind=bool, expected="true or false")
         elif key == "libraries":
-            check(key, value=value, kind=list, expected="a list")
+            check(key, value=[] if value is None else value, kind=list, expected="a list")
         elif key in _MAPS:
-            check(key, value=value, kind=dict, expected="a mapping")
+            check(key, value={} if value is None else value, kind=dict, expected="a mapping")
             for inner, each in value.items() if isinstance(value, dict) else ():
                 check(key, inner, value=each, kind=(str, int, float), expected="text")
     return errors
+
+
+def _is_plain(key: str, value: str) -> bool:
+    """Whether a text can be part of a path; those of catalog and schema must be one name each."""
+    if not value.isprintable():
+        return False
+    return key in {"name", "storage"} or is_one_name(value)
 
 
 def _pairs(values: Mapping[str, Any] | None) -> Pairs:
@@ -171,7 +203,7 @@ def _text(value: object) -> str:
 
 def _libraries(document: YamlDocument) -> tuple[Library, ...]:
     found, errors = [], []
-    for index, entry in enumerate(document.values.get("libraries", [])):
+    for index, entry in enumerate(document.values.get("libraries") or []):
         pattern = _pattern(entry)
         where = document.location("libraries", index)
         if pattern is None:
@@ -191,4 +223,4 @@ def _pattern(entry: object) -> str | None:
     if kind not in key or not isinstance(value, dict) or set(value) != {key[kind]}:
         return None
     pattern = value[key[kind]]
-    return pattern if isinstance(pattern, str) and pattern else None
+    return pattern if isinstance(pattern, str) and pattern.isprintable() and pattern else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from framework.declare.call import Call
+from framework.declare.registry import DECLARED_MARK
 from framework.declare.specs import DatasetSpec, ExpectationSpec
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 QueryDecorator: TypeAlias = "Callable[[Callable[[], DataFrame]], QueryFunction]"
-
-_MARK = "__sluice_declared__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Declared:
 
 def declared_of(function: Callable[..., Any]) -> Declared:
     """What was declared from the function so far."""
-    found = getattr(function, _MARK, None)
+    found = getattr(function, DECLARED_MARK, None)
     return found if isinstance(found, Declared) else Declared()
 
 
@@ -47,7 +46,7 @@ def marked(function: F, declared: Declared) -> F:
     def query(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    setattr(query, _MARK, declared)
+    setattr(query, DECLARED_MARK, declared)
     return query  # type: ignore[return-value]
 
 

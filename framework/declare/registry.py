@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+DECLARED_MARK = "__sluice_declared__"
+"""The attribute in which a decorated function carries what was declared from it."""
 
 QueryFunction = Callable[[], "DataFrame"]
 BatchFunction = Callable[["DataFrame", int], None]
@@ -41,6 +44,8 @@ class Registry:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
 
+    `faults` are those of declarations while modules are loaded, and `spoilt` the names of what could not be
+    declared as it was meant; `gathers_faults` is set by the loader, elsewhere a declaration raises its fault.
     `waiting_expectations` were stacked below a dataset's decorator that has not come yet; what is left
     there when the modules are loaded belongs to no dataset, and the loader says so.
     """
@@ -55,6 +60,9 @@ class Registry:
     batch_functions: dict[QualifiedName, BatchFunction] = field(default_factory=dict)
     hook_functions: dict[str, EventHook] = field(default_factory=dict)
     waiting_expectations: list[ExpectationSpec] = field(default_factory=list)
+    faults: list[SluiceError] = field(default_factory=list)
+    spoilt: set[QualifiedName] = field(default_factory=set)
+    gathers_faults: bool = False
 
     def name(self, text: str) -> QualifiedName:
         """The full name of what a module calls `text`."""
@@ -63,6 +71,11 @@ class Registry:
     def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
         """Strike expectations from those that wait: their dataset has come."""
         self.waiting_expectations = [waiting for waiting in self.waiting_expectations if waiting not in taken]
+
+    def forget_waiting(self, function: object) -> None:
+        """Strike the expectations that a function carries: its dataset can't be declared, which is a fault already."""
+        declared = getattr(function, DECLARED_MARK, None)
+        self.take_expectations(getattr(declared, "expectations", ()))
 
 
 _active: ContextVar[Registry | None] = ContextVar("sluice_registry", default=None)

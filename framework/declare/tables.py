@@ -71,9 +71,9 @@ def table(
         path: where the table's files lie; default: the pipeline's storage or the catalog's.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let the engine choose the columns to cluster by.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
         schema: the table's columns, as DDL text or a StructType.
-        row_filter: a row filter clause, which only catalogs that have them apply.
+        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
         private: the table is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
         format: `delta`, the only one there is.
@@ -141,13 +141,13 @@ def materialized_view(
         path: where the table's files lie; default: the pipeline's storage or the catalog's.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let the engine choose the columns to cluster by.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
         schema: the view's columns, as DDL text or a StructType.
-        row_filter: a row filter clause, which only catalogs that have them apply.
+        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
         private: the view is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
         format: `delta`, the only one there is.
-        refresh_policy: `auto`, `incremental`, `incremental_strict` or `full`.
+        refresh_policy: `auto` or `full`; `incremental` and `incremental_strict` on Databricks only.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
@@ -183,7 +183,7 @@ def temporary_view(
         query_function: the decorated function, where the decorator stands without arguments.
         name: the view's name; default: the function's.
         comment: a description.
-        spark_conf: settings of Spark for the flows that read the view.
+        spark_conf: settings of Spark for the flows that read the view; those of a flow win.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
@@ -227,9 +227,9 @@ def create_streaming_table(
         path: where the table's files lie; default: the pipeline's storage or the catalog's.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let the engine choose the columns to cluster by.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
         schema: the table's columns, as DDL text or a StructType.
-        row_filter: a row filter clause, which only catalogs that have them apply.
+        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
         private: the table is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
         format: `delta`, the only one there is.

@@ -10,6 +10,7 @@ import yaml
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.wording import exception_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,10 +43,13 @@ def read_yaml(path: Path) -> YamlDocument:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError("PIPELINE_SPEC_FILE_DOES_NOT_EXIST", path=path, cause=error.strerror) from error
+    except ValueError as error:  # bytes that are not UTF-8, or a path that no file system takes
+        cause = exception_text(error)
+        raise UserError("PIPELINE_SPEC_FILE_DOES_NOT_EXIST", path=repr(str(path)), cause=cause) from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a value such as the date 2013-02-30 is a ValueError
         mark = getattr(error, "problem_mark", None)
         place = SourceLocation(file=str(path), line=mark.line + 1 if mark is not None else 1)
         raise UserError(

@@ -40,6 +40,9 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rebuilds.after_publish",  # the table's rows are the rebuild's, its mark still says building
         "rebuilds.after_mark",  # the mark says published, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, others may not be
+        "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
+        "prune.before_table",  # record and companion of a pruned table are gone, its rows and checkpoints are there
+        "prune.before_unmark",  # all of a pruned table is gone, its mark is there
         "lease.before_cleaning",  # the lease is taken, files of former holders still there
     }
 )

@@ -55,12 +55,25 @@ class QualifiedName:
         return ".".join(f"`{part.replace('`', '``')}`" for part in (self.catalog, self.schema, self.table))
 
 
+def is_one_name(text: str) -> bool:
+    """Whether a text is a name of one part, such as a catalog's.
+
+    Examples:
+        >>> is_one_name("main"), is_one_name("a.b"), is_one_name("../a"), is_one_name("")
+        (True, False, False, False)
+    """
+    try:
+        return len(split_parts(text)) == 1
+    except UserError:
+        return False
+
+
 def split_parts(text: str) -> list[str]:
     """Split an identifier at its dots, minding backticks.
 
     Raises:
         UserError: INVALID_NAME for an empty part, a stray backtick, or a part with a slash,
-            a control character or nothing but dots, which no file system folder can safely hold.
+            a control character, half of a surrogate pair or nothing but dots: no folder can safely hold those.
     """
     parts: list[str] = []
     position = 0
@@ -69,7 +82,7 @@ def split_parts(text: str) -> list[str]:
         if match is None:
             raise UserError("INVALID_NAME", name=text)
         part = (match.group(1) or match.group(2)).replace("``", "`").strip()
-        if not part or set(part) <= {"."} or re.search(r"[/\\\x00-\x1f]", part):
+        if not part or set(part) <= {"."} or re.search(r"[/\\\x00-\x1f\ud800-\udfff]", part):
             raise UserError("INVALID_NAME", name=text)
         parts.append(part)
         position = match.end()

@@ -13,6 +13,10 @@ from framework.declare.shims import shimmed
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
+from framework.foundation.wording import exception_text, one_line
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What a call of PySpark raises: Spark's own conditions, and Java exceptions that PySpark has no class for."""
 
 
 class UpstreamInvalidError(Exception):
@@ -47,9 +51,9 @@ def call_user_code(function: Callable[[], object], flow: QualifiedName, location
     try:
         with shimmed():
             return function()
-    except (SluiceError, UpstreamInvalidError):
+    except (SluiceError, UpstreamInvalidError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # `sys.exit()` and exceptions of the user's own too: they end no process of ours
         raise query_failed(error, flow, location) from error
 
 
@@ -64,5 +68,6 @@ def first_words(error: BaseException) -> str:
     if isinstance(error, PySparkException):
         return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip()
     if isinstance(error, Py4JError):
-        return str(error).splitlines()[0]
-    return f"{type(error).__name__}: {error}"
+        java = getattr(error, "java_exception", None)
+        return one_line(str(java.toString()) if java is not None else str(error).split("\n", maxsplit=1)[0])
+    return exception_text(error)

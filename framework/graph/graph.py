@@ -113,6 +113,15 @@ class DataflowGraph:
         """The flows whose target is that dataset, in order of declaration."""
         return self._into.get(name, ())
 
+    def settings(self, flow: GraphFlow) -> dict[str, str]:
+        """The Spark settings of a flow: of the temporary views it reads, over them its target's, over them its own."""
+        names = [*(read.dataset for read in flow.reads if read.dataset is not None), flow.spec.target]
+        found: dict[str, str] = {}
+        for dataset in filter(None, map(self.dataset, names)):
+            if dataset.kind is DatasetKind.TEMPORARY_VIEW or dataset.name == flow.spec.target:
+                found |= dict(dataset.spec.spark_conf)
+        return {**found, **dict(flow.spec.spark_conf)}
+
     def inputs(self, name: QualifiedName) -> tuple[QualifiedName, ...]:
         """The datasets that the flows of a dataset read, in order of first use."""
         reads = (read.dataset for flow in self.flows_into(name) for read in flow.reads)

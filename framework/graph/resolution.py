@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType, TimestampType
 
 from framework.declare.queries import display_name
@@ -23,13 +22,14 @@ from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import UpstreamInvalidError, call_query, query_failed
+from framework.graph.calls import SPARK_ERRORS, UpstreamInvalidError, call_query, query_failed
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
+from framework.graph.missing import missing_table
 from framework.graph.relations import named, stand_in
-from framework.graph.rules import RULES, did_you_mean
+from framework.graph.rules import RULES
 from framework.graph.schemas import with_change_feed
 from framework.graph.snapshots import snapshot_shape
 from framework.graph.streaming_sources import DirectSources, direct_sources
@@ -75,7 +75,7 @@ class Resolution:
     _specs: dict[QualifiedName, DatasetSpec] = field(default_factory=dict)
     _into: dict[QualifiedName, list[FlowSpec]] = field(default_factory=dict)
     _path: list[QualifiedName] = field(default_factory=list)
-    _faulty: set[object] = field(default_factory=set)
+    _faulty: set[QualifiedName] = field(default_factory=set)
     _reads: list[list[Read]] = field(default_factory=list)
     _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
 
@@ -85,9 +85,13 @@ class Resolution:
         Raises:
             GraphErrors: with every fault of the declarations and of the queries.
         """
-        self._errors.extend(error for rule in RULES for error in rule(self.registry))
+        self._errors.extend(self.registry.faults)
+        broken = [error for rule in RULES for error in rule(self.registry)]
+        spoilt = self.registry.spoilt
+        # A rule that a faulty declaration seems to break is no fault of its own: half of what was meant is missing.
+        self._errors.extend(error for error in broken if not spoilt & _names(error))
         # What breaks a rule has no kind or schema to speak of; its queries are analysed all the same.
-        self._faulty = {value for error in self._errors for value in error.fields.values() if _is_name(value)}
+        self._faulty = spoilt | {name for error in broken for name in _names(error)}
         self._specs = {spec.name: spec for spec in self.registry.datasets}
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
@@ -109,15 +113,22 @@ class Resolution:
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """What a query function gets for a name: rows-less stand-ins; the read is recorded as an edge."""
-        dataset = None if "/" in name else self.registry.name(name)
+        dataset = None if "/" in name else self._full_name(name)
         if dataset is not None and dataset in self._specs:
             return self._read_dataset(name, dataset, options, streaming=streaming)
+        if dataset is not None and dataset in self.registry.spoilt:
+            raise UpstreamInvalidError(str(dataset))
         found = self.tables.external(spark, name, options, streaming=streaming)
         if found is None:
-            hint = did_you_mean(dataset, self._specs) if dataset is not None else ""
-            raise UserError("TABLE_OR_VIEW_NOT_FOUND", location=caller_location(), name=name, hint=hint)
+            raise missing_table(name, dataset=dataset, known=self._specs, tables=self.tables, spark=spark)
         self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
         return found.frame
+
+    def _full_name(self, name: str) -> QualifiedName:
+        try:
+            return self.registry.name(name)
+        except UserError as error:
+            raise error.at(caller_location()) from error
 
     def _read_dataset(
         self, text: str, name: QualifiedName, options: Mapping[str, str], *, streaming: bool
@@ -179,7 +190,7 @@ class Resolution:
             return None
         try:
             return self._typed(spec, resolved)
-        except (SluiceError, PySparkException) as error:
+        except (SluiceError, *SPARK_ERRORS) as error:
             self._gather(error, spec)
             return None
 
@@ -192,12 +203,20 @@ class Resolution:
         if errors:
             self._errors.extend(errors)
             return None
-        for flow in resolved:
-            check_expectations(spec, flow.frame)
-        if dataset.is_sink:
-            return dataset
-        versions = {flow.flow.spec.name: flow.versions for flow in resolved if flow.versions is not None}
-        return table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored, versions)
+        valid = sum(not self._meets_expectations(spec, flow.frame) for flow in resolved) == 0
+        if not dataset.is_sink:
+            versions = {flow.flow.spec.name: flow.versions for flow in resolved if flow.versions is not None}
+            dataset = table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored, versions)
+        return dataset if valid else None
+
+    def _meets_expectations(self, spec: DatasetSpec, frame: DataFrame) -> bool:
+        """Whether all expectations can be judged; those that can't are gathered, so that the schema is checked too."""
+        try:
+            check_expectations(spec, frame)
+        except GraphErrors as error:
+            self._gather(error, spec)
+            return False
+        return True
 
     def _stored_schema(self, name: QualifiedName) -> StructType | None:
         return None if self.ignore_stored(name) else self.tables.stored_schema(name)
@@ -213,7 +232,7 @@ class Resolution:
             self._flows[spec.name] = self._handing_out(spec) if is_handed_out else self._analysed(dataset, spec)
         except UpstreamInvalidError:
             pass
-        except (SluiceError, PySparkException) as error:
+        except (SluiceError, *SPARK_ERRORS) as error:
             self._gather(error, spec)
         finally:
             self._reads.pop()
@@ -260,9 +279,12 @@ class Resolution:
             self._dataset(name)
             view = self._flows.get(self._into[name][0].name)
             batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
-        return self.read(self.spark, source, {}, streaming=not batch)
+        try:
+            return self.read(self.spark, source, {}, streaming=not batch)
+        except SluiceError as error:  # no line of the user's reads it: the place is that of the declaration
+            raise error.at(spec.location) from error
 
-    def _gather(self, error: SluiceError | PySparkException, spec: FlowSpec | DatasetSpec) -> None:
+    def _gather(self, error: Exception, spec: FlowSpec | DatasetSpec) -> None:
         """Keep a fault with its place, or that of its declaration, and go on with the others."""
         if isinstance(error, SluiceError):
             self._errors.append(error if error.location else located(error, spec))
@@ -271,12 +293,13 @@ class Resolution:
 
     def _raise_errors(self) -> None:
         if self._errors:
-            raise GraphErrors(list(dict.fromkeys(self._errors)))
+            # One fault may be met twice: by a reader of the dataset, and by the dataset itself.
+            raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
 
 
 def located(error: SluiceError, spec: FlowSpec | DatasetSpec) -> SluiceError:
     """The same error, at the place of the declaration."""
-    return type(error)(error.condition, location=spec.location, **error.fields)
+    return error.at(spec.location)
 
 
 @contextmanager
@@ -294,5 +317,5 @@ def _reads_changes(options: Mapping[str, str]) -> bool:
     return any(options.get(key, "").lower() == "true" for key in ("readchangefeed", "readchangedata"))
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, QualifiedName)
+def _names(error: SluiceError) -> set[QualifiedName]:
+    return {value for value in error.fields.values() if isinstance(value, QualifiedName)}

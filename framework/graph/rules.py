@@ -19,6 +19,9 @@ RESERVED_PREFIX = "__sluice"
 _VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
 _TABLE_KINDS = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
+# Here a view that changed is always computed as a whole, which is what `auto` and `full` allow.
+_INCREMENTAL = frozenset({"incremental", "incremental_strict"})
+
 _Spec = TypeVar("_Spec", DatasetSpec, FlowSpec)
 Rule = Callable[[Registry], Iterator[UserError]]
 
@@ -121,6 +124,20 @@ def table_layout(registry: Registry) -> Iterator[UserError]:
             )
 
 
+def honoured_settings(registry: Registry) -> Iterator[UserError]:
+    """A setting that changes what readers see is done or refused; a filter that does not filter above all."""
+    for dataset in registry.datasets:
+        if dataset.row_filter is not None:
+            yield UserError("ROW_FILTER_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name)
+        if dataset.refresh_policy in _INCREMENTAL:
+            yield UserError(
+                "REFRESH_POLICY_NOT_SUPPORTED",
+                location=dataset.location,
+                dataset=dataset.name,
+                policy=dataset.refresh_policy,
+            )
+
+
 RULES: tuple[Rule, ...] = (
     duplicate_datasets,
     duplicate_flows,
@@ -130,6 +147,7 @@ RULES: tuple[Rule, ...] = (
     unmixed_targets,
     reserved_names,
     table_layout,
+    honoured_settings,
 )
 
 

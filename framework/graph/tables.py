@@ -34,6 +34,10 @@ class KnownTables(Protocol):
         """The table outside the pipeline of that name, as written in the module; None when there is none."""
         ...
 
+    def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
+        """The names of all catalogs that a table may be in, sorted."""
+        ...
+
     def file_identity(self, files: list[str]) -> str | None:
         """A text that changes when one of the files does; None when telling would take too long."""
         ...

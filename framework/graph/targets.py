@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
 from framework.cdc.target import CdcInput, CdcTarget, plan_target
-from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
+from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import first_words
+from framework.foundation.wording import exception_text
+from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.graph import GraphDataset
 from framework.graph.schemas import as_nullable, merge_schemas
 
@@ -95,15 +95,23 @@ def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
     if spec.schema is None:
         return None
     if spec.schema.lstrip().startswith("{"):
-        return StructType.fromJson(json.loads(spec.schema))
+        return _schema_of_json(spec)
     jvm: Any = frame.sparkSession._jvm
     try:
         text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise UserError(
             "INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=first_words(error)
         ) from error
     return StructType.fromJson(json.loads(text))
+
+
+def _schema_of_json(spec: DatasetSpec) -> StructType:
+    try:
+        return StructType.fromJson(json.loads(spec.schema or ""))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cause = exception_text(error)
+        raise UserError("INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause) from error
 
 
 def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -> None:
@@ -132,42 +140,49 @@ def check_layout(spec: DatasetSpec, schema: StructType) -> None:
     """Partition and clustering columns are columns of the table.
 
     Raises:
-        UserError: LAYOUT_COLUMN_NOT_FOUND.
+        GraphErrors: a LAYOUT_COLUMN_NOT_FOUND for each that is none.
     """
     names = {field.name.lower() for field in schema.fields}
-    for column in (*spec.partition_columns, *spec.cluster_by):
-        if column.split(".")[0].strip("`").lower() not in names:
-            raise UserError(
-                "LAYOUT_COLUMN_NOT_FOUND",
-                location=spec.location,
-                dataset=spec.name,
-                column=column,
-                columns=", ".join(sorted(names)),
-            )
+    errors = [
+        UserError(
+            "LAYOUT_COLUMN_NOT_FOUND",
+            location=spec.location,
+            dataset=spec.name,
+            column=column,
+            columns=", ".join(sorted(names)),
+        )
+        for column in (*spec.partition_columns, *spec.cluster_by)
+        if column.split(".")[0].strip("`").lower() not in names
+    ]
+    if errors:
+        raise GraphErrors(errors)
 
 
 def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
     """Each expectation is a boolean over the columns of the rows it judges.
 
     Raises:
-        UserError: EXPECTATION_INVALID at the place of the expectation.
+        GraphErrors: an EXPECTATION_INVALID for each that is not, at the place of the expectation.
     """
-    for expectation in spec.expectations:
-        try:
-            found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
-        except PySparkException as error:
-            raise UserError(
-                "EXPECTATION_INVALID",
-                location=expectation.location or spec.location,
-                dataset=spec.name,
-                expectation=expectation.name,
-                cause=first_words(error),
-            ) from error
-        if found != "boolean":
-            raise UserError(
-                "EXPECTATION_INVALID",
-                location=expectation.location or spec.location,
-                dataset=spec.name,
-                expectation=expectation.name,
-                cause=f"`{expectation.condition}` is {found}, not boolean.",
-            )
+    errors = [
+        UserError(
+            "EXPECTATION_INVALID",
+            location=expectation.location or spec.location,
+            dataset=spec.name,
+            expectation=expectation.name,
+            cause=cause,
+        )
+        for expectation in spec.expectations
+        if (cause := _invalid(expectation, frame))
+    ]
+    if errors:
+        raise GraphErrors(errors)
+
+
+def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
+    """Why an expectation can't be judged; empty if it can."""
+    try:
+        found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
+    except SPARK_ERRORS as error:
+        return first_words(error)
+    return "" if found == "boolean" else f"`{expectation.condition}` is {found}, not boolean."

@@ -16,9 +16,11 @@ from framework.foundation.short_names import ShortNames
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
+    KeepStored,
     Plan,
     PublishRebuild,
     RefreshView,
+    RefuseTable,
     RunFlow,
     SkipStep,
     Step,
@@ -54,9 +56,14 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
         case SkipStep():
             into = "" if step.flow in (None, step.dataset) else f" into {short(step.dataset)}"
             action, what = "exclude" if step.excluded else "skip", f"{short(step.flow or step.dataset)}{into}"
+        case RefuseTable():
+            action, what = "refuse", short(step.dataset)
+        case KeepStored():
+            of = f"{', '.join(step.columns)} of " if step.columns else ""
+            action, what = "keep", f"{of}{short(step.dataset)}"
         case _:
             assert_never(step)
-    return ExplainedStep(action=action, what=what, reason=step.reason, skipped=isinstance(step, SkipStep))
+    return ExplainedStep(action=action, what=what, reason=step.reason, skipped=isinstance(step, SkipStep | KeepStored))
 
 
 def _table(dataset: QualifiedName, rebuild: int | None, short: ShortNames) -> str:
@@ -85,11 +92,14 @@ def plan_summary(plan: Plan) -> str:
     skips = [step for step in plan.steps if isinstance(step, SkipStep)]
     excluded = sum(step.excluded for step in skips)
     skipped = len(skips) - excluded
-    todo = len(plan.steps) - len(skips)
+    refused = sum(isinstance(step, RefuseTable) for step in plan.steps)
+    kept = sum(isinstance(step, KeepStored) for step in plan.steps)
+    todo = len(plan.steps) - len(skips) - refused - kept
     checks = sum(step.check for step in plan.steps if isinstance(step, RunFlow | RefreshView))
     head = "Nothing to do" if todo == 0 else f"{todo} step{'s' if todo > 1 else ''} to do"
     head += f" ({checks} only if what {'they read' if checks > 1 else 'it reads'} changes)" if checks else ""
-    parts = [f"{count} {word}" for count, word in ((skipped, "skipped"), (excluded, "excluded")) if count]
+    counts = ((skipped, "skipped"), (excluded, "excluded"), (refused, "refused"), (kept, "kept"))
+    parts = [f"{count} {word}" for count, word in counts if count]
     return ", ".join([head, *parts]) + "."
 
 

@@ -8,19 +8,24 @@ from dataclasses import dataclass
 from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.columns import unwritten_columns
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
+    KeepStored,
     Plan,
     PublishRebuild,
     RefreshView,
+    RefuseTable,
     RunFlow,
     SkipStep,
     Step,
 )
+
+_LEFT = "no longer declared, table kept; `sluice prune` drops it"
 
 
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
@@ -31,10 +36,11 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     executor looks again when its turn comes.
 
     Raises:
-        GraphErrors: names of the request that the graph does not have, or that may not be reset.
+        UserError: names of the request that the graph does not have, or that may not be reset.
     """
     planning = _Planning(graph=graph, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
+    steps += [KeepStored(dataset=name, reason=_LEFT) for name in state.left]
     return Plan(pipeline=graph.pipeline, steps=tuple(steps))
 
 
@@ -51,9 +57,24 @@ class _Planning:
         dataset = self.graph.dataset(name)
         if dataset is None or dataset.kind is DatasetKind.TEMPORARY_VIEW:
             return
+        table = self.state.table(name)
         if name not in self.selection.selected:
             yield SkipStep(dataset=name, flow=None, reason="not in the selection", excluded=True)
-        elif dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+            return
+        if table.other_owner is not None:
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            reason = f"its table was made by {table.other_owner}"
+            self.moving.add(name)  # what reads it waits for it, and is skipped when it fails
+            yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
+            return
+        unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
+        if unwritten and name not in self.selection.rebuilt:
+            yield KeepStored(
+                dataset=name,
+                columns=unwritten,
+                reason="no flow writes it" if len(unwritten) == 1 else "no flow writes them",
+            )
+        if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             yield from self._view_steps(dataset)
         elif dataset.kind is DatasetKind.STREAMING_TABLE and self._rebuild_reason(dataset):
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.errors import RequestErrors, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.rules import did_you_mean
@@ -27,13 +28,11 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
     """The selection that a request makes of a graph.
 
     Raises:
-        GraphErrors: with a DATASET_NOT_FOUND or FLOW_NOT_FOUND for each unknown name, a
-            TABLE_NOT_RESETTABLE for each named table whose `pipelines.reset.allowed` is false, and
-            a FLOW_NOT_RESETTABLE for each flow that has no checkpoint.
+        UserError: of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
+            `pipelines.reset.allowed` is false, and a FLOW_NOT_RESETTABLE for each flow that has no checkpoint.
     """
-    errors = [*_unknown(graph, request), *_not_resettable(graph, request)]
-    if errors:
-        raise GraphErrors(errors)
+    check_names(request, [dataset.name for dataset in graph.datasets], [flow.spec.name for flow in graph.flows])
+    _raise(_not_resettable(graph, request))
     names = frozenset(dataset.name for dataset in graph.datasets)
     targets = frozenset(flow.spec.target for name in request.reset_checkpoints if (flow := graph.flow(name)))
     named = frozenset((*request.refresh, *request.full_refresh)) | targets
@@ -51,9 +50,12 @@ def is_resettable(dataset: GraphDataset) -> bool:
     return dict(dataset.spec.table_properties).get(RESET_ALLOWED, "true").lower() != "false"
 
 
-def _unknown(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
-    datasets = [dataset.name for dataset in graph.datasets]
-    flows = [flow.spec.name for flow in graph.flows]
+def check_names(request: UpdateRequest, datasets: Sequence[QualifiedName], flows: Sequence[QualifiedName]) -> None:
+    """Refuse a request that names what the pipeline does not have.
+
+    Raises:
+        UserError: a DATASET_NOT_FOUND or FLOW_NOT_FOUND with the nearest name; several as RequestErrors.
+    """
     errors: list[SluiceError] = [
         UserError("DATASET_NOT_FOUND", dataset=name, hint=did_you_mean(name, datasets))
         for name in (*request.refresh, *request.full_refresh)
@@ -64,7 +66,13 @@ def _unknown(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
         for name in request.reset_checkpoints
         if name not in flows
     )
-    return errors
+    _raise(errors)
+
+
+def _raise(errors: Sequence[SluiceError]) -> None:
+    """Raise the errors, a single one as it is."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else RequestErrors(errors)
 
 
 def _not_resettable(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:

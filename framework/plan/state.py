@@ -33,6 +33,8 @@ class TableState:
 
     Args:
         exists: whether there is a table.
+        path: the folder it lies in, or would.
+        other_owner: whom it belongs to, in words; None if it is this pipeline's.
         definition: hash of the definition the table was last brought to; None when not known.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None when not known.
@@ -41,6 +43,8 @@ class TableState:
     """
 
     exists: bool = False
+    path: str = ""
+    other_owner: str | None = None
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None
@@ -51,12 +55,14 @@ class TableState:
 class StoredState:
     """All tables and flows by name; what is not listed does not exist.
 
+    `left` are tables of this pipeline that no module declares any more.
     `wanted_definitions` and `computable_from` are what tables and views would be brought to now:
     hashes of the definitions, and fingerprints of code and present inputs (None: always changed).
     """
 
     tables: Mapping[QualifiedName, TableState] = field(default_factory=dict)
     flows: Mapping[QualifiedName, FlowState] = field(default_factory=dict)
+    left: tuple[QualifiedName, ...] = ()
     wanted_definitions: Mapping[QualifiedName, str] = field(default_factory=dict)
     computable_from: Mapping[QualifiedName, str | None] = field(default_factory=dict)
 

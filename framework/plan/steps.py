@@ -83,7 +83,33 @@ class SkipStep:
     excluded: bool = False
 
 
-Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | SkipStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseTable:
+    """Fail the flows of a dataset whose table belongs to somebody else; nothing of the table is touched.
+
+    Args:
+        flows: the flows into the dataset.
+        path: where the table is.
+        owner: whom it belongs to, in words.
+    """
+
+    dataset: QualifiedName
+    flows: tuple[QualifiedName, ...]
+    path: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepStored:
+    """Leave a table that no module declares any more, or `columns` of a table that no flow writes any more."""
+
+    dataset: QualifiedName
+    reason: str
+    columns: tuple[str, ...] = ()
+
+
+Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | SkipStep | RefuseTable | KeepStored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class HookRunner:
         else:
             self._note_failure(position, failure)
 
-    def _note_failure(self, position: int, error: Exception) -> None:
+    def _note_failure(self, position: int, error: Exception | SystemExit) -> None:
         hook = self._hooks[position]
         self._failures[position] += 1
         in_a_row = self._failures[position]

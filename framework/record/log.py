@@ -159,7 +159,7 @@ class EventLog:
                 if failure is not None:
                     self._drop(observer, failure)
 
-    def _drop(self, observer: Observer, error: Exception) -> None:
+    def _drop(self, observer: Observer, error: Exception | SystemExit) -> None:
         self._observers = tuple(each for each in self._observers if each is not observer)
         name = getattr(observer, "__qualname__", type(observer).__name__)
         text = f"The observer {name} raised {type(error).__name__} and is told nothing more."

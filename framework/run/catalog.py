@@ -35,5 +35,22 @@ def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
     session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION '{_escaped(path)}'")
 
 
+def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
+    """Remove a table's entry from a configured catalog, if it leads to `path`; the rows are not touched."""
+    if not is_configured(spark, name.catalog):
+        return
+    session: Any = spark._jsparkSession
+    if not session.catalog().tableExists(name.quoted):
+        return
+    location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
+    if _plain(location) == _plain(path):
+        session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
+
+
+def _plain(location: str) -> str:
+    """A location without the scheme that Spark puts before a local path."""
+    return "/" + location.removeprefix("file:").strip("/") if location.startswith(("file:", "/")) else location
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -32,12 +32,12 @@ def reset_checkpoint(storage: Storage, pipeline: str, flow: str) -> tuple[Manife
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS.
         OperationError: an update is running.
     """
-    with _changing(storage, pipeline) as log:
+    with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow)
         store = GenerationStore(storage)
         generation = store.begin(manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset")
         text = f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins."
-        log.record(user_action(action="RESET_CHECKPOINT", user_name=_user(), message=text))
+        log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
         return manifest, generation
 
 
@@ -56,12 +56,12 @@ def roll_back_checkpoint(
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, GENERATION_NOT_KEPT.
         OperationError: an update is running.
     """
-    with _changing(storage, pipeline) as log:
+    with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow)
         generation = _kept(manifest, number)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
         text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
-        log.record(user_action(action="ROLLBACK", user_name=_user(), message=text))
+        log.record(user_action(action="ROLLBACK", user_name=user_name(), message=text))
         return manifest, generation
 
 
@@ -97,7 +97,7 @@ def _kept(manifest: Manifest, number: int | None) -> Generation:
 
 
 @contextmanager
-def _changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
+def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
     """Hold the update lock and keep an event log for one change.
 
     The change and its event are two durable effects; stopped between them, the change holds and
@@ -109,7 +109,7 @@ def _changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
         yield log
 
 
-def _user() -> str | None:
+def user_name() -> str | None:
     """Who runs this process; None where the system does not know, as in some containers."""
     try:
         return getpass.getuser()

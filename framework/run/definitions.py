@@ -11,7 +11,9 @@ from framework.declare.registry import Registry
 from framework.foundation.names import QualifiedName
 from framework.graph.resolution import Resolution
 from framework.plan.request import UpdateRequest
+from framework.plan.selection import check_names
 from framework.run.known_tables import StoredTables
+from framework.run.query_log import quiet_query_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,16 +48,20 @@ class Definitions:
         """The graph, analysed against the tables of a store; those that the request rebuilds don't count.
 
         Raises:
+            UserError: a name of the request that was not declared; found before anything is analysed.
             GraphErrors: every fault of the definitions.
         """
-        return Resolution(
-            pipeline=self.spec.name,
-            registry=self.registry,
-            spark=self.spark,
-            tables=StoredTables(store=store, registry=self.registry),
-            code_version=self.code_version,
-            ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
-        ).resolve()
+        datasets = [dataset.name for dataset in self.registry.datasets]
+        check_names(request, [*datasets, *self.registry.spoilt], [flow.name for flow in self.registry.flows])
+        with quiet_query_log():
+            return Resolution(
+                pipeline=self.spec.name,
+                registry=self.registry,
+                spark=self.spark,
+                tables=StoredTables(store=store, registry=self.registry),
+                code_version=self.code_version,
+                ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
+            ).resolve()
 
 
 class RequestOptions(TypedDict, total=False):

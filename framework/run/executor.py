@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import assert_never
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.plan.refusals import refusal
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
+    KeepStored,
     Plan,
     PublishRebuild,
     RefreshView,
+    RefuseTable,
     RunFlow,
-    Step,
+    SkipStep,
 )
 from framework.run.faults import flow_fault
 from framework.run.journal import Journal
-from framework.run.progress_board import Board
+from framework.run.progress_board import Board, Work
 from framework.run.rebuilds import Rebuilds
 from framework.run.results import FlowResult, FlowState
 from framework.run.stop_signal import StopSignal
 from framework.run.table_store import TableStore
 from framework.run.work import FlowWork
-
-_Work = RunFlow | RefreshView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,13 +52,13 @@ class Executor:
 
     def set_up(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
         """Create tables and begin generations; the datasets that could not be set up, with their errors."""
-        tables = [step for step in plan.steps if isinstance(step, CreateTable)]
-        failed: dict[QualifiedName, SluiceError] = {}
+        tables, begins, failed = _to_set_up(self.graph, plan)
+        if self.stop.is_set:  # before anything was done: nothing is
+            return failed
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
             for step, error in zip(tables, pool.map(self._create, tables), strict=True):
                 if error is not None:
                     failed[step.dataset] = error
-        begins = [step for step in plan.steps if isinstance(step, BeginGeneration)]
         for begin in begins:
             if begin.dataset not in failed:
                 self._begin(begin)
@@ -70,7 +72,7 @@ class Executor:
         """
         board = Board(plan=plan, failed=failed, journal=self.journal)
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
-            running: dict[Future[FlowResult | None], Step] = {}
+            running: dict[Future[FlowResult | None], Work] = {}
             while True:
                 if self.stop.is_set:
                     board.stop_waiting()
@@ -83,11 +85,14 @@ class Executor:
                     board.finished(running.pop(future), future.result())
         return board.results
 
-    def _do(self, step: Step) -> FlowResult | None:
-        if isinstance(step, PublishRebuild):
-            return self._publish(step)
-        assert isinstance(step, RunFlow | RefreshView)
-        return self.work.run(step)
+    def _do(self, step: Work) -> FlowResult | None:
+        match step:
+            case PublishRebuild():
+                return self._publish(step)
+            case RunFlow() | RefreshView():
+                return self.work.run(step)
+            case _:
+                assert_never(step)
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """None when the rebuild is published; else a result that says why not."""
@@ -122,3 +127,28 @@ class Executor:
         dataset = self.graph.dataset(name)
         assert dataset is not None
         return dataset
+
+
+def _to_set_up(
+    graph: DataflowGraph, plan: Plan
+) -> tuple[list[CreateTable], list[BeginGeneration], dict[QualifiedName, SluiceError]]:
+    """The steps to do before any flow runs, and the datasets that the plan itself refuses, with their errors.
+
+    Every kind of step is named: a new one does not type-check before it is placed here and on the board.
+    """
+    tables: list[CreateTable] = []
+    begins: list[BeginGeneration] = []
+    refused: dict[QualifiedName, SluiceError] = {}
+    for step in plan.steps:
+        match step:
+            case CreateTable():
+                tables.append(step)
+            case BeginGeneration():
+                begins.append(step)
+            case RefuseTable():
+                refused[step.dataset] = refusal(graph, step)
+            case RunFlow() | RefreshView() | PublishRebuild() | SkipStep() | KeepStored():
+                pass  # the board's
+            case _:
+                assert_never(step)
+    return tables, begins, refused

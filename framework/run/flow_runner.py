@@ -72,7 +72,7 @@ class FlowRunner:
         """
         flow, dataset = self._flow(step), self._dataset(step)
         generations = GenerationStore(self.store.storage)
-        settings = {**dict(dataset.spec.spark_conf), **dict(flow.spec.spark_conf)}
+        settings = self.graph.settings(flow)
         forget_after = threshold_seconds(self.spark, settings)
         run = _Run(runner=self, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings)
         manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)

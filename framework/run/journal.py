@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.request import UpdateRequest
-from framework.plan.steps import Plan, PublishRebuild, RefreshView, RunFlow, SkipStep
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+)
 from framework.record import drafts
 from framework.record.events import EventDraft, summarize_error
 from framework.record.log import EventLog
@@ -73,8 +83,12 @@ class Journal:
                     self._planned(step.dataset, None, "REBUILD", step.reason)
                 case RunFlow():
                     self._planned(step.dataset, step.flow, "INCREMENTAL", step.reason)
+                case KeepStored():
+                    self._planned(step.dataset, None, "NO_OP", step.reason)
+                case SkipStep() | RefuseTable() | CreateTable() | BeginGeneration():
+                    pass  # no computation; what is refused ends as FAILED
                 case _:
-                    continue
+                    assert_never(step)
 
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
         """A flow is in another state."""

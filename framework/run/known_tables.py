@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -21,6 +22,7 @@ from framework.graph.tables import ExternalTable
 from framework.run.table_store import TableStore
 
 _MOST_FILES = 10_000
+_CATALOG_KEY = "spark.sql.catalog."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +54,14 @@ class StoredTables:
         java_reader: Any = reader._jreader  # noqa: SLF001 - `table` itself is taken over in query functions
         return ExternalTable(frame=DataFrame(java_reader.table(name), spark), path=None)
 
+    def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
+        """The catalogs of the pipeline, of the tables in its storage, and of Spark's configuration."""
+        stored = self.store.storage.list_names(self.store.storage.path("tables"))
+        entries = spark.sparkContext.getConf().getAll()
+        configured = [key.removeprefix(_CATALOG_KEY) for key, _ in entries if key.startswith(_CATALOG_KEY)]
+        named = [key for key in configured if "." not in key]
+        return tuple(sorted({self.registry.catalog.lower(), *stored, *named, "spark_catalog"}))
+
     def _path(self, name: str) -> str | None:
         try:
             path = self.store.layout.table(self.registry.name(name))
@@ -81,4 +91,7 @@ def _visible(frame: DataFrame) -> DataFrame:
 def _in_catalog(spark: SparkSession, name: str) -> bool:
     if "/" in name:
         return True
-    return bool(spark._jsparkSession.catalog().tableExists(name))
+    try:
+        return bool(spark._jsparkSession.catalog().tableExists(name))
+    except AnalysisException:  # a catalog that Spark does not know, or a name that is none
+        return False

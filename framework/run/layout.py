@@ -19,6 +19,7 @@ class StorageLayout:
         private/<catalog>/<schema>/<table>     private datasets
         rebuilds/<dataset>/<n>/table           a full refresh that is not published yet
         records/<dataset>.json                 what a table was last brought to
+        prunes/<dataset>.json                  a table that is being deleted
         checkpoints/<dataset>/<flow>/<n>       see the checkpoints room
         events/<update>.jsonl                  see the record room
     """
@@ -33,9 +34,18 @@ class StorageLayout:
         """The folder of the table that holds AUTO CDC's own state beside a target."""
         return self.storage.path("tables", name.catalog, name.schema, f"{COMPANION_PREFIX}{name.table}")
 
+    def rebuilds(self, name: QualifiedName) -> str:
+        """The folder of a dataset's rebuilds and of the mark that numbers them."""
+        return self.storage.path("rebuilds", str(name))
+
     def rebuild(self, name: QualifiedName, number: int) -> str:
         """The folder of a rebuild."""
         return self.storage.path("rebuilds", str(name), str(number))
+
+    @property
+    def records(self) -> str:
+        """The folder of all records."""
+        return self.storage.path("records")
 
     def record(self, name: QualifiedName) -> str:
         """The file with what a table was last brought to."""

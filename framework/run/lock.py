@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import IO
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
@@ -18,6 +19,7 @@ from framework.run.lease import Lease, LeaseTerms
 
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"
+_FREE_WITH_PROCESS = "Its lock is free as soon as its process ends."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,24 @@ def update_lock(
         raise OperationError("UPDATE_LOCK_LOST", path=lease.folder)
 
 
+def check_unlocked(storage: Storage) -> None:
+    """Look whether an update runs, without taking the lock or writing anything; a lease is not looked at.
+
+    Raises:
+        OperationError: UPDATE_ALREADY_RUNNING with its holder.
+    """
+    if not isinstance(storage, LocalStorage):
+        return
+    path = pathlib.Path(storage.path(LOCK_FILE))
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _already_running(storage.read_text(LOCK_FILE) or "", str(path), _FREE_WITH_PROCESS) from None
+    except OSError:
+        return  # no lock yet; or no file, which the update itself will say
+
+
 @contextmanager
 def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
     """An exclusive `flock` on a file that names its holder.
@@ -89,17 +109,24 @@ def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
     """
     storage.check_writable()
     path = pathlib.Path(storage.path(LOCK_FILE))
-    with path.open("a+", encoding="utf-8") as file:
+    with _opened(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             text = storage.read_text(LOCK_FILE) or ""
-            raise _already_running(text, str(path), "Its lock is free as soon as its process ends.") from None
+            raise _already_running(text, str(path), _FREE_WITH_PROCESS) from None
         _rewrite(path, json.dumps(asdict(holder)))
         try:
             yield
         finally:
             _rewrite(path, "")
+
+
+def _opened(path: pathlib.Path) -> IO[str]:
+    try:
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem=error) from error
 
 
 def _rewrite(path: pathlib.Path, text: str) -> None:

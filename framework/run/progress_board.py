@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
-from framework.plan.steps import Plan, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+    Step,
+)
 from framework.run.journal import Journal
 from framework.run.results import FlowResult, FlowState
+
+Work = RunFlow | RefreshView | PublishRebuild
+"""The steps that take their turn; all others are done before, or say only what is left alone."""
 
 _GOOD = frozenset({FlowState.COMPLETED, FlowState.IDLE, FlowState.EXCLUDED})
 
@@ -26,7 +41,7 @@ class Board:
     def __init__(self, *, plan: Plan, failed: Mapping[QualifiedName, SluiceError], journal: Journal) -> None:
         self._journal = journal
         self._results: list[FlowResult] = []
-        self._waiting: list[Step] = []
+        self._waiting: list[Work] = []
         self._open: dict[QualifiedName, int] = defaultdict(int)
         self._bad: set[QualifiedName] = set()
         for step in plan.steps:
@@ -37,9 +52,9 @@ class Board:
         """The results so far, in the order they came."""
         return tuple(self._results)
 
-    def take_ready(self, most: int) -> list[Step]:
+    def take_ready(self, most: int) -> list[Work]:
         """Up to `most` steps whose inputs are done; those that can't run any more end as SKIPPED."""
-        ready: list[Step] = []
+        ready: list[Work] = []
         progress = True
         while progress:
             progress = False
@@ -53,7 +68,7 @@ class Board:
                     ready.append(step)
         return ready
 
-    def finished(self, step: Step, result: FlowResult | None) -> None:
+    def finished(self, step: Work, result: FlowResult | None) -> None:
         """A step is over; None for a publishing that succeeded."""
         self._open[step.dataset] -= 1
         if result is not None:
@@ -69,14 +84,30 @@ class Board:
         self._waiting.clear()
 
     def _place(self, step: Step, failed: Mapping[QualifiedName, SluiceError]) -> None:
-        if isinstance(step, SkipStep):
-            state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
-            if step.flow is not None:
-                self._add(FlowResult(flow=step.flow, dataset=step.dataset, state=state, reason=step.reason))
-            return
-        if not isinstance(step, RunFlow | RefreshView | PublishRebuild):
-            return
-        error = failed.get(step.dataset)
+        match step:
+            case SkipStep():
+                state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
+                if step.flow is not None:
+                    self._add(FlowResult(flow=step.flow, dataset=step.dataset, state=state, reason=step.reason))
+            case RefuseTable():
+                for flow in step.flows:
+                    self._add(
+                        FlowResult(
+                            flow=flow,
+                            dataset=step.dataset,
+                            state=FlowState.FAILED,
+                            reason=step.reason,
+                            error=failed[step.dataset],
+                        )
+                    )
+            case RunFlow() | RefreshView() | PublishRebuild():
+                self._place_work(step, failed.get(step.dataset))
+            case CreateTable() | BeginGeneration() | KeepStored():
+                pass  # done before the board is laid out, or nothing to do
+            case _:
+                assert_never(step)
+
+    def _place_work(self, step: Work, error: SluiceError | None) -> None:
         if error is None:
             self._waiting.append(step)
             self._open[step.dataset] += 1
@@ -85,17 +116,17 @@ class Board:
         elif not isinstance(step, PublishRebuild):
             self._add(_result(step, FlowState.FAILED, "its table could not be set up", error))
 
-    def _inputs_done(self, step: Step) -> bool:
+    def _inputs_done(self, step: Work) -> bool:
         if isinstance(step, PublishRebuild):
             return self._open[step.dataset] == 1
         return all(self._open[name] == 0 for name in _after(step))
 
-    def _blocked_by_failure(self, step: Step) -> bool:
+    def _blocked_by_failure(self, step: Work) -> bool:
         if isinstance(step, PublishRebuild):
             return step.dataset in self._bad and self._open[step.dataset] == 1
         return any(name in self._bad for name in _after(step))
 
-    def _skip(self, step: Step) -> None:
+    def _skip(self, step: Work) -> None:
         self._open[step.dataset] -= 1
         if isinstance(step, RunFlow | RefreshView):
             failed = ", ".join(name.table for name in _after(step) if name in self._bad)
@@ -108,7 +139,7 @@ class Board:
         self._journal.ended(result)
 
 
-def _after(step: Step) -> Iterator[QualifiedName]:
+def _after(step: Work) -> Iterator[QualifiedName]:
     if isinstance(step, RunFlow | RefreshView):
         yield from step.after
 

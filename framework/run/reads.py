@@ -12,11 +12,11 @@ from framework.cdc.events import upsert_predicate
 from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
-from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.interception import reading
+from framework.graph.missing import missing_table
 from framework.graph.relations import named
 from framework.graph.tables import KnownTables
 from framework.run.quality import guarded
@@ -97,7 +97,9 @@ class _Reads:
         if dataset is None:
             found = self.queries.tables.external(spark, name, options, streaming=streaming)
             if found is None:
-                raise UserError("TABLE_OR_VIEW_NOT_FOUND", name=name, hint="")
+                known = [each.name for each in self.queries.graph.datasets]
+                full = None if "/" in name else self.queries.registry.name(name)
+                raise missing_table(name, dataset=full, known=known, tables=self.queries.tables, spark=spark)
             return found.frame
         if dataset.kind is DatasetKind.TEMPORARY_VIEW:
             return named(self._view(dataset), dataset.name)
@@ -124,8 +126,7 @@ class _Reads:
         self, spark: SparkSession, dataset: GraphDataset, options: Mapping[str, str], *, streaming: bool
     ) -> DataFrame:
         store = self.queries.store
-        if not store.exists(store.address(dataset.spec)):
-            raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.spec.location)
+        store.check_readable(dataset)
         reader = spark.readStream if streaming else spark.read
         frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame

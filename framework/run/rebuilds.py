@@ -54,6 +54,7 @@ class Rebuilds:
         """Replace the table's rows by the copy's and make its generations the current ones."""
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
+        self.store.check_owner(dataset, self.store.address(dataset.spec))
         if dataset.cdc is not None:
             self._replace(
                 dataset,

@@ -18,6 +18,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.state import FlowState, StoredState, TableState
+from framework.run.left_tables import LeftTables
 from framework.run.table_record import definition_of
 from framework.run.table_store import TableStore
 
@@ -35,10 +36,13 @@ class StateReader:
 
     def read(self) -> StoredState:
         """Everything the planner asks for, for all datasets and flows of the graph."""
-        tables = {dataset.name: self.table_state(dataset) for dataset in self.graph.datasets if dataset.is_table}
+        left = LeftTables(graph=self.graph, store=self.store)
+        gone = {table.name for table in left.begun()}  # an update deletes the rest of them before it plans
+        present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
+        tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
         flows = {
             flow.spec.name: self._flow(dataset, flow)
-            for dataset in self.graph.datasets
+            for dataset in present
             if dataset.kind is not DatasetKind.MATERIALIZED_VIEW
             for flow in self.graph.flows_into(dataset.name)
         }
@@ -46,6 +50,7 @@ class StateReader:
         return StoredState(
             tables=tables,
             flows=flows,
+            left=tuple(table.name for table in left.find()),
             wanted_definitions={
                 dataset.name: definition_of(dataset) for dataset in self.graph.datasets if dataset.is_table
             },
@@ -63,6 +68,8 @@ class StateReader:
             computed_from = mark.content.get("computed_from") if mark is not None else None
         return TableState(
             exists=self.store.exists(self.store.address(dataset.spec)),
+            path=self.store.path(dataset.spec),
+            other_owner=None if record is not None else self.store.other_owner(dataset),
             definition=record.definition if record is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
+from framework.foundation.stored_json import read_stored_json
 from framework.graph.graph import GraphDataset
 from framework.run.layout import StorageLayout
 
@@ -17,13 +20,19 @@ class TableRecord:
     """The definition a table was brought to.
 
     Args:
+        dataset: the dataset's name.
+        path: the table's folder.
         definition: hash of everything that shapes the table.
         schema: JSON of the table's columns, those that readers don't see included.
+        pipeline: the pipeline that made it; None in records of older versions, which did not note it.
         partition_columns: how it is partitioned, which can't change without a rebuild.
     """
 
+    dataset: QualifiedName
+    path: str
     definition: str
     schema: str
+    pipeline: str | None = None
     partition_columns: tuple[str, ...] = ()
 
 
@@ -43,18 +52,46 @@ def definition_of(dataset: GraphDataset) -> str:
 
 
 def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) -> TableRecord | None:
-    """The record of a dataset's table; None when there is none."""
-    text = storage.read_text(layout.record(name))
-    if text is None:
-        return None
-    found = json.loads(text)
+    """The record of a dataset's table; None when there is none.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
+
+
+def read_records(
+    storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
+) -> tuple[TableRecord, ...]:
+    """The records of all tables that were ever made, by name; those of `besides` are not read.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    known = {f"{name}.json" for name in besides}
+    files = [name for name in storage.list_names(layout.records) if name.endswith(".json") and name not in known]
+    found = (read_record(storage, layout, _named(file)) for file in files)
+    return tuple(sorted((record for record in found if record is not None), key=lambda record: record.dataset))
+
+
+def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
+    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
+    storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
+
+
+def _named(file: str) -> QualifiedName:
+    """The name that a record's file is called after; a dot inside of a name can only be in its last part."""
+    catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
+    return QualifiedName(catalog=catalog, schema=schema, table=table)
+
+
+def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
+    json.loads(found["schema"])  # a schema that is no JSON is damage too
     return TableRecord(
+        dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
+        path=found.get("path") or layout.table(name),
         definition=found["definition"],
         schema=found["schema"],
+        pipeline=found.get("pipeline"),
         partition_columns=tuple(found["partition_columns"]),
     )
-
-
-def write_record(storage: Storage, layout: StorageLayout, name: QualifiedName, record: TableRecord) -> None:
-    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
-    storage.write_text(layout.record(name), json.dumps(asdict(record), indent=1))

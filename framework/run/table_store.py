@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,13 @@ from framework.declare.specs import DatasetSpec
 from framework.foundation.addresses import TableAddress
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import GraphDataset
 from framework.run.catalog import register
 from framework.run.layout import StorageLayout
-from framework.run.table_record import TableRecord, definition_of, read_record, write_record
+from framework.run.table_record import TableRecord, definition_of, read_record, read_records, write_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -71,6 +73,25 @@ class TableStore:
         """What the dataset's table was last brought to."""
         return read_record(self.storage, self.layout, name)
 
+    def records(self, *, besides: Collection[QualifiedName]) -> tuple[TableRecord, ...]:
+        """What the tables in this storage were last brought to, those of other pipelines too, `besides` left out."""
+        return read_records(self.storage, self.layout, besides)
+
+    def is_ours(self, record: TableRecord) -> bool:
+        """Whether a recorded table is there and was made by this pipeline; only an old record needs a look at it."""
+        address = TableAddress(path=record.path)
+        if not self.exists(address):
+            return False
+        return (record.pipeline or self._owner(address)) == self.pipeline
+
+    def other_owner(self, dataset: GraphDataset) -> str | None:
+        """Whom a table without a record belongs to, in words; None if it is ours or there is none."""
+        address = self.address(dataset.spec)
+        if not self.exists(address):
+            return None
+        owner = self._owner(address)
+        return None if owner == self.pipeline else _owner_text(owner)
+
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
         """Create the table, or bring the one that is there to the dataset's definition.
 
@@ -93,11 +114,14 @@ class TableStore:
         if not dataset.spec.private and self.record(dataset.name) is None:
             register(self.spark, dataset.name, self.path(dataset.spec))
         record = TableRecord(
+            dataset=dataset.name,
+            path=self.path(dataset.spec),
+            pipeline=self.pipeline,
             definition=definition_of(dataset),
             schema=dataset.table_schema or "",
             partition_columns=dataset.spec.partition_columns,
         )
-        write_record(self.storage, self.layout, dataset.name, record)
+        write_record(self.storage, self.layout, record)
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec
@@ -120,23 +144,34 @@ class TableStore:
             OperationError: TABLE_NOT_OWNED.
         """
         if self.record(dataset.name) is None and self.exists(address):
-            self._owned_detail(dataset, address)
+            self.check_ours(dataset.name, str(address.path), dataset.spec.location)
 
-    def _owned_detail(self, dataset: GraphDataset, address: TableAddress) -> Row:
-        detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
-        owner = detail["properties"].get(OWNER_PROPERTY) if detail is not None else None
-        if detail is None or owner != self.pipeline:
+    def check_ours(self, name: QualifiedName, path: str, location: SourceLocation | None) -> None:
+        """Make sure that the table at a path is this pipeline's, if there is one.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED.
+        """
+        address = TableAddress(path=path)
+        owner = self._owner(address) if self.exists(address) else self.pipeline
+        if owner != self.pipeline:
             raise OperationError(
-                "TABLE_NOT_OWNED",
-                location=dataset.spec.location,
-                dataset=dataset.name,
-                path=address.path,
-                owner=f"pipeline {owner}" if owner else "something else",
+                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner)
             )
+
+    def _owner(self, address: TableAddress) -> str | None:
+        """The pipeline that a table says it was made by."""
+        owner: str | None = self._detail(address)["properties"].get(OWNER_PROPERTY)
+        return owner
+
+    def _detail(self, address: TableAddress) -> Row:
+        detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
+        assert detail is not None
         return detail
 
     def _adopt(self, dataset: GraphDataset, address: TableAddress) -> None:
-        detail = self._owned_detail(dataset, address)
+        self.check_ours(dataset.name, str(address.path), dataset.spec.location)
+        detail = self._detail(address)
         if tuple(detail["partitionColumns"]) != dataset.spec.partition_columns:
             raise OperationError(
                 "PARTITIONING_CHANGED",
@@ -181,10 +216,25 @@ class TableStore:
         session: Any = self.spark._jsparkSession
         session.sql(statement)
 
+    def check_readable(self, dataset: GraphDataset) -> None:
+        """Make sure that a dataset has a table and that it is this pipeline's.
+
+        Raises:
+            OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
+        """
+        address = self.address(dataset.spec)
+        if not self.exists(address):
+            raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.spec.location)
+        self.check_owner(dataset, address)
+
     def frame(self, spec: DatasetSpec) -> DataFrame:
         """The rows of a dataset's table, as readers see them."""
         frame = self.spark.read.format("delta").load(self.path(spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+def _owner_text(owner: str | None) -> str:
+    return f"pipeline {owner}" if owner else "something else"
 
 
 def _names(schema: StructType, prefix: str = "") -> set[str]:

@@ -26,7 +26,9 @@ from framework.run.faults import flow_fault
 from framework.run.flow_runner import FlowRunner
 from framework.run.journal import Journal
 from framework.run.known_tables import StoredTables
+from framework.run.left_tables import LeftTables
 from framework.run.lock import update_lock
+from framework.run.query_log import quiet_query_log
 from framework.run.reads import TableQueries
 from framework.run.rebuilds import Rebuilds
 from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
@@ -77,12 +79,13 @@ class Update:
 
         Raises:
             OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE: before anything is written.
-            GraphErrors: names of the request that the graph does not have.
+            UserError: names of the request that the graph does not have.
         """
         started = self.clock.monotonic()
         update_id = str(uuid.uuid4())
         self.store.storage.check_writable()
-        with update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+        with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+            self._left.finish_begun()
             self._rebuilds.settle_all()
             plan = self.plan()
             with self._log(update_id) as log:
@@ -129,6 +132,10 @@ class Update:
     @property
     def _state(self) -> StateReader:
         return StateReader(graph=self.graph, store=self.store)
+
+    @property
+    def _left(self) -> LeftTables:
+        return LeftTables(graph=self.graph, store=self.store)
 
     @property
     def _rebuilds(self) -> Rebuilds:

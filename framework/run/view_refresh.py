@@ -51,7 +51,7 @@ class ViewRefresher:
         dataset = self._dataset(step)
         flow = self.graph.flows_into(dataset.name)[0]
         computed_from = self.state.computable_from(dataset)
-        settings = {**dict(dataset.spec.spark_conf), **dict(flow.spec.spark_conf)}
+        settings = self.graph.settings(flow)
         query = self.queries.flow_query(flow.spec, settings)
         session = session_for(self.spark, settings)
         path = self.store.path(dataset.spec)

@@ -7,6 +7,7 @@ from typing import Any
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.clock import Clock
+from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.state import TableState
 from framework.plan.steps import RefreshView, RunFlow
@@ -14,12 +15,24 @@ from framework.run.faults import can_heal, flow_fault
 from framework.run.flow_outcome import FlowOutcome
 from framework.run.flow_runner import FlowRunner
 from framework.run.journal import Journal
+from framework.run.quality import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.results import FlowResult, FlowState
 from framework.run.retries import RetryPolicy
 from framework.run.state_reader import StateReader
 from framework.run.stop_signal import StopSignal
 from framework.run.streams import StoppedError
 from framework.run.view_refresh import ViewRefresher
+
+
+class _Committed:
+    """What a run has committed so far, which stays when it fails or is stopped."""
+
+    def __init__(self) -> None:
+        self.total = FlowOutcome()
+
+    def add(self, outcome: FlowOutcome) -> None:
+        """Another batch is committed."""
+        self.total = self.total.plus(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,27 +55,31 @@ class FlowWork:
     def run(self, step: RunFlow | RefreshView) -> FlowResult:
         """The result of one step; never raises."""
         started = self.clock.monotonic()
+        committed = _Committed()
         try:
             idle = step.check and self._has_nothing_new(step)
-            outcome = None if idle else self._try(step)
+            outcome = None if idle else self._try(step, committed)
         except StoppedError:
-            return self._result(step, FlowState.STOPPED, started, reason="the update was asked to stop")
-        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
+            reason = "the update was asked to stop"
+            return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
+        except BaseException as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
             fault = flow_fault(error, step.flow, self._flow(step).spec.location)
+            outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
             return self._result(
-                step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error)
-            )
+                step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
+                outcome=outcome,
+            )  # fmt: skip
         if outcome is None:
             return self._result(step, FlowState.IDLE, started, reason="nothing it reads has changed")
         return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
 
-    def _try(self, step: RunFlow | RefreshView) -> FlowOutcome:
+    def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run it, again after faults that may heal, as often as the policy allows."""
         attempt = 0
         while True:
             self.journal.flow(step.flow, step.dataset, FlowState.STARTING)
             try:
-                return self._once(step)
+                return self._once(step, committed)
             except StoppedError:
                 raise
             except Exception as error:
@@ -80,15 +97,31 @@ class FlowWork:
                 if self.stop.wait(delay_seconds):
                     raise StoppedError(str(step.flow)) from error
 
-    def _once(self, step: RunFlow | RefreshView) -> FlowOutcome:
+    def _once(self, step: RunFlow | RefreshView, total: _Committed) -> FlowOutcome:
         self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
         if isinstance(step, RefreshView):
             return self.refresher.refresh(step)
 
         def committed(outcome: FlowOutcome, progress: dict[str, Any] | None) -> None:
+            total.add(outcome)
             self.journal.progressed(step.flow, step.dataset, outcome, progress)
 
         return self.runner.run(step, committed)
+
+    def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
+        """The expectation that made the flow fail, with the one row that did not meet it."""
+        if fault.condition != "EXPECTATION_VIOLATION":
+            return NOTHING_COUNTED
+        name = fault.fields["expectation"]
+        read = [read.dataset for read in self._flow(step).reads if read.dataset is not None]
+        for dataset in filter(None, map(self.graph.dataset, [step.dataset, *read])):
+            for spec in dataset.spec.expectations:
+                if spec.name == name:
+                    count = ExpectationCount(
+                        name=spec.name, dataset=dataset.name, action=spec.action, passed=0, failed=1
+                    )
+                    return QualityCounts(rows=1, expectations=(count,))
+        return NOTHING_COUNTED
 
     def _has_nothing_new(self, step: RunFlow | RefreshView) -> bool:
         if isinstance(step, RefreshView):
@@ -107,7 +140,7 @@ class FlowWork:
         *,
         reason: str = "",
         outcome: FlowOutcome | None = None,
-        error: Any = None,
+        error: SluiceError | None = None,
         may_heal: bool = False,
     ) -> FlowResult:
         done = outcome or FlowOutcome()

@@ -168,7 +168,7 @@ def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
 
 
 def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(tmp_path: Path) -> None:
-    """A canceled update ends with 1 and says CANCELED; afterwards every row is there once."""
+    """A canceled update ends with its signal's code and says CANCELED; afterwards every row is there once."""
     (tmp_path / "data").mkdir()
     for number in range(25):
         (tmp_path / "data" / f"{number:02}.json").write_text(f'{{"n": {number}}}\n', encoding="utf-8")
@@ -181,7 +181,7 @@ configuration: {{numbers.data: {tmp_path}/data, nap: "0"}}
     (tmp_path / "slow.py").write_text(SLOW_MODULE, encoding="utf-8")
     for number in (signal.SIGINT, signal.SIGTERM):
         code, result = interrupt(tmp_path, number)
-        assert (code, result["state"]) == (1, "CANCELED")
+        assert (code, result["state"]) == (128 + number, "CANCELED")
         assert [flow["state"] for flow in result["flows"]] == ["STOPPED"]
     events = result_of(sluice(tmp_path, "events", "--type", "update_progress", "-o", "json"))
     states = [event["details"]["update_progress"]["state"] for event in events]

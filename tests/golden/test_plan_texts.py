@@ -10,9 +10,11 @@ from framework.plan.explainer import plan_json, plan_text
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
+    KeepStored,
     Plan,
     PublishRebuild,
     RefreshView,
+    RefuseTable,
     RunFlow,
     SkipStep,
 )
@@ -48,6 +50,15 @@ EVERY_STEP = Plan(
             dataset=name("worst_tails"), flow=name("worst_tails"), reason="neither its inputs nor its code changed"
         ),
         SkipStep(dataset=name("planes"), flow=None, reason="not in the selection", excluded=True),
+        RefuseTable(
+            dataset=name("airports"),
+            flows=(name("airports"),),
+            path="/data/airports",
+            owner="pipeline planes",
+            reason="its table was made by pipeline planes",
+        ),
+        KeepStored(dataset=name("flights"), columns=("gate", "belt"), reason="no flow writes them"),
+        KeepStored(dataset=name("runways"), reason="no longer declared, table kept; `sluice prune` drops it"),
     ),
 )
 

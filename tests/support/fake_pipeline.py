@@ -17,6 +17,7 @@ from framework.plan.steps import Plan, RunFlow, SkipStep
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
+from framework.run.left_tables import LeftTable
 from framework.run.quality import ExpectationCount
 from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock
@@ -114,6 +115,7 @@ class FakePipeline:
     fault: Exception | None = None
     during_run: Callable[[], None] = lambda: None
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
+    left: tuple[LeftTable, ...] = ()
     asked: list[tuple[str, Any]] = field(default_factory=list)
     stops: int = 0
     closed: bool = False
@@ -164,6 +166,15 @@ class FakePipeline:
     def stop(self) -> None:
         """Count how often it was asked to stop."""
         self.stops += 1
+
+    def left_tables(self) -> tuple[LeftTable, ...]:
+        """The tables that left the code."""
+        self._ask("left_tables")
+        return self.left
+
+    def prune(self, tables: Sequence[LeftTable]) -> None:
+        """Drop none, and note which."""
+        self._ask("prune", tuple(tables))
 
     def preview(self, name: str, limit: int = 10) -> FakeRows:
         """Some rows."""

@@ -29,6 +29,10 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
 
         run_target(call, target=target, resource=resource, profile=profile, refresh=refresh)
         return
+    for option, value in (("--resource", resource), ("--profile", profile)):
+        if value is not None:
+            msg = f"{option} belongs to --target, which is missing."
+            raise click.UsageError(msg)
     from framework.cli.updating import run_and_report
 
     pipeline = call.pipeline(short=False)

@@ -7,10 +7,14 @@ import click
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 
+_MOST_ROWS = 2**31 - 1  # what Spark takes
+
 
 @click.command("show", cls=SluiceCommand)
 @click.argument("dataset")
-@click.option("-n", "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="How many rows, at most.")
+@click.option(
+    "-n", "--rows", type=click.IntRange(1, _MOST_ROWS), default=10, show_default=True, help="How many rows, at most."
+)
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, dataset: str, rows: int) -> None:
     """Print rows of a dataset.

@@ -6,8 +6,19 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "INTERNAL_ERROR": Condition(
-        "Something went wrong that Sluice did not foresee: {kind}: {message}",
+        "Something went wrong that Sluice did not foresee: {error}.",
         "This is a fault of Sluice, not yours: please report it with what the same command prints with -v.",
+    ),
+    "SPARK_FAILED": Condition(
+        "Spark failed outside of any flow: {cause}",
+        "Check the tables, the storage and the settings that the message names; -v shows all of it.",
+    ),
+    "SYSTEM_CALL_FAILED": Condition(
+        "The operating system refused: {cause}.", "Check the file or folder that the message names."
+    ),
+    "PRUNE_NOT_CONFIRMED": Condition(
+        "`sluice prune` asks before it drops tables, and standard input is no terminal.",
+        "Look at the tables with `sluice plan`, then run `sluice prune --yes`.",
     ),
     "REFRESH_NAMES_MISSING": Condition(
         "{option} has an empty name.", "Name datasets or flows, separated by commas without spaces."

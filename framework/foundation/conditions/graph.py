@@ -47,6 +47,14 @@ CONDITIONS: dict[str, Condition] = {
     "CLUSTER_BY_AND_PARTITIONED_BY_NOT_ALLOWED": Condition(
         "{dataset} has both partition and clustering columns.", "Keep `cluster_by` or `partition_cols`, not both."
     ),
+    "ROW_FILTER_NOT_SUPPORTED": Condition(
+        "{dataset} has a `row_filter`, which only Unity Catalog applies: here every reader would see all rows.",
+        "Remove `row_filter`, and give readers a table whose query leaves the rows out.",
+    ),
+    "REFRESH_POLICY_NOT_SUPPORTED": Condition(
+        "{dataset} has `refresh_policy` {policy!r}, and views are computed as a whole here.",
+        "Use `auto` or `full`, or make it a streaming table.",
+    ),
     "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_MATERIALIZED_VIEW": Condition(
         "The query {flow} of materialized view {dataset} is a stream.",
         "Make it a streaming table with `dp.table`, or read a batch. " + _BATCH_OR_STREAM,

@@ -20,11 +20,16 @@ CONDITIONS: dict[str, Condition] = {
         "A row of flow {flow} does not meet {expectation!r}; the batch was rolled back. The row: {row}",
         "Correct the data or the condition, or use `expect_or_drop`.",
     ),
+    "PYTHON_EXCEPTION": Condition(
+        "A Python function raised an exception while flow {flow} ran: {error}.",
+        "Correct the function, or the rows that it cannot process, and run again; committed rows stay.",
+    ),
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
         "Correct the cause and run again; what was committed stays, the rest comes again.",
     ),
     "INVALID_CONFIGURATION": Condition("{key} is {value!r}.", "Give {expected}."),
+    "REQUEST_INVALID": Condition("The request has {count} faults; nothing was written.", ""),
     "DATASET_NOT_FOUND": Condition(
         "There is no dataset {dataset} in this pipeline.{hint}", "`sluice graph` lists them."
     ),

@@ -33,6 +33,10 @@ CONDITIONS: dict[str, Condition] = {
         "Spark could not start with master {master}: {problem}",
         "Check `--master` and `spark_conf`, and that the cluster can be reached; `-v` shows all that Spark says.",
     ),
+    "SPARK_SETTING_INVALID": Condition(
+        "Spark refuses the setting {key} = {value!r}: {cause}",
+        "Correct it in `spark_conf` or `configuration`; what only a start can set goes in the spec's `spark_conf`.",
+    ),
     "SESSION_WITHOUT_DELTA": Condition(
         "The Spark session that is already running here has no Delta Lake.",
         "Start it with `spark.sql.extensions` = io.delta.sql.DeltaSparkSessionExtension, "

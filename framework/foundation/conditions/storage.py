@@ -21,6 +21,10 @@ CONDITIONS: dict[str, Condition] = {
         "The manifest of a flow's checkpoints, {path}, can't be understood: {problem}.",
         "Put the file back from a backup, or delete it and run a full refresh of the flow's dataset.",
     ),
+    "STORED_FILE_DAMAGED": Condition(
+        "{path}, a file of Sluice's own, can't be read: {problem}.",
+        "Restore the file from a backup; the directory layout in docs/ARCHITECTURE.md says what it is for.",
+    ),
     "GENERATION_MISUSED": Condition(
         "Generation {number} of the flow {flow} can't {action}: {problem}.",
         "This is a fault of Sluice: please report it with the manifest of that flow.",

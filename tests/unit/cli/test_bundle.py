@@ -142,7 +142,7 @@ def test_only_a_deploy_builds_and_a_build_that_fails_ends_it(served: StandInWork
 def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
     served: StandInWorkspace, sluice: Sluice
 ) -> None:
-    """One call that stops it, followed to its end: CANCELED there and here, exit code 1; nobody is left waiting."""
+    """One call that stops it, followed to its end: CANCELED there and here, exit code 130; nobody is left waiting."""
     assert sluice("bundle", "deploy").exit_code == 0
     served.flows("flights", *((f"main.flights.t{number}", 1) for number in range(500)))
     original = served.answer
@@ -157,7 +157,7 @@ def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_t
 
     served.answer = answer  # type: ignore[method-assign]
     result = sluice("run", "--target", "ingestion", "--resource", "flights", "-o", "json")
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     told = json.loads(result.stdout)
     (update,) = served.pipeline("flights").updates
     assert (told["state"], told["update_id"], update.state) == ("CANCELED", update.update_id, "CANCELED")

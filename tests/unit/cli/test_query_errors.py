@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from framework.cli.facade import quieten_pyspark
 from framework.cli.query_errors import query_errors
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
+from framework.run.query_log import quiet_query_log
 
 HERE = SourceLocation(file="click/decorators.py", line=34)
 
@@ -43,8 +45,16 @@ def test_faults_of_the_pipeline_keep_their_places() -> None:
     assert caught.value.errors == (fault,)
 
 
-def test_pyspark_does_not_log_what_is_told_anyway(capsys: pytest.CaptureFixture[str]) -> None:
-    """The logger that prints a Java stack for each failed query is silent once the command line says so."""
-    quieten_pyspark()
-    PySparkLogger.getLogger("SQLQueryContextLogger").exception("a stack", file="x.py")
+@pytest.mark.parametrize("name", ["DataFrameQueryContextLogger", "SQLQueryContextLogger"])
+def test_pyspark_does_not_log_what_sluice_reports_itself(
+    name: str, swap: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both loggers that print a Java stack for each failed query are silent inside the block, and only there."""
+    logger = PySparkLogger.getLogger(name)
+    for handler in logger.handlers:
+        swap.setattr(handler, "stream", sys.stderr)  # of this test, wherever the logger was made
+    with quiet_query_log():
+        logger.error("a stack", file="x.py")
     assert capsys.readouterr().err == ""
+    logger.warning("a warning")
+    assert "a warning" in capsys.readouterr().err

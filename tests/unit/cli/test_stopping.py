@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from framework.cli.interruption import Terminated
 from framework.cli.progress import PlainProgress
 from framework.cli.stopping import run_stoppable
 from framework.testing.manual_clock import ManualClock
@@ -57,3 +58,36 @@ def test_what_the_work_raises_is_raised_here() -> None:
 
     with pytest.raises(LookupError, match="work"):
         run_stoppable(work, lambda: None, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))
+
+
+@pytest.mark.parametrize(("number", "interrupt"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_the_first_signal_ends_at_once_while_nothing_has_begun(
+    number: signal.Signals, interrupt: type[BaseException]
+) -> None:
+    """While Spark starts there is nothing to stop in order."""
+    release = threading.Event()
+
+    def work() -> None:
+        os.kill(os.getpid(), number)
+        release.wait(30)
+
+    progress = PlainProgress(io.StringIO(), title="shop", clock=ManualClock())
+    with pytest.raises(interrupt):
+        run_stoppable(work, lambda: None, progress, has_begun=lambda: False)
+    release.set()
+
+
+def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
+    """What is to be stopped may come to be after the signal."""
+    heard, listening = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        listening.set()
+        return heard.wait(30)
+
+    def stop() -> None:
+        if listening.is_set():
+            heard.set()
+
+    assert run_stoppable(work, stop, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))

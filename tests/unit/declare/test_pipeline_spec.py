@@ -19,7 +19,7 @@ spark_conf: {spark.sql.shuffle.partitions: "4"}
 libraries:
   - glob: {include: transformations/**}
   - file: {path: extra.py}
-continuous: true
+continuous: false
 development: true
 """
 
@@ -42,12 +42,38 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         configuration=(("start", "2013-01-01"), ("limit", "3"), ("strict", "true")),
         spark_conf=(("spark.sql.shuffle.partitions", "4"),),
         libraries=(Library(pattern="transformations/**", line=8), Library(pattern="extra.py", line=9)),
-        continuous=True,
         development=True,
         root=str(tmp_path.resolve()),
         file=str(path),
     )
     assert expected == load_spec(path)
+
+
+def test_a_continuous_pipeline_is_refused_at_its_line(tmp_path: Path) -> None:
+    """A setting that would be accepted and not be done is a fault of the spec, as are two default schemas."""
+    path = write(tmp_path, "name: p\nschema: a\ncontinuous: true\ntarget: b\n")
+    with pytest.raises(GraphErrors) as caught:
+        load_spec(path)
+    assert [(error.condition, error.location and error.location.line) for error in caught.value.errors] == [
+        ("PIPELINE_SPEC_CONTINUOUS", 3),
+        ("PIPELINE_SPEC_SCHEMA_TWICE", 4),
+    ]
+
+
+@pytest.mark.parametrize("line", ["libraries:", "configuration:", "spark_conf:"])
+def test_a_key_without_a_value_is_one_that_is_left_out(tmp_path: Path, line: str) -> None:
+    """YAML reads it as null, which holds nothing."""
+    path = write(tmp_path, f"name: p\n{line}\n")
+    root = tmp_path.resolve()
+    assert PipelineSpec(name="p", storage=str(root / ".sluice/p"), root=str(root), file=str(path)) == load_spec(path)
+
+
+@pytest.mark.parametrize("name", ["''", "", "5", "[p]"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    """An empty name, or one that is no text, could name no folder."""
+    with pytest.raises(GraphErrors) as caught:
+        load_spec(write(tmp_path, f"name: {name}\n"))
+    assert [error.condition for error in caught.value.errors] == ["PIPELINE_SPEC_FIELD_TYPE"]
 
 
 def test_left_out_keys_have_their_defaults(tmp_path: Path) -> None:

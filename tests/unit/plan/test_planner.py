@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import GraphErrors
+from framework.declare.specs import AutoCdcSpec, ColumnSelection, DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.planner import make_plan
+from framework.plan.refusals import refusals
 from framework.plan.request import UpdateRequest
 from framework.plan.state import FlowState, StoredState, TableState
-from framework.plan.steps import BeginGeneration, CreateTable, PublishRebuild, RefreshView, RunFlow, SkipStep, Step
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+    Step,
+)
 
 
 def name(table: str) -> QualifiedName:
@@ -137,7 +153,8 @@ def test_a_full_refresh_is_built_aside_and_published_last() -> None:
         ("create", "clean"), ("begin", "clean"), ("run", "clean"), ("begin", "seed"), ("run", "seed"),
         ("publish", "clean"),
     ]  # fmt: skip
-    assert {step.rebuild for step in own if not isinstance(step, SkipStep | RefreshView)} == {1}
+    rebuilding = (CreateTable, BeginGeneration, RunFlow, PublishRebuild)
+    assert {step.rebuild for step in own if isinstance(step, rebuilding)} == {1}
     assert {step.generation for step in own if isinstance(step, BeginGeneration)} == {2}
 
 
@@ -183,15 +200,15 @@ def test_a_table_that_must_not_be_reset_is_refreshed_by_full_refresh_all_and_ref
     plan = make_plan(graph, UpdateRequest(full_refresh_all=True), settled())
     assert ("publish", "raw") not in shape(plan.steps)
     assert ("publish", "clean") in shape(plan.steps)
-    with pytest.raises(GraphErrors) as caught:
+    with pytest.raises(UserError) as caught:
         make_plan(graph, UpdateRequest(full_refresh=(RAW,)), settled())
-    assert [error.condition for error in caught.value.errors] == ["TABLE_NOT_RESETTABLE"]
+    assert caught.value.condition == "TABLE_NOT_RESETTABLE"
 
 
 def test_unknown_names_of_a_request_are_all_reported_with_the_nearest() -> None:
     """A typo in a dataset and in a flow are two faults, each with a hint."""
     request = UpdateRequest(refresh=(name("claen"),), reset_checkpoints=(name("sed"),))
-    with pytest.raises(GraphErrors) as caught:
+    with pytest.raises(RequestErrors) as caught:
         make_plan(a_graph(), request, settled())
     assert [(error.condition, error.fields["hint"]) for error in caught.value.errors] == [
         ("DATASET_NOT_FOUND", " Did you mean main.s.clean?"),
@@ -233,3 +250,71 @@ def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
     (step,) = make_plan(graph, UpdateRequest(), settled(clean=state)).steps
     assert isinstance(step, SkipStep) is state.drained
     assert step.reason == reason
+
+
+@pytest.mark.parametrize(
+    "request_of_it", [UpdateRequest(), UpdateRequest(full_refresh=(CLEAN,)), UpdateRequest(reset_checkpoints=(SEED,))]
+)
+def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: UpdateRequest) -> None:
+    """No step touches it, a full refresh least of all: its flows fail, and the plan says so before."""
+    state = settled()
+    foreign = TableState(exists=True, path="/t/clean", other_owner="pipeline other")
+    state = replace(state, tables={**state.tables, CLEAN: foreign})
+    plan = make_plan(a_graph(), request_of_it, state)
+    assert [step for step in plan.steps if step.dataset == CLEAN] == [
+        RefuseTable(
+            dataset=CLEAN, flows=(CLEAN, SEED), path="/t/clean", owner="pipeline other",
+            reason="its table was made by pipeline other",
+        )
+    ]  # fmt: skip
+    (error,) = refusals(a_graph(), plan)
+    assert (error.condition, error.fields["owner"]) == ("TABLE_NOT_OWNED", "pipeline other")
+
+
+def test_a_table_that_left_the_code_is_kept_and_named() -> None:
+    """Nobody drops rows by removing code, and nobody forgets them either."""
+    plan = make_plan(a_graph(), UpdateRequest(refresh=(RAW,)), replace(settled(), left=(name("old"),)))
+    reason = "no longer declared, table kept; `sluice prune` drops it"
+    assert plan.steps[-1] == KeepStored(dataset=name("old"), reason=reason)
+
+
+def schema(columns: Sequence[Any]) -> str:
+    """The JSON of a schema of integers; a dict is a struct."""
+
+    def struct(names: Sequence[Any]) -> dict[str, object]:
+        fields = []
+        for each in names:
+            column, kind = (each, "integer") if isinstance(each, str) else next(iter(each.items()))
+            fields.append({"name": column, "type": kind if kind == "integer" else struct(kind)})
+        return {"type": "struct", "fields": fields}
+
+    return json.dumps(struct(columns))
+
+
+@pytest.mark.parametrize(
+    ("stored", "written", "cdc", "kept"),
+    [
+        (("id", "note"), ("ID", "note"), None, ()),
+        (("id", "note"), ("id",), None, ("note",)),
+        (("id", {"a": ("x", "y")}), ("id", {"a": ("x",)}), None, ("a.y",)),
+        (("id", {"a": ("x", "y")}), ("id",), None, ("a",)),
+        (("id", "n", "__START_AT", "__END_AT"), ("id", "n"), ColumnSelection(), ()),
+        (("id", "n"), ("id", "n"), ColumnSelection(columns=("n",), excluded=True), ("n",)),
+        (("id", "n", "m"), ("id", "n", "m"), ColumnSelection(columns=("m",)), ("n",)),
+    ],
+)
+def test_columns_that_no_flow_writes_are_named(
+    stored: tuple[Any, ...], written: tuple[Any, ...], cdc: ColumnSelection | None, kept: tuple[str, ...]
+) -> None:
+    """A streaming table keeps a column that its query stopped giving; the plan says which."""
+    spec = DatasetSpec(name=CLEAN, kind=DatasetKind.STREAMING_TABLE)
+    keys = None if cdc is None else AutoCdcSpec(keys=("id",), sequence_by="id", columns=cdc)
+    graph = DataflowGraph(
+        pipeline="p",
+        datasets=(GraphDataset(spec=spec, kind=spec.kind, schema=schema(stored)),),
+        flows=(GraphFlow(spec=FlowSpec(name=CLEAN, target=CLEAN, cdc=keys), schema=schema(written)),),
+    )
+    plan = make_plan(graph, UpdateRequest(), settled())
+    assert [step.columns for step in plan.steps if isinstance(step, KeepStored)] == ([kept] if kept else [])
+    rebuilt = make_plan(graph, UpdateRequest(full_refresh=(CLEAN,)), settled())
+    assert [step for step in rebuilt.steps if isinstance(step, KeepStored)] == []

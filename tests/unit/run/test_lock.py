@@ -16,7 +16,7 @@ import pytest
 from framework.foundation.errors import OperationError
 from framework.foundation.storage import LocalStorage
 from framework.run.lease import Lease, LeaseTerms
-from framework.run.lock import update_lock
+from framework.run.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
@@ -58,6 +58,18 @@ def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
         "path": storage.path("update.lock"),
         "when_dead": "Its lock is free as soon as its process ends.",
     }
+
+
+def test_the_lock_is_looked_at_without_taking_it_or_writing_anything(storage: LocalStorage) -> None:
+    """An update that can't begin is refused before Spark starts; a storage that is not there stays so."""
+    check_unlocked(storage)
+    assert not pathlib.Path(storage.root).exists()
+    with update_lock(storage, "u-1"):
+        with pytest.raises(OperationError) as caught:
+            check_unlocked(storage)
+        assert caught.value.condition == "UPDATE_ALREADY_RUNNING"
+        assert "update u-1" in str(caught.value.fields["holder"])
+    check_unlocked(storage)
 
 
 def test_the_next_update_gets_the_lock_of_one_that_ended(storage: LocalStorage) -> None:

@@ -1,0 +1,52 @@
+"""The columns of a table that its flows no longer write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from framework.cdc.reserved import END_AT, START_AT
+from framework.declare.specs import DatasetKind
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+
+
+def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str, ...]:
+    """The columns that readers see and no flow writes, nested ones by their path, in the table's order.
+
+    A streaming table keeps a column that its query stopped giving; a materialized view does not.
+    """
+    flows = graph.flows_into(dataset.name)
+    if (
+        dataset.kind is not DatasetKind.STREAMING_TABLE
+        or dataset.schema is None
+        or any(f.schema is None for f in flows)
+    ):
+        return ()
+    written = {name.lower() for flow in flows for name in _written(flow)} | {START_AT.lower(), END_AT.lower()}
+    found: list[str] = []
+    for column in _columns(json.loads(dataset.schema)):
+        outermost = not any(column.startswith(f"{other}.") for other in found)
+        if column.lower() not in written and outermost:
+            found.append(column)
+    return tuple(found)
+
+
+def _written(flow: GraphFlow) -> list[str]:
+    """The columns of a flow's query, of AUTO CDC those that it selects."""
+    columns = list(_columns(json.loads(flow.schema or "{}")))
+    if flow.spec.cdc is None or flow.spec.cdc.columns.columns is None:
+        return columns
+    selection, keys = flow.spec.cdc.columns, {key.lower() for key in flow.spec.cdc.keys}
+    named = {column.lower() for column in selection.columns or ()}
+    tops = [(column, column.split(".", maxsplit=1)[0].lower()) for column in columns]
+    return [column for column, top in tops if top in keys or (top in named) != selection.excluded]
+
+
+def _columns(schema: dict[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for field in schema.get("fields", ()):
+        path = f"{prefix}{field['name']}"
+        found.append(path)
+        if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
+            found += _columns(field["type"], f"{path}.")
+    return found

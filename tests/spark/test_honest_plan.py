@@ -1,0 +1,204 @@
+"""The plan names what an update refuses and what it leaves, and `prune` drops only that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import pipelines as dp
+from framework.foundation import failpoints
+from framework.foundation.errors import OperationError, SluiceError
+from framework.plan.steps import KeepStored, RefuseTable
+from framework.run.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Declare = Callable[[], None]
+
+
+class Shop:
+    """Declarations over one source, of which tests take some away."""
+
+    def __init__(self, world: EngineWorld) -> None:
+        self.world = world
+
+    def stream(self) -> DataFrame:
+        """The source as a stream."""
+        return self.world.spark.readStream.format("delta").load(self.world.source())
+
+    def view(self) -> None:
+        """A materialized view, read by another one."""
+
+        @dp.materialized_view
+        def view() -> DataFrame:
+            return self.world.spark.read.format("delta").load(self.world.source()).select("id")
+
+        @dp.materialized_view
+        def above() -> DataFrame:
+            return self.world.spark.read.table("view")
+
+    def table(self, *columns: str) -> None:
+        """A streaming table of some columns."""
+
+        @dp.table
+        def table() -> DataFrame:
+            return self.stream().select(*columns)
+
+    def target(self) -> None:
+        """A target of AUTO CDC."""
+        dp.create_streaming_table("target")
+
+        @dp.auto_cdc_flow(target="target", keys=["id"], sequence_by="id")
+        def target() -> DataFrame:
+            return self.stream()
+
+    def everything(self) -> None:
+        """All of it."""
+        self.view()
+        self.table("id", "note")
+        self.target()
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    """A shop with two rows."""
+    world = EngineWorld(spark, tmp_path)
+    world.feed([(1, "a"), (2, "b")], "id LONG, note STRING")
+    return Shop(world)
+
+
+def test_tables_of_somebody_else_are_refused_by_plan_show_and_run_alike(shop: Shop) -> None:
+    """Views, streaming tables and targets; what does not need them is done, and no row of theirs is touched."""
+    world = shop.world
+    for table in ("view", "table", "target"):
+        world.spark.range(5).write.format("delta").save(world.path(table))
+    pipeline = world.pipeline(shop.everything)
+    plan = pipeline.plan()
+    refused = {step.dataset.table: step.owner for step in plan.steps if isinstance(step, RefuseTable)}
+    assert refused == dict.fromkeys(("view", "table", "target"), "something else")
+    for read in (pipeline.table, pipeline.preview, lambda name: pipeline.sql(f"SELECT * FROM {name}")):
+        with pytest.raises(SluiceError) as caught:
+            read("table")
+        assert caught.value.condition == "TABLE_NOT_OWNED"
+    for request in ({}, {"full_refresh_all": True}):
+        result = pipeline.run(**request)  # type: ignore[arg-type]
+        assert result.state is UpdateState.FAILED
+        assert states(result) == {
+            "view": FlowState.FAILED,
+            "table": FlowState.FAILED,
+            "target": FlowState.FAILED,
+            "above": FlowState.SKIPPED,
+        }
+        assert {flow.error.condition for flow in result.flows if flow.error is not None} == {"TABLE_NOT_OWNED"}
+    for table in ("view", "table", "target"):
+        assert (world.rows(table), world.versions(table)) == ([(0,), (1,), (2,), (3,), (4,)], 1)
+
+
+def test_what_left_the_code_is_kept_named_and_pruned_when_asked(shop: Shop) -> None:
+    """Tables stay until `prune`, which takes their companion and checkpoints; columns stay in the table."""
+    world = shop.world
+    world.run(shop.everything)
+
+    def less() -> None:
+        shop.table("id")
+
+    pipeline = world.pipeline(less)
+    kept = [(step.dataset.table, step.columns) for step in pipeline.plan().steps if isinstance(step, KeepStored)]
+    assert kept == [("table", ("note",)), ("above", ()), ("target", ()), ("view", ())]
+    world.feed([(3, "c")], "id LONG, note STRING")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("table") == [(1, "a"), (2, "b"), (3, None)]
+    assert world.rows("view") == [(1,), (2,)]
+    left = pipeline.left_tables()
+    assert [table.name.table for table in left] == ["above", "target", "view"]
+    pipeline.prune(left[1:])
+    storage = Path(pipeline.storage.root)
+    assert sorted(path.name for path in (storage / "tables/main/s").iterdir()) == ["above", "table"]
+    assert [path.name for path in (storage / "checkpoints").iterdir()] == ["main.s.table"]
+    assert [table.name.table for table in pipeline.left_tables()] == ["above"]
+    messages = [event.message for event in world.events(type="user_action")]
+    assert [message.split(" at ")[0] for message in messages] == ["Table main.s.target", "Table main.s.view"]
+    assert world.run(shop.everything).state is UpdateState.COMPLETED
+    assert (world.rows("view"), world.rows("target")) == ([(1,), (2,), (3,)], [(1, "a"), (2, "b"), (3, "c")])
+
+
+def test_another_pipeline_of_the_same_storage_keeps_its_tables(shop: Shop) -> None:
+    """Only tables that this pipeline made are left by it."""
+    world = shop.world
+    world.run(lambda: shop.table("id"))
+    world.name = "another"
+    assert world.pipeline(shop.view).left_tables() == ()
+
+
+class StoppedHereError(Exception):
+    """What a failpoint raises in the place of a crash."""
+
+
+@pytest.mark.parametrize("place", ["prune.after_mark", "prune.before_table", "prune.before_unmark"])
+def test_a_prune_that_was_cut_short_loses_and_doubles_nothing_when_the_dataset_comes_back(
+    shop: Shop, place: str
+) -> None:
+    """The next update finishes the deletion before it plans, so the target is filled from the start."""
+    world = shop.world
+    world.run(shop.target)
+    pipeline = world.pipeline(lambda: shop.table("id"))
+
+    def stop() -> None:
+        raise StoppedHereError
+
+    failpoints.arm(place, action=stop)
+    try:
+        with pytest.raises(StoppedHereError):
+            pipeline.prune(pipeline.left_tables())
+    finally:
+        failpoints.disarm()
+    assert pipeline.left_tables() == ()
+    assert world.run(shop.target).state is UpdateState.COMPLETED
+    assert world.rows("target") == [(1, "a"), (2, "b")]
+    assert not list(Path(pipeline.storage.root, "prunes").iterdir())
+
+
+def test_show_before_the_first_update_says_that_there_is_none(shop: Shop) -> None:
+    """A dataset without a table is named, with the command that makes it."""
+    with pytest.raises(OperationError) as caught:
+        shop.world.pipeline(shop.everything).preview("table")
+    assert caught.value.condition == "DATASET_NOT_MATERIALIZED"
+
+
+def test_stop_ends_the_update_that_runs_and_no_later_one(shop: Shop) -> None:
+    """Asked in the middle of an update it is CANCELED; the next of the same object runs to its end."""
+    pipeline = shop.world.pipeline(shop.everything)
+    pipeline.stop()
+    canceled = pipeline.run(observers=[lambda _event: pipeline.stop()])
+    assert canceled.state is UpdateState.CANCELED
+    assert not Path(shop.world.path("table")).exists()
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert shop.world.rows("view") == [(1,), (2,)]
+
+
+def test_a_failed_flow_still_has_its_quality(shop: Shop) -> None:
+    """What was committed is counted, and the expectation that failed it has the row that did not meet it."""
+    world = shop.world
+
+    def declare() -> None:
+        @dp.materialized_view
+        @dp.expect_or_drop("small", "id < 2")
+        def sound() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source())
+
+        @dp.table
+        @dp.expect("noted", "note IS NOT NULL")
+        @dp.expect_or_fail("positive", "id > 0")
+        def judged() -> DataFrame:
+            return world.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+
+    world.feed([(-1, None)], "id LONG, note STRING")
+    result = world.run(declare)
+    counts = {(each.name, each.passed, each.failed) for flow in result.flows for each in flow.expectations}
+    assert result.state is UpdateState.FAILED
+    assert counts == {("small", 2, 1), ("noted", 2, 0), ("positive", 2, 1)}
