@@ -34,7 +34,7 @@ _COMMANDS = {
 class SluiceGroup(LazyGroup):
     """The outermost group: an interrupt ends the process with its signal's exit code, wherever it comes."""
 
-    def main(  # type: ignore[override]  # click's overloads say the same of two values of standalone_mode
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
