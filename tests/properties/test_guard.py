@@ -26,7 +26,7 @@ Specs = dict[str, dict[str, Any]]
 Edit = tuple[str, tuple[str | int, ...], Any]
 
 MANY = settings(max_examples=200, deadline=None)
-SOME = settings(max_examples=60, deadline=None)
+SOME = settings(max_examples=40, deadline=None)
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=6)
 HOURS = st.floats(0, 80)
 

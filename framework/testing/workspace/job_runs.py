@@ -93,7 +93,8 @@ class JobRuns:
                 run.result = "SUCCESS"
 
     def _is_working(self, run: JobRun) -> bool:
-        return any(each.active for each in (*self._pipelines_of(run), *run.children))
+        has_update = any(each.active is not None for each in self._pipelines_of(run))
+        return has_update or any(child.active for child in run.children)
 
     def _pipelines_of(self, run: JobRun) -> list[Pipeline]:
         return [self._pipelines.by_id[each] for each in run.pipelines if each in self._pipelines.by_id]
