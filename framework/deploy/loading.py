@@ -10,13 +10,14 @@ from pathlib import Path
 from framework.deploy.artifacts import read_artifacts
 from framework.deploy.bundle import Bundle
 from framework.deploy.context import check_settings, with_context
+from framework.deploy.edges import check_edges
 from framework.deploy.git_state import read_git_state
 from framework.deploy.interpolation import Interpolation
 from framework.deploy.lint import lint
 from framework.deploy.lookups import LookUp
 from framework.deploy.nodes import Node
 from framework.deploy.reading import read_files
-from framework.deploy.resources import check_edges, resources_in
+from framework.deploy.resources import resources_in
 from framework.deploy.synced_files import synced_files
 from framework.deploy.targets import choose_target, merge_target, target_names
 from framework.deploy.variables import set_variables
@@ -68,7 +69,7 @@ def load_bundle(
     resolved = _resolved(tree, Interpolation(tree, values, look_up))
     check_settings(resolved, target=name)
     resources = resources_in(resolved, root=root, target=name, user=user)
-    check_edges(whole, name, resources)
+    check_edges(whole, resolved, name, resources)
     mode = resolved.get("mode")
     return Bundle(
         name=_text(resolved, "bundle", "name"),

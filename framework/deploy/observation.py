@@ -14,9 +14,9 @@ from framework.deploy.planner import Observed, gateways_at_stake
 from framework.deploy.remotes import Remote, RemoteKind
 from framework.deploy.snapshots import GatewayState, Phase, gateway_state, parse_events, progress_seconds
 from framework.deploy.state import DeployState
-from framework.deploy.statements import run_statement
+from framework.deploy.statements import require_warehouse, run_statement
 from framework.deploy.workspace import Workspace
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import SluiceError
 
 _COLUMNS = ("timestamp", "event_type", "origin.update_id", "origin.dataset_name", "origin.flow_name", "details")
 
@@ -46,14 +46,20 @@ def read_gateway(workspace: Workspace, remote: Remote, *, keyed: Collection[str]
     if remote.update is None:
         return gateway_state(update=None, events=(), now=workspace.clock.now())
     try:
+        require_warehouse(workspace, "the gateway's event log can only be read with one")
         rows = run_statement(workspace, _query(remote))
-    except (OperationError, DatabricksError) as error:
-        condition = error.condition if isinstance(error, OperationError) else type(error).__name__
-        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read, {condition}")
+    except (SluiceError, DatabricksError) as error:
+        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read: {_cause(error)}")
     events = parse_events(_event(row) for row in rows)
     interval = progress_seconds(remote.spec.as_dict())
     now = workspace.clock.now()
     return gateway_state(update=remote.update, events=events, now=now, interval_seconds=interval, keyed=keyed)
+
+
+def _cause(error: SluiceError | DatabricksError) -> str:
+    """What is wrong and what to do, on one line."""
+    text = f"{error.what} {error.remedy}" if isinstance(error, SluiceError) else str(error) or type(error).__name__
+    return " ".join(text.split()).removesuffix(".")
 
 
 def _query(remote: Remote) -> str:

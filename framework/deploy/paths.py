@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
+from framework.deploy.links import first_link
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
 
@@ -56,7 +57,7 @@ def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> No
     A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
 
     Raises:
-        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_MISSING.
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_LINK; BUNDLE_PATH_MISSING.
     """
     if kind == "jobs" and settings.get("git_source") is not None:
         return settings
@@ -99,6 +100,9 @@ class _Translation:
         return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
+        link = first_link(self._root, inside)
+        if link is not None:
+            raise UserError("BUNDLE_PATH_LINK", location=node.place, path=node.value, link=link)
         if not (self._root / inside).is_file():
             raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
         return _EXTENSION.sub("", inside) if role is _Role.NOTEBOOK else inside

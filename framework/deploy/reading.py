@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from framework.deploy.bundle_yaml import read_bundle_yaml
 from framework.deploy.known_keys import check_tree
+from framework.deploy.links import leads_outside
 from framework.deploy.merging import merge
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
@@ -60,6 +61,10 @@ def _included(root: Path, tree: Node) -> Iterator[Path]:
         found = sorted(each for each in root.glob(text) if each.is_file())
         if not found:
             raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
+        for each in found:
+            if leads_outside(each, root):
+                named = each.relative_to(root).as_posix()
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.place, path=named, target=each.resolve())
         yield from (each for each in found if each not in seen)
         seen.update(found)
 

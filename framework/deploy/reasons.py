@@ -22,11 +22,7 @@ def reason_of(change: PlannedChange, policy: Policy) -> str:
     if change.verdict is Verdict.REFUSE:
         return _refusal(change)
     if change.verdict in (Verdict.HOLD, Verdict.QUEUE, Verdict.UNKNOWN):
-        if change.change_class is ChangeClass.DRIFT or any(
-            field.change_class is ChangeClass.DRIFT for field in change.fields
-        ):
-            return "its settings were changed outside of this bundle"
-        return state_text(change.gateway)
+        return _waiting(change)
     return f"{counted(len(change.phantoms), 'field')} only spelled differently" if change.phantoms else ""
 
 
@@ -68,6 +64,24 @@ def _refusal(change: PlannedChange) -> str:
     what = "deleting" if change.change_class is ChangeClass.DELETE else "recreating"
     if change.prevent_destroy:
         return f"prevent_destroy forbids {what} it"
+    if change.is_protected:
+        return (
+            f"prevent_destroy was in force at the last deploy and forbids {what} it; deploy the change of "
+            "prevent_destroy alone first"
+        )
     if change.is_gateway and change.gateway is not None and change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
         return f"{what} it while {state_text(change.gateway)}"
     return f"{what} it loses all it holds; allow it with --allow-recreate {change.key}"
+
+
+def _waiting(change: PlannedChange) -> str:
+    """Why nothing is done for now."""
+    if change.lost_id is not None:
+        return (
+            f"{change.lost_id} was deleted outside of this bundle: --allow-recreate {change.key} makes a new gateway, "
+            f"which takes all its snapshots again; `sluice bundle bind {change.key} ID` adopts another one"
+        )
+    classes = {change.change_class, *(field.change_class for field in change.fields)}
+    if ChangeClass.DRIFT in classes:
+        return "its settings were changed outside of this bundle"
+    return state_text(change.gateway)

@@ -1,0 +1,39 @@
+"""The resources that `--override` and `--allow-recreate` name, checked against a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.deploy.decisions import Policy
+from framework.deploy.deploy_plan import DeployPlan
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+
+def check_keys(plan: DeployPlan, policy: Policy, *, declared: Sequence[str]) -> None:
+    """Refuse a key that has no effect because no resource has it.
+
+    Args:
+        plan: of the target.
+        policy: what the caller allows.
+        declared: the keys of the bundle's resources, for a plan that deletes all of them.
+
+    Raises:
+        UserError: DEPLOY_KEY_UNKNOWN, DEPLOY_OVERRIDE_NO_GATEWAY.
+    """
+    known = sorted({*declared, *(change.key for change in plan.changes)})
+    gateways = [change.key for change in plan.changes if change.is_gateway]
+    for key in sorted(policy.allow_recreate):
+        _check_known("--allow-recreate", key, known, plan)
+    for key, _ in policy.overrides:
+        _check_known("--override", key, known, plan)
+        if key not in gateways and plan.change(key) is not None:
+            text = ", ".join(gateways) or "none"
+            raise UserError("DEPLOY_OVERRIDE_NO_GATEWAY", key=key, target=plan.target, gateways=text)
+
+
+def _check_known(option: str, key: str, known: Sequence[str], plan: DeployPlan) -> None:
+    if key not in known:
+        hint = nearest_hint(key, known)
+        text = ", ".join(known) or "none"
+        raise UserError("DEPLOY_KEY_UNKNOWN", option=option, key=key, target=plan.target, hint=hint, known=text)
