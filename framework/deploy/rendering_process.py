@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import framework
 from framework.deploy.rendering import OutOfTime, Templates
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
 # For systems that do not bound processor time: nothing that ends by itself takes that long.
 _WALL_SECONDS = 120.0
+# The folder that this package is imported from.
+_PACKAGES = Path(__file__).resolve().parents[2]
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from framework.deploy.rendering_process import serve; serve()"
 
 
@@ -78,9 +79,8 @@ def render_apart(
 
 def _answers(request: str) -> Iterator[dict[str, Any]]:
     """What the process answers, call after call; fewer than there are calls if it died."""
-    package = str(Path(framework.__file__).resolve().parent.parent)
     process = subprocess.Popen(  # noqa: S603 - this Python, our own module
-        [sys.executable, "-P", "-c", _START, package],
+        [sys.executable, "-P", "-c", _START, str(_PACKAGES)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
     )  # fmt: skip
     try:
