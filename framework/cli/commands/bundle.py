@@ -133,7 +133,8 @@ def status(call: BundleCall) -> None:
 def destroy(call: BundleCall, /, **options: Any) -> None:
     """Delete all that the target has deployed.
 
-    Pipelines, and jobs that run a gateway, need --allow-recreate each; what has prevent_destroy stays, and then so does all else.
+    Pipelines, and jobs that run a gateway, need --allow-recreate each; what has prevent_destroy stays, and then so does
+    all else.
     """
     from framework.cli.bundle_tables import print_changes
 
