@@ -27,7 +27,7 @@ demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipel
 	@$(BIN)/sluice demo $(ARGS)
 
 test: needs-java $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types walls ## what CI runs: lint, types, walls, then the tests
 	@$(MAKE) test

@@ -17,6 +17,22 @@ from tests.support.settings import INTERPRETED
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
 
 
+# The folders by the time that a file of theirs takes. The workers get the files in this order: the last ones are short,
+# so that no worker waits for the other's last file. A folder that is not listed comes first.
+_LONGEST_FIRST = ("properties", "crashes", "e2e", "conformance", "spark", "unit", "golden", "framework")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files of all folders, and keep the order of the tests in a file."""
+    items.sort(key=_folder_order)
+
+
+def _folder_order(item: pytest.Item) -> int:
+    top, below, *_ = item.nodeid.split("/")
+    folder = below if top == "tests" else top
+    return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else -1
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, nothing on disk outside temporary folders."""

@@ -10,7 +10,7 @@ from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.bundle import Bundle, FrozenSpec
 from framework.deploy.comparison import ChangeClass
-from framework.deploy.decisions import Policy, Verdict
+from framework.deploy.decisions import WAITING, Policy, Verdict
 from framework.deploy.deploy_plan import PlannedChange, digest_of
 from framework.deploy.lock import DeployLock
 from framework.deploy.observation import observe_again
@@ -144,8 +144,10 @@ class Applier:
         former = self.state.get(change.key)
         if change.change_class is ChangeClass.DELETE:
             self.keep(self.state.without(change.key))
-        elif change.verdict is Verdict.DEFER and former is not None:
-            self.keep(self.state.with_resource(replace(former, deferred=digest_of(change))))
+        elif change.verdict in WAITING and former is not None:
+            deferred = digest_of(change) if change.verdict is Verdict.DEFER else former.deferred
+            kept = replace(former, deferred=deferred, prevent_destroy=change.prevent_destroy)
+            self.keep(self.state.with_resource(kept))
         elif change.remote_id is not None:
             self._keep_resource(change, change.remote_id, self._resolved(change))
 

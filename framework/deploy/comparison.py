@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from framework.deploy.normalising import FieldPath, Leaves, flatten, normalise
-from framework.deploy.secrecy import hide_secrets
+from framework.foundation.secrecy import hide_secrets
 
 
 class ChangeClass(StrEnum):

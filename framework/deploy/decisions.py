@@ -25,6 +25,10 @@ class Verdict(StrEnum):
     ACCEPT = "accept"
 
 
+WAITING = frozenset({Verdict.DEFER, Verdict.QUEUE, Verdict.HOLD, Verdict.UNKNOWN})
+"""The verdicts that leave a resource as it is for now."""
+
+
 class ExitCode(IntEnum):
     """How a plan or a deploy ended."""
 
@@ -87,10 +91,14 @@ def decide(
     is_pipeline: bool,
     phase: Phase,
     prevent_destroy: bool,
+    is_lost: bool,
     policy: Policy,
     now: datetime,
 ) -> Verdict:
     """What is done with the changes of one resource; where that can stop a gateway, what the gateway does decides."""
+    if is_lost:
+        # There is nothing to destroy, and a new gateway starts with all its snapshots: only on demand.
+        return Verdict.APPLY if key in policy.allow_recreate else Verdict.HOLD
     highest = max(classes, key=lambda each: each.rank, default=ChangeClass.NONE)
     if highest in (ChangeClass.NONE, ChangeClass.PHANTOM):
         return Verdict.NOTHING

@@ -27,6 +27,9 @@ class PlannedChange:
         reason: why, for people.
         gateway: what the gateway was doing, where its log was read.
         spec: the bundle's settings, references resolved as far as their ids are known; None to delete.
+        prevent_destroy: what the bundle says, or the state of what has left it.
+        is_protected: what the state of the last deploy says; its `prevent_destroy` stays in force.
+        lost_id: the id of a gateway that is on record, and that somebody deleted outside of this bundle.
         remote_id: its id, where it is there.
         remote_modified: when its settings were changed last.
         access: whether permissions or grants change, by calls of their own.
@@ -48,10 +51,17 @@ class PlannedChange:
     spec: FrozenSpec | None = None
     depends_on: tuple[str, ...] = ()
     prevent_destroy: bool = False
+    is_protected: bool = False
+    lost_id: str | None = None
     remote_id: str | None = None
     remote_modified: int | None = None
     access: bool = False
     record: bool = False
+
+    @property
+    def changes_protection(self) -> bool:
+        """Whether `prevent_destroy` has another value than on record, which takes effect without a call to it."""
+        return self.remote_id is not None and self.is_protected != self.prevent_destroy
 
     @property
     def acts(self) -> bool:

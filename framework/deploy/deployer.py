@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 from framework.deploy.acceptance import Acceptance, accept_resource
 from framework.deploy.applier import Applier, apply_in_order
-from framework.deploy.bundle import Bundle
+from framework.deploy.bundle import Bundle, Resource
 from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
 from framework.deploy.files import hash_files, is_below, place_of, upload_files
 from framework.deploy.foreign_state import foreign_state
 from framework.deploy.guard import judge_gateways
-from framework.deploy.history import Deployment, record_deployment
+from framework.deploy.history import Deployment, check_table, record_deployment
 from framework.deploy.lock import DeployLock
+from framework.deploy.named_keys import check_keys
 from framework.deploy.observation import observe
 from framework.deploy.packages import check_packages, with_packages
 from framework.deploy.planner import make_plan
@@ -24,6 +25,7 @@ from framework.deploy.remotes import remote_kinds
 from framework.deploy.state import Deployed, DeployState, new_state, read_state, write_state
 from framework.deploy.workspace import Workspace
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.nearest import nearest_hint
 
 _POLL_SECONDS = 60.0
 
@@ -67,6 +69,8 @@ class Deployer:
         self._commit = commit
         self._force_lock = force_lock
         self._kinds = remote_kinds(workspace)
+        self._declared = tuple(resource.key for resource in bundle.resources)
+        self._keys_are_checked = False
 
     def plan(self) -> DeployPlan:
         """What a deploy would do now; writes nothing."""
@@ -110,20 +114,19 @@ class Deployer:
         Raises:
             UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_BIND_MISSING.
         """
-        resource = next((each for each in self._bundle.resources if each.key == key), None)
-        if resource is None:
-            raise UserError("DEPLOY_RESOURCE_UNKNOWN", key=key, target=self._bundle.target, hint="")
+        resource = self._declared_resource(key)
         if self._kinds[resource.kind].read(id) is None:
             raise UserError("DEPLOY_BIND_MISSING", kind=resource.kind, id=id)
         with self._locked():
             state = self._state() or new_state()
+            former = state.get(key)
             adopted = Deployed(
                 key=key,
                 kind=resource.kind,
                 id=id,
                 spec=resource.spec,
                 depends_on=resource.depends_on,
-                prevent_destroy=resource.prevent_destroy,
+                prevent_destroy=resource.prevent_destroy or (former is not None and former.prevent_destroy),
             )
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 
@@ -131,10 +134,11 @@ class Deployer:
         """Take a deployed resource as it is for its baseline; no call writes to the resource.
 
         Raises:
-            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_NOT_BOUND, DEPLOY_BIND_MISSING.
+            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_NOT_BOUND, DEPLOY_BIND_MISSING, or the table can't be written.
         """
-        if all(each.key != key for each in self._bundle.resources):
-            raise UserError("DEPLOY_RESOURCE_UNKNOWN", key=key, target=self._bundle.target, hint="")
+        self._declared_resource(key)
+        if self._table is not None:
+            check_table(self._workspace, self._table)
         with self._locked():
             state = self._state() or new_state()
             acceptance = accept_resource(self._kinds, self._bundle, state, key, now=self._workspace.clock.now())
@@ -163,14 +167,24 @@ class Deployer:
             commit=self._commit,
             force_lock=self._force_lock,
         )
+        deployer._declared = self._declared
         return deployer.deploy()
 
     def status(self) -> DeployState | None:
         """What the target has deployed; None when it never was."""
         return self._state()
 
+    def _declared_resource(self, key: str) -> Resource:
+        resource = next((each for each in self._bundle.resources if each.key == key), None)
+        if resource is None:
+            hint = nearest_hint(key, (each.key for each in self._bundle.resources))
+            raise UserError("DEPLOY_RESOURCE_UNKNOWN", key=key, target=self._bundle.target, hint=hint)
+        return resource
+
     def _deploy(self, expected: str | None) -> DeployResult:
         check_packages(self._loaded)
+        if self._table is not None:
+            check_table(self._workspace, self._table)
         plan = self.plan()
         self._expect(plan, expected)
         if plan.is_refused or not plan.acts:
@@ -243,9 +257,14 @@ class Deployer:
         """The plan with the guard's verdict on each resource by itself."""
         observed = observe(self._workspace, self._kinds, self._bundle, state, self._policy)
         files = hash_files(self._bundle.root, self._bundle.sync, self._bundle.packages)
-        return make_plan(
+        plan = make_plan(
             self._bundle, state, observed, files=files, policy=self._policy, now=self._workspace.clock.now()
         )
+        if not self._keys_are_checked:
+            # Only once: a resource that this deploy deletes is in no later plan.
+            check_keys(plan, self._policy, declared=self._declared)
+            self._keys_are_checked = True
+        return plan
 
     def _state(self) -> DeployState | None:
         return read_state(self._workspace, self._bundle.state_path)

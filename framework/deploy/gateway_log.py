@@ -13,9 +13,9 @@ from databricks.sdk.errors.base import DatabricksError
 from framework.deploy.ingested_tables import IngestedTables
 from framework.deploy.remotes import Remote
 from framework.deploy.snapshots import GatewayEvent, GatewayState, Phase, gateway_state, progress_seconds
-from framework.deploy.statements import run_statement
+from framework.deploy.statements import require_warehouse, run_statement
 from framework.deploy.workspace import Workspace
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 
 _KIND = "event_type, origin.dataset_name, origin.flow_name, details:operation_progress.type"
 _COLUMNS = (
@@ -52,9 +52,10 @@ def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -
     if remote.update is None:
         return gateway_state(update=None, events=(), now=now)
     try:
+        require_warehouse(workspace, "the gateway's event log can only be read with one")
         rows = run_statement(workspace, _query(remote), {"update_id": remote.update[0]})
-    except (OperationError, DatabricksError) as error:
-        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read, {condition_of(error)}")
+    except (SluiceError, DatabricksError) as error:
+        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read: {_cause(error)}")
     return gateway_state(
         update=remote.update,
         events=tuple(_events(rows)),
@@ -68,6 +69,12 @@ def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -
 def condition_of(error: Exception) -> str:
     """Return the condition of an error, or the name of its type."""
     return error.condition if isinstance(error, OperationError) else type(error).__name__
+
+
+def _cause(error: SluiceError | DatabricksError) -> str:
+    """What is wrong and what to do, on one line."""
+    text = f"{error.what} {error.remedy}" if isinstance(error, SluiceError) else str(error) or type(error).__name__
+    return " ".join(text.split()).removesuffix(".")
 
 
 def _query(remote: Remote) -> str:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from framework.deploy.deploy_plan import PlannedChange
-from framework.deploy.statements import run_statement
+from framework.deploy.statements import require_warehouse, run_statement
 from framework.deploy.workspace import AnswerLost, Workspace
 from framework.foundation.clock import timestamp_text
+from framework.foundation.errors import UserError
 
 COLUMNS = (
     "deployment_id", "deployed_at", "deployed_by", "git_commit", "bundle", "target", "change_class", "resources",
 )  # fmt: skip
+_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,18 @@ class Deployment:
     bundle: str
     target: str
     commit: str = ""
+
+
+def check_table(workspace: Workspace, table: str) -> None:
+    """Refuse a deployments table that could not be written, before anything is deployed.
+
+    Raises:
+        UserError: DEPLOY_OPTION_INVALID, DEPLOY_WAREHOUSE_MISSING.
+    """
+    parts = table.split(".")
+    if len(parts) != _PARTS or not all(part.strip() for part in parts) or "`" in table:
+        raise UserError("DEPLOY_OPTION_INVALID", option="--table", text=table, expected="CATALOG.SCHEMA.TABLE")
+    require_warehouse(workspace, f"the deployments table {table} is written with one")
 
 
 def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequence[PlannedChange]) -> None:

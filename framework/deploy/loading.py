@@ -11,6 +11,7 @@ from framework.deploy.artifacts import read_artifacts
 from framework.deploy.bundle import Bundle
 from framework.deploy.configuration import configuration_of
 from framework.deploy.context import check_settings, with_context
+from framework.deploy.edges import check_edges
 from framework.deploy.git_state import read_git_state
 from framework.deploy.interpolation import Interpolation
 from framework.deploy.known_keys import check_defined, convert_sections
@@ -19,7 +20,7 @@ from framework.deploy.lookups import LookUp
 from framework.deploy.merging import collapse_resources
 from framework.deploy.nodes import Node
 from framework.deploy.reading import read_files
-from framework.deploy.resources import check_edges, resources_in
+from framework.deploy.resources import resources_in
 from framework.deploy.synced_files import synced_files
 from framework.deploy.targets import choose_target, merge_target, target_names
 from framework.deploy.variables import set_variables
@@ -74,7 +75,7 @@ def load_bundle(
     resolved, variables_resolved = _resolved(tree, interpolation)
     check_settings(resolved, target=name, user=user)
     resources, findings = resources_in(resolved, root=root, target=name, user=user)
-    check_edges(whole, name, resources)
+    check_edges(whole, resolved, name, resources)
     mode = resolved.get("mode")
     found = (
         *files.findings,

@@ -49,7 +49,20 @@ _LIST_KEYS: Mapping[str, str] = {
     "tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name", "clusters": "label",
     "depends_on": "task_key", "environments": "environment_key",
 }  # fmt: skip
-_SETS = frozenset({"libraries", "objects", "notifications", "alerts", "email_recipients", "on_failure", "on_success"})
+_SETS = frozenset(
+    {
+        # pipelines
+        "libraries", "objects", "notifications", "alerts", "email_recipients", "primary_keys", "include_columns",
+        "exclude_columns", "days_of_week", "ssh_public_keys",
+        # jobs
+        "on_start", "on_success", "on_failure", "on_duration_warning_threshold_exceeded",
+        "on_streaming_backlog_exceeded", "rules", "table_names", "subscriptions", "refresh_selection",
+        "full_refresh_selection",
+        # access
+        "permissions", "grants", "privileges",
+    }
+)  # fmt: skip
+"""Lists whose order means nothing, wherever they stand. All other lists compare with their order."""
 
 
 def normalise(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,10 +107,18 @@ def _collect(path: FieldPath, name: str, value: Any, leaves: dict[FieldPath, str
     elif isinstance(value, list) and value and (keyed := _keyed(name, value)) is not None:
         for key in sorted(keyed):
             _collect((*path, key), "", keyed[key], leaves)
-    elif isinstance(value, list) and name in _SETS:
-        leaves[path] = json.dumps(sorted(_json(item) for item in value))
     else:
-        leaves[path] = _json(value)
+        leaves[path] = _json(_canonical(name, value))
+
+
+def _canonical(name: str, value: Any) -> Any:
+    """The value with keyed and set-like lists sorted, at each depth; `name` is that of its field."""
+    if isinstance(value, Mapping):
+        return {key: _canonical(str(key), each) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_canonical("", each) for each in value]
+    return sorted(items, key=_json) if name in _SETS or _keyed(name, items) is not None else items
 
 
 def _keyed(name: str, items: list[Any]) -> dict[str, Any] | None:
@@ -130,14 +151,17 @@ def _is_empty(value: Any) -> bool:
 
 
 def _tasks(tasks: Any) -> Any:
-    if not isinstance(tasks, list):
-        return tasks
-    return [
-        {key: value for key, value in task.items() if _TASK_DEFAULTS.get(key, ...) != value}
-        if isinstance(task, Mapping)
-        else task
-        for task in tasks
-    ]
+    return [_task(task) for task in tasks] if isinstance(tasks, list) else tasks
+
+
+def _task(task: Any) -> Any:
+    """A task without its defaults; the task that a `for_each_task` repeats likewise."""
+    if not isinstance(task, Mapping):
+        return task
+    found = {key: value for key, value in task.items() if _TASK_DEFAULTS.get(key, ...) != value}
+    if isinstance(loop := found.get("for_each_task"), Mapping) and "task" in loop:
+        found["for_each_task"] = {**loop, "task": _task(loop["task"])}
+    return found
 
 
 def _json(value: Any) -> str:

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from framework.deploy.library_patterns import expand_libraries, is_notebook
+from framework.deploy.links import first_link
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
 
@@ -61,7 +62,7 @@ def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> No
     A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
 
     Raises:
-        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_LINK; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
     """
     if kind == "jobs" and settings.get("git_source") is not None:
         return settings
@@ -109,6 +110,9 @@ class _Translation:
         return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
+        link = first_link(self._root, inside)
+        if link is not None:
+            raise UserError("BUNDLE_PATH_LINK", location=node.place, path=node.value, link=link)
         path = self._root / inside
         if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
             raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)

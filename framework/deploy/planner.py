@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from framework.deploy.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.comparison import ChangeClass, Comparison, compare
-from framework.deploy.decisions import Policy, Verdict, decide
+from framework.deploy.decisions import WAITING, Policy, Verdict, decide
 from framework.deploy.deploy_plan import DeployPlan, PlannedChange, digest_of
 from framework.deploy.files import FileHashes, changed_files
+from framework.deploy.normalising import flatten
 from framework.deploy.reasons import reason_of
 from framework.deploy.references import resolve
 from framework.deploy.remotes import Remote, access_of
@@ -51,7 +52,7 @@ def make_plan(
     for key in _order({each.key: each.depends_on for each in bundle.resources}):
         spec = resolve(resources[key].spec.as_dict(), ids, specs)
         ordered.append(plan_resource(resources[key], state.get(key), observed, spec=spec, policy=policy, now=now))
-        if ordered[-1].change_class is ChangeClass.RECREATE:
+        if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
             # It will have a new id, so that what names it differs too.
             ids.pop(key, None)
     gone = [each for each in state.resources if each.key not in resources]
@@ -107,12 +108,14 @@ def plan_resource(
     compared = _compared(resource.kind, spec, deployed, remote)
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
     stops = gateway or resource.key in observed.jobs
-    lost = remote is None and deployed is not None and deployed.id is not None and gateway
+    lost_id = deployed.id if remote is None and deployed is not None and gateway else None
+    # A protection that the bundle lifts stays in force until a deploy has recorded that.
+    protected = deployed is not None and deployed.prevent_destroy
     classes = [field.change_class for field in compared.changes]
     if remote is None:
-        classes = [ChangeClass.RECREATE if lost else ChangeClass.CREATE]
+        classes = [ChangeClass.RECREATE if lost_id is not None else ChangeClass.CREATE]
     highest = max(classes, key=lambda each: each.rank, default=compared.change_class)
-    access = access_of(spec) != (access_of(deployed.spec.as_dict()) if deployed is not None else {})
+    access = flatten(access_of(spec)) != (flatten(access_of(deployed.spec.as_dict())) if deployed is not None else {})
     state = observed.gateways.get(resource.key)
     verdict = decide(
         key=resource.key,
@@ -120,7 +123,8 @@ def plan_resource(
         stops_gateway=stops,
         is_pipeline=resource.kind == "pipelines",
         phase=_phase(stops, remote, state),
-        prevent_destroy=resource.prevent_destroy,
+        prevent_destroy=remote is not None and (resource.prevent_destroy or protected),
+        is_lost=lost_id is not None,
         policy=policy,
         now=now,
     )
@@ -139,6 +143,8 @@ def plan_resource(
         spec=FrozenSpec.of(spec),
         depends_on=resource.depends_on,
         prevent_destroy=resource.prevent_destroy,
+        is_protected=protected,
+        lost_id=lost_id,
         remote_id=None if remote is None else remote.id,
         remote_modified=None if remote is None else remote.modified,
         access=access and remote is not None,
@@ -148,10 +154,17 @@ def plan_resource(
 
 
 def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
-    if change.verdict is Verdict.DEFER:
-        return deployed is not None and deployed.deferred != digest_of(change)
+    """Whether the state lacks something about a resource that no call is made for."""
+    if change.verdict in WAITING:
+        new = change.verdict is Verdict.DEFER and deployed is not None and deployed.deferred != digest_of(change)
+        return new or change.changes_protection
     kept = None if change.spec is None else hidden_spec(change.spec)
-    stands = deployed is not None and deployed.spec == kept and deployed.remote is not None
+    stands = (
+        deployed is not None
+        and deployed.remote is not None
+        and (deployed.spec, deployed.depends_on, deployed.prevent_destroy)
+        == (kept, change.depends_on, change.prevent_destroy)
+    )
     return change.verdict is Verdict.NOTHING and not stands and not change.access
 
 
@@ -188,6 +201,7 @@ def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: d
         is_pipeline=deployed.kind == "pipelines",
         phase=_phase(stops, remote, state),
         prevent_destroy=deployed.prevent_destroy,
+        is_lost=False,
         policy=policy,
         now=now,
     )
@@ -203,6 +217,7 @@ def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: d
         gateway=state,
         depends_on=deployed.depends_on,
         prevent_destroy=deployed.prevent_destroy,
+        is_protected=deployed.prevent_destroy,
         remote_id=None if remote is None else remote.id,
         remote_modified=None if remote is None else remote.modified,
         record=remote is None and deployed.id is not None,
@@ -218,22 +233,31 @@ def _phase(stops: bool, remote: Remote | None, state: GatewayState | None) -> Ph
 
 
 def _order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Keys after what they depend on, else in their order; what is not here is no edge."""
+    """Keys after what they depend on, else in their order; what is not here is no edge.
+
+    The edges of a state come from several deploys and may form a circle, which is broken at one edge.
+    """
     known = {key: [each for each in needs if each in edges] for key, needs in edges.items()}
-    return list(TopologicalSorter(known).static_order())
+    while True:
+        try:
+            return list(TopologicalSorter(known).static_order())
+        except CycleError as error:
+            before, after = error.args[1][:2]
+            known[after].remove(before)
 
 
 def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
     """Hold what depends on a resource that is held: its settings may name what is not there yet."""
-    waiting = {Verdict.HOLD, Verdict.QUEUE, Verdict.UNKNOWN}
     held: dict[str, Verdict] = {}
     found = []
     for change in changes:
         above = next((held[key] for key in change.depends_on if key in held), None)
-        if change.verdict in waiting:
+        if change.verdict in WAITING - {Verdict.DEFER}:
             held[change.key] = change.verdict
         elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
             held[change.key] = above
-            change = replace(change, verdict=above, reason="what it depends on waits")  # noqa: PLW2901 - the change, held
+            change = replace(  # noqa: PLW2901 - the change, held
+                change, verdict=above, reason="what it depends on waits", record=change.changes_protection
+            )
         found.append(change)
     return found

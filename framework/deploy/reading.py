@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from framework.deploy.bundle_yaml import find_anchors, read_bundle_yaml
 from framework.deploy.findings import Finding, warning
 from framework.deploy.known_keys import TOP_KEYS, check_names
+from framework.deploy.links import leads_outside
 from framework.deploy.merging import merge
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
@@ -98,6 +99,10 @@ def _included(root: Path, tree: Node) -> Iterator[Path]:
         if not found and not set(text) & set("*?["):
             raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
         for path in found:
+            # A pattern with `..` leaves the root by its own words; a link must not.
+            if leads_outside(path, root) and ".." not in PurePosixPath(text).parts:
+                named = path.relative_to(root).as_posix()
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.place, path=named, target=path.resolve())
             if path.suffix not in _SUFFIXES:
                 raise UserError("BUNDLE_INCLUDE_NOT_YAML", location=pattern.place, pattern=text, path=path.name)
             if path.resolve() not in seen:

@@ -47,6 +47,12 @@ def reason_of(change: PlannedChange, policy: Policy) -> str:
 
 
 def _wait(change: PlannedChange) -> str:
+    """Why nothing is done for now."""
+    if change.lost_id is not None:
+        return (
+            f"{change.lost_id} was deleted outside of this bundle: --allow-recreate {change.key} makes a new gateway, "
+            f"which takes all its snapshots again; `sluice bundle bind {change.key} ID` adopts another one"
+        )
     if any(field.change_class is ChangeClass.DRIFT for field in change.fields):
         return f"{_FOREIGN}; `sluice bundle accept {change.key}` keeps them"
     return state_text(change.gateway)
@@ -75,6 +81,8 @@ def _application(change: PlannedChange, policy: Policy) -> str:
         return f"overridden: {override}"
     if is_restart and tags is not None and change.change_class in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
         return f"tags are written on purpose: {tags}"
+    if change.lost_id is not None:
+        return f"{change.lost_id} was deleted outside of this bundle, and a new one is made"
     if change.change_class in _APPLIED:
         return _APPLIED[change.change_class]
     if not change.stops_gateway or change.gateway is None:
@@ -121,6 +129,11 @@ def _refusal(change: PlannedChange) -> str:
     what = "deleting" if change.change_class is ChangeClass.DELETE else "recreating"
     if change.prevent_destroy:
         return f"prevent_destroy forbids {what} it"
+    if change.is_protected:
+        return (
+            f"prevent_destroy was in force at the last deploy and forbids {what} it; deploy the change of "
+            "prevent_destroy alone first"
+        )
     if change.stops_gateway and change.remote_id is not None:
         if change.gateway is None or change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
             return f"{what} it stops the gateway: {state_text(change.gateway)}"

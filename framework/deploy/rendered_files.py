@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from framework.deploy.bundle_yaml import parse_bundle_yaml, read_bundle_yaml
 from framework.deploy.ingestion_spec import IngestionSpec, read_ingestion_spec
-from framework.deploy.rendering import Templates
+from framework.deploy.links import leads_outside
+from framework.deploy.nodes import Node
+from framework.deploy.rendering_process import RenderCall, render_apart
 from framework.foundation.errors import UserError
 
 SPECS = Path("bundles/specs")
@@ -36,14 +39,26 @@ class RenderedFile:
     state: str
 
 
-def rendered_files(root: Path) -> tuple[RenderedFile, ...]:
+class Renderer(Protocol):
+    """Renders templates of a folder, one for each call."""
+
+    def __call__(self, root: Path, folder: Path, calls: Sequence[RenderCall], /) -> tuple[str, ...]:
+        """The texts, in the order of the calls."""
+        ...
+
+
+def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[RenderedFile, ...]:
     """All rendered files of a bundle as they should be, and what is there; writes nothing.
+
+    Args:
+        root: the bundle's root.
+        render: renders the templates; a process of its own bounds what they may use.
 
     Raises:
         UserError: the first fault in a spec or template, with file and line; a file in the way that is not ours.
     """
-    wanted = dict(_rendered(root))
     _refuse_links(root)
+    wanted = dict(_rendered(root, render))
     found = []
     for path in sorted({*wanted, *_there(root)}):
         there, text = _read(root / path), wanted.get(path)
@@ -75,23 +90,35 @@ def write_rendered(root: Path, files: tuple[RenderedFile, ...]) -> tuple[Rendere
     return changed
 
 
-def _rendered(root: Path) -> Iterator[tuple[Path, str]]:
+def _rendered(root: Path, render: Renderer) -> Iterator[tuple[Path, str]]:
     """The text of each spec's file. All are made before one is written."""
-    templates = Templates(root / TEMPLATES, root=root)
-    owners: dict[str, str] = {}
+    specs = _specs(root)
+    calls = [
+        RenderCall(template=spec.template, values=spec.values(), place=tree.value["template"].place)
+        for tree, spec in specs.values()
+    ]
+    texts = render(root, root / TEMPLATES, calls) if calls else ()
+    for (path, (_, spec)), text in zip(specs.items(), texts, strict=True):
+        name, output = path.as_posix(), RENDERED / path.name
+        whole = f"{_MARK} from {name} and {TEMPLATES.as_posix()}/{spec.template}; do not edit.\n{text.rstrip()}\n"
+        _check(whole, spec, name, output)
+        yield output, whole
+
+
+def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
+    """All specs by their paths from the root on, as they are written and as they are read; no two share a target."""
+    found: dict[Path, tuple[Node, IngestionSpec]] = {}
+    owners: dict[str, Path] = {}
     for path in sorted((root / SPECS).glob("*.yml")):
-        name = path.relative_to(root).as_posix()
         tree = read_bundle_yaml(path, root=root)
         spec = read_ingestion_spec(tree, path.stem)
+        name = path.relative_to(root)
         for target in spec.targets:
             if (other := owners.setdefault(target.name, name)) != name:
                 place = tree.value["targets"].value[target.name].place
-                raise UserError("BUNDLE_SPEC_TARGET_TWICE", location=place, target=target.name, other=other)
-        text = templates.render(spec.template, spec.values(), place=tree.value["template"].place)
-        whole = f"{_MARK} from {name} and {TEMPLATES.as_posix()}/{spec.template}; do not edit.\n{text.rstrip()}\n"
-        output = RENDERED / path.name
-        _check(whole, spec, name, output)
-        yield output, whole
+                raise UserError("BUNDLE_SPEC_TARGET_TWICE", location=place, target=target.name, other=other.as_posix())
+        found[name] = (tree, spec)
+    return found
 
 
 def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
@@ -106,10 +133,14 @@ def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
 
 
 def _refuse_links(root: Path) -> None:
-    """Refuse a folder that leads elsewhere: what is written has to land in the bundle."""
+    """Refuse links: none where something is written, and none that leads out of the root where something is read."""
     for path in (Path("bundles"), RENDERED, *_there(root)):
         if (root / path).is_symlink():
             raise UserError("BUNDLE_RENDERED_OUTSIDE", path=path.as_posix())
+    for path in (SPECS, TEMPLATES, *sorted(each.relative_to(root) for each in (root / SPECS).glob("*.yml"))):
+        if leads_outside(root / path, root):
+            target = (root / path).resolve()
+            raise UserError("BUNDLE_LINK_OUTSIDE", location=None, path=path.as_posix(), target=target)
 
 
 def _there(root: Path) -> Iterator[Path]:

@@ -28,9 +28,18 @@ _MOST_CHARACTERS = 5_000_000
 _PLAIN = re.compile(r"[A-Za-z_/][\w./@+-]*", re.ASCII)
 _OTHER_THAN_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _GLOBALS = ("range", "dict", "namespace")
+
+
+class OutOfTime(Exception):  # noqa: N818 - a limit, which the process that renders raises at
+    """Rendering takes longer than its limit, in seconds of processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it needs more than {seconds:g} seconds of processor time")
+
+
 # What the code of a template may raise.
 _FAULTS = (
-    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError,
+    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError, OutOfTime,
 )  # fmt: skip
 _FILTERS_BY_CHANCE = ("random", "pprint")
 
@@ -87,6 +96,9 @@ class Templates:
         except TemplateSyntaxError as error:
             at = self._place_of(error.name or name, error.lineno)
             raise _invalid(at, error.message or "it can't be read") from error
+        except MemoryError as error:
+            at = self._place(error) or self._place_of(name, 1)
+            raise _invalid(at, "it needs more memory than it may use") from error
         except _FAULTS as error:
             at = self._place(error) or self._place_of(name, 1)
             raise _invalid(at, str(error) or type(error).__name__) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from framework.deploy.access import check_run_as, with_access
@@ -13,12 +12,8 @@ from framework.deploy.modes import apply_presets, presets_of
 from framework.deploy.nodes import Node
 from framework.deploy.paths import in_workspace
 from framework.deploy.reading import resources_of
+from framework.deploy.references import references_in
 from framework.deploy.resource_fields import check_fields
-from framework.deploy.targets import others_with
-from framework.foundation.errors import UserError
-from framework.foundation.nearest import nearest_hint
-
-_EDGE = re.compile(r"\$\{resources\.(\w+\.[\w-]+)\.\w+\}")
 
 
 def resources_in(
@@ -52,28 +47,6 @@ def resources_in(
     return tuple(found), tuple(findings)
 
 
-def check_edges(whole: Node, target: str, resources: tuple[Resource, ...]) -> None:
-    """Refuse references to resources that this target does not have.
-
-    Raises:
-        UserError: BUNDLE_RESOURCE_ELSEWHERE, BUNDLE_RESOURCE_UNKNOWN.
-    """
-    known = {resource.key for resource in resources}
-    for resource in resources:
-        for edge in resource.depends_on:
-            if edge in known:
-                continue
-            place, reference = resource.location, f"${{resources.{edge}}}"
-            others = ", ".join(others_with(whole, target, edge))
-            if others:
-                raise UserError(
-                    "BUNDLE_RESOURCE_ELSEWHERE", location=place, key=resource.key, reference=reference, target=target,
-                    others=others,
-                )  # fmt: skip
-            hint = nearest_hint(edge, known)
-            raise UserError("BUNDLE_RESOURCE_UNKNOWN", location=place, key=resource.key, reference=reference, hint=hint)
-
-
 def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
     spec = FrozenSpec.of(settings.plain())
     protected = settings.get("lifecycle", "prevent_destroy")
@@ -85,7 +58,7 @@ def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
         name=name,
         spec=spec,
         location=written.place,
-        depends_on=tuple(sorted({each for each in _EDGE.findall(spec.text) if each != key and _is_deployed(each)})),
+        depends_on=tuple(sorted({each.key for each in references_in(spec.as_dict()) if _is_deployed(each.key)})),
         prevent_destroy=protected is not None and protected.value is True,
     )
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from databricks.sdk.errors import NotFound, ResourceConflict
+
 from framework.deploy.workspace import Workspace
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.secrecy import hide_in_text
 
 _MOST_CHUNKS = 1000
 _MOST_POLLS = 120
 _OPEN = frozenset({"PENDING", "RUNNING"})
+
+
+def require_warehouse(workspace: Workspace, purpose: str) -> None:
+    """Refuse to go on without a SQL warehouse; `purpose` says what needs it.
+
+    Raises:
+        UserError: DEPLOY_WAREHOUSE_MISSING.
+    """
+    if not workspace.warehouse_id:
+        raise UserError("DEPLOY_WAREHOUSE_MISSING", purpose=purpose)
 
 
 def run_statement(
@@ -25,10 +38,10 @@ def run_statement(
 
     Raises:
         AnswerLost: it may have run, and `again` is False.
-        OperationError: DEPLOY_STATEMENT_FAILED when there is no warehouse or it fails.
+        OperationError: DEPLOY_STATEMENT_FAILED.
+        UserError: DEPLOY_WAREHOUSE_MISSING.
     """
-    if not workspace.warehouse_id:
-        raise OperationError("DEPLOY_STATEMENT_FAILED", cause="no warehouse is configured (DATABRICKS_WAREHOUSE_ID).")
+    require_warehouse(workspace, "a SQL statement needs one")
     parameters = [{"name": name, "value": value} for name, value in (values or {}).items()]
     body = {
         "statement": statement,
@@ -37,7 +50,10 @@ def run_statement(
         **({"parameters": parameters} if parameters else {}),
     }
     send = workspace.repeat if again else workspace.write
-    answer = send("POST", "/api/2.0/sql/statements", body)
+    try:
+        answer = send("POST", "/api/2.0/sql/statements", body)
+    except (NotFound, ResourceConflict) as refusal:
+        raise OperationError("DEPLOY_STATEMENT_FAILED", cause=hide_in_text(str(refusal))) from None
     path = f"/api/2.0/sql/statements/{answer['statement_id']}"
     for _ in range(_MOST_POLLS):
         if answer["status"]["state"] not in _OPEN:
@@ -46,7 +62,8 @@ def run_statement(
         answer = workspace.read(path)
     if answer["status"]["state"] != "SUCCEEDED":
         error = answer["status"].get("error") or {}
-        raise OperationError("DEPLOY_STATEMENT_FAILED", cause=error.get("message", answer["status"]["state"]))
+        cause = hide_in_text(str(error.get("message", answer["status"]["state"])))
+        raise OperationError("DEPLOY_STATEMENT_FAILED", cause=cause)
     chunk = answer.get("result") or {}
     rows: list[Sequence[str | None]] = list(chunk.get("data_array") or [])
     for _ in range(_MOST_CHUNKS):

@@ -9,33 +9,45 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from framework.deploy.links import first_link, leads_outside
 from framework.deploy.nodes import Node
 from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
 
 _NEVER = (".git", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
 
 
 def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
-    """The files to upload, relative to the root, sorted; links are left out.
+    """The files to upload, relative to the root, sorted.
+
+    A link inside the root is not uploaded, as in Databricks' own tool. One that leads out of it is refused, unless it
+    is ignored or excluded.
 
     `sync.paths` says below which folders, `sync.include` brings back what git ignores, and `sync.exclude` has the
     last word; patterns are git's, and count from the file that they stand in.
 
     Raises:
-        UserError: BUNDLE_SYNC_OUTSIDE, BUNDLE_PATH_MISSING.
+        UserError: BUNDLE_SYNC_OUTSIDE, BUNDLE_PATH_MISSING, BUNDLE_PATH_LINK, BUNDLE_LINK_OUTSIDE.
     """
     include = _patterns(sync, "include")
     exclude = _patterns(sync, "exclude")
     folders = _folders(root, sync)
-    return tuple(
-        sorted(
-            path
-            for path, ignored in _files(root)
-            if any(folder == "." or f"{path}/".startswith(f"{folder}/") for folder in folders)
-            and (not ignored or include.match_file(path))
-            and not exclude.match_file(path)
-        )
-    )
+    found = []
+    for path, ignored, is_link in _entries(root):
+        if (ignored and not include.match_file(path)) or exclude.match_file(path):
+            continue
+        if is_link:
+            if any(_is_below(path, folder) for folder in folders) and leads_outside(root / path, root):
+                place = SourceLocation(file=path, line=1)
+                target = (root / path).readlink()
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=place, path=path, target=target)
+        elif any(_is_below(path, folder) for folder in folders):
+            found.append(path)
+    return tuple(sorted(found))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return folder == "." or f"{path}/".startswith(f"{folder}/")
 
 
 def _patterns(sync: Node | None, key: str) -> GitIgnoreSpec:
@@ -68,12 +80,18 @@ def _folders(root: Path, sync: Node | None) -> tuple[str, ...]:
             raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.place, path=text)
         if not (root / path).exists():
             raise UserError("BUNDLE_PATH_MISSING", location=item.place, path=text, inside=path)
+        link = first_link(root, path)
+        if link is not None:
+            raise UserError("BUNDLE_PATH_LINK", location=item.place, path=text, link=link)
         found.append(path)
     return tuple(found) or (".",)
 
 
-def _files(root: Path) -> Iterator[tuple[str, bool]]:
-    """Each file with whether git ignores it, by the ignore files of its folder and those above."""
+def _entries(root: Path) -> Iterator[tuple[str, bool, bool]]:
+    """Each file and link: its path, whether git ignores it, whether it is a link.
+
+    The ignore files of its folder and of those above decide.
+    """
     never = GitIgnoreSpec.from_lines(_NEVER)
     rules: dict[str, GitIgnoreSpec] = {}
     for folder, names, files in os.walk(root):
@@ -83,11 +101,11 @@ def _files(root: Path) -> Iterator[tuple[str, bool]]:
                 (Path(folder) / ".gitignore").read_text("utf-8", "replace").splitlines()
             )
         above = [(place, spec) for place, spec in rules.items() if place == "." or f"{base}/".startswith(f"{place}/")]
-        names[:] = [name for name in names if not never.match_file(f"{_joined(base, name)}/")]
-        for name in files:
-            path = _joined(base, name)
-            if not (Path(folder) / name).is_symlink() and not never.match_file(path):
-                yield path, _is_ignored(path, above)
+        names[:] = [name for name in sorted(names) if not never.match_file(f"{_joined(base, name)}/")]
+        for name in (*sorted(files), *names):
+            path, is_link = _joined(base, name), (Path(folder) / name).is_symlink()
+            if (is_link or name in files) and not never.match_file(path):
+                yield path, _is_ignored(path, above), is_link
 
 
 def _joined(base: str, name: str) -> str:

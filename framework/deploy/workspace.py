@@ -11,6 +11,7 @@ from databricks.sdk.errors.base import DatabricksError
 from framework.deploy.single_tries import CALL_ERRORS, SingleTries, is_passing, is_refusal, seconds_asked_for
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
+from framework.foundation.secrecy import hide_in_text
 
 if TYPE_CHECKING:
     from databricks.sdk.core import Config
@@ -168,7 +169,7 @@ def _translated(error: Exception, method: str, path: str) -> OperationError:
         return OperationError("WORKSPACE_UNAUTHENTICATED", call=call)
     if isinstance(error, PermissionDenied):
         return OperationError("WORKSPACE_FORBIDDEN", call=call)
-    text = str(error) if isinstance(error, DatabricksError) else type(error).__name__
+    text = hide_in_text(str(error)) if isinstance(error, DatabricksError) else type(error).__name__
     asked = seconds_asked_for(error)
     if asked is not None:
         text = f"{text} It asked us to wait {asked:.0f} seconds more."

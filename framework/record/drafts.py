@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.foundation.secrecy import hide_in_text, is_secret_name
 from framework.record.events import EventDraft, EventError, EventLevel, EventType
 
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|private.?key|jaas|sas\b", re.IGNORECASE)
 _REDACTED = "[REDACTED]"
 
 
@@ -226,4 +225,4 @@ def _draft(
 
 
 def _redact(options: Mapping[str, str]) -> dict[str, str]:
-    return {key: _REDACTED if _SECRET.search(key) else value for key, value in options.items()}
+    return {key: _REDACTED if is_secret_name(key) else hide_in_text(value) for key, value in options.items()}

@@ -150,6 +150,14 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_PATH_OUTSIDE": Condition(
         "{path} leads out of the bundle's root {root}.", "Copy what it names below the root; only that is uploaded."
     ),
+    "BUNDLE_LINK_OUTSIDE": Condition(
+        "{path} is a link to {target}, outside of the bundle's root.",
+        "Replace it by a copy, or exclude it under `sync.exclude`: nothing outside of the root is read or uploaded.",
+    ),
+    "BUNDLE_PATH_LINK": Condition(
+        "{path} leads through the link {link}, and links are not uploaded.",
+        "Name the file itself, or replace the link.",
+    ),
     "BUNDLE_PATH_MISSING": Condition(
         "{path} names {inside}, which is not there.", "Correct the path; it counts from the file that it stands in."
     ),
@@ -197,6 +205,14 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "BUNDLE_RESOURCE_UNKNOWN": Condition(
         "{key} refers to {reference}, which the bundle does not have.{hint}", "Correct the reference."
+    ),
+    "BUNDLE_RESOURCE_FIELD_UNKNOWN": Condition(
+        "{key} refers to {reference}, and {other} has no field `{field}`.{hint}",
+        "Write the field at {other}, or refer to one of its fields: {known}.",
+    ),
+    "BUNDLE_RESOURCE_REFERENCE_MISPLACED": Condition(
+        "`{field}` refers to {reference}, and is read before any resource is deployed.",
+        "Write the value itself, or a variable. Only resources can refer to resources.",
     ),
     "BUNDLE_DEVELOPMENT_IN_PRODUCTION": Condition(
         "{key} has `development: true`, and target {target} is of `mode: production`.", "Remove one of the two."

@@ -78,6 +78,17 @@ CONDITIONS: dict[str, Condition] = {
         "{text!r} names no gateway and reason.",
         "Name a gateway of the bundle, or a job that runs one, and a reason: `--write-tags pipelines.gateway=REASON`.",
     ),
+    "DEPLOY_KEY_UNKNOWN": Condition(
+        "`{option}` names {key}, and target {target} has no such resource.{hint}", "Name one of its resources: {known}."
+    ),
+    "DEPLOY_OVERRIDE_NO_GATEWAY": Condition(
+        "`{option}` names {key}, which is no gateway of target {target}, and no job that runs one.",
+        "Name a gateway: {gateways}. All other resources need no `{option}`.",
+    ),
+    "DEPLOY_WAREHOUSE_MISSING": Condition(
+        "No SQL warehouse is configured, and {purpose}.",
+        "Set DATABRICKS_WAREHOUSE_ID, or `warehouse_id` in the profile, to the id of a SQL warehouse.",
+    ),
     "DEPLOY_OPTION_INVALID": Condition("{option} {text!r} can't be read.", "Give {expected}."),
     "DEPLOY_STATEMENT_FAILED": Condition(
         "The workspace could not run a statement: {cause}", "Check the warehouse, the table's name and its grants."

@@ -203,13 +203,21 @@ def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
     caplog.set_level(logging.DEBUG)
     left = []
     for secret in ("hunter2-first", "hunter2-second"):
-        wanted["pipelines.flights"]["configuration"] = {"source.password": secret, "a": "1"}
+        wanted["pipelines.flights"]["configuration"] = {
+            "source.password": secret,
+            "a": "1",
+            "source.url": f"jdbc:sqlserver://db;user=sa;password={secret};encrypt=true",
+            "source.files": f"https://a.example.com/c?sv=1&sig={secret}",
+            "source.mirror": f"postgresql://ada:{secret}@db/x",
+        }
+        wanted["pipelines.flights"]["description"] = f"loaded with --token {secret}"
         wanted["jobs.flights"]["parameters"] = [{"name": "api_token", "default": secret}]
         left += [sluice("bundle", "plan", "-v"), sluice("bundle", "plan", "-v", "-o", "json")]
         left += [sluice("bundle", "deploy", "-v", "--table", TABLE), sluice("bundle", "plan")]
         assert served.pipeline("flights").spec["configuration"]["source.password"] == secret
     assert [result.exit_code for result in left] == [2, 2, 0, 0, 2, 2, 0, 0]
     assert "source.password: " in left[4].stdout
+    assert '"jdbc:sqlserver://db;user=sa;password=hidden:' in left[4].stdout
     texts = [result.output + str(result.exception) for result in left]
     texts += [caplog.text, repr(served.sql.tables), repr(served.files.files), repr(served.pipeline("flights").events)]
     assert [text for text in texts if "hunter2" in text] == []

@@ -12,10 +12,10 @@ from framework.deploy.decisions import ExitCode
 from framework.deploy.deployer import Deployer
 from framework.deploy.state import Deployed, new_state, read_state, write_state
 from framework.deploy.workspace import Workspace
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, UserError
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace, throttled
 from framework.testing.workspace.stand_in import TOKEN
-from tests.support.ingestion_bundle import USER, bundle_of, deployer_of, specs
+from tests.support.ingestion_bundle import GATEWAY, USER, bundle_of, deployer_of, specs, with_snapshot
 
 STATE = "/Workspace/Shared/.bundle/sales/ingestion/state"
 EVER = 1000
@@ -156,3 +156,75 @@ def test_a_state_that_nobody_can_read_stops_the_deploy(served: StandInWorkspace)
         served.forget_requests()
         assert failed(served).condition == "DEPLOY_STATE_INVALID"
         assert (served.writes(), served.files.files[path]) == ([], text)
+
+
+def without_warehouse(served: StandInWorkspace, wanted: dict[str, dict[str, Any]], *, table: str | None) -> Deployer:
+    """A deployer whose configuration names no SQL warehouse."""
+    workspace = Workspace(served.config(), clock=served.clock)
+    workspace.warehouse_id = None
+    return Deployer(workspace, bundle_of(wanted), user=USER, table=table)
+
+
+def test_without_a_warehouse_the_plan_says_that_it_is_missing(served: StandInWorkspace) -> None:
+    """What the gateway does is unknown, and the reason names the cause and the setting."""
+    with_snapshot(served)
+    wanted = specs()
+    wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
+    plan = without_warehouse(served, wanted, table=None).plan()
+    change = plan.change(GATEWAY)
+    assert change is not None
+    assert plan.exit_code() is ExitCode.UNKNOWN
+    assert change.reason == (
+        "what the gateway is doing is not known (its event log could not be read: No SQL warehouse is configured, and "
+        "the gateway's event log can only be read with one. Set DATABRICKS_WAREHOUSE_ID, or `warehouse_id` in the "
+        "profile, to the id of a SQL warehouse); that counts as a snapshot"
+    )
+
+
+def test_a_wrong_warehouse_is_named_as_the_cause(served: StandInWorkspace) -> None:
+    """The service's own words, in the plan and after a deploy whose table could not be written."""
+    with_snapshot(served)
+    wanted = specs()
+    wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
+    config = served.config()
+    config.warehouse_id = "gone"
+    workspace = Workspace(config, clock=served.clock)
+    result = Deployer(workspace, bundle_of(wanted), user=USER, table="main.ops.deployments").deploy()
+    change = result.plan.change(GATEWAY)
+    assert change is not None
+    assert "Warehouse gone does not exist" in change.reason
+    wanted["pipelines.flights"]["configuration"]["a"] = "2"
+    result = Deployer(workspace, bundle_of(wanted), user=USER, table="main.ops.deployments").deploy()
+    (warning,) = result.warnings
+    assert "[DEPLOY_STATEMENT_FAILED]" in warning
+    assert "Warehouse gone does not exist" in warning
+
+
+TABLES = {
+    "two parts": ("ops.deployments", "DEPLOY_OPTION_INVALID"),
+    "an empty part": ("main..deployments", "DEPLOY_OPTION_INVALID"),
+    "a quote": ("main.ops.x` (a INT); --", "DEPLOY_OPTION_INVALID"),
+    "no warehouse": ("main.ops.deployments", "DEPLOY_WAREHOUSE_MISSING"),
+}
+
+
+@pytest.mark.parametrize(("table", "condition"), TABLES.values(), ids=TABLES)
+def test_a_deployments_table_that_cant_be_written_is_refused_before_the_deploy(
+    served: StandInWorkspace, table: str, condition: str
+) -> None:
+    """Not told after the deploy, when nobody can say any more who did it."""
+    with pytest.raises(UserError) as caught:
+        without_warehouse(served, specs(), table=table).deploy()
+    assert (caught.value.condition, served.writes()) == (condition, [])
+
+
+@pytest.mark.parametrize(("table", "condition"), TABLES.values(), ids=TABLES)
+def test_a_deployments_table_that_cant_be_written_is_refused_before_anything_is_accepted(
+    served: StandInWorkspace, table: str, condition: str
+) -> None:
+    """As for a deploy: the baseline stays."""
+    deployer_of(served, specs()).deploy()
+    served.forget_requests()
+    with pytest.raises(UserError) as caught:
+        without_warehouse(served, specs(), table=table).accept(GATEWAY)
+    assert (caught.value.condition, served.writes()) == (condition, [])

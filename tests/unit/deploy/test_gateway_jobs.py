@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from framework.deploy.decisions import ExitCode, Policy, Verdict
+from framework.foundation.errors import UserError
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace
 from framework.testing.workspace.exchange import Request
 from tests.support.gateway_jobs import JOB, JOB_NAME, gateway_task, job, specs_with_job
@@ -241,3 +242,26 @@ def test_what_a_gateway_stands_on_is_not_deleted_when_the_gateway_stays(served: 
     assert result.exit_code is ExitCode.REFUSED
     assert done["schemas.staging"] == (Verdict.REFUSE, "a resource that depends on it stays")
     assert (causes(served), set(served.catalog.schemas)) == (RUNNING, {"main.staging"})
+
+
+REASONED = {
+    "--override": lambda key: Policy(overrides=((key, "moved"),)),
+    "--write-tags": lambda key: Policy(tag_writes=((key, "moved"),)),
+}
+
+
+@pytest.mark.parametrize(("option", "policy"), REASONED.items(), ids=REASONED)
+def test_a_gateways_job_takes_a_reason_and_another_job_that_changes_takes_none(
+    served: StandInWorkspace, option: str, policy: Any
+) -> None:
+    """The same command line goes on when the job has no change left; a key that has no effect is an error."""
+    wanted = specs_with_job()
+    snapshotting(served, wanted)
+    assert deployer_of(served, wanted, policy=policy(JOB)).deploy().exit_code is ExitCode.CLEAN
+    wanted[JOB]["tags"]["team"] = "sales"
+    wanted["jobs.flights"]["tags"]["team"] = "sales"
+    assert deployer_of(served, wanted, policy=policy(JOB)).plan().change(JOB) is not None
+    for key, condition in (("jobs.flights", "DEPLOY_OVERRIDE_NO_GATEWAY"), ("jobs.fligts", "DEPLOY_KEY_UNKNOWN")):
+        with pytest.raises(UserError) as caught:
+            deployer_of(served, wanted, policy=policy(key)).plan()
+        assert (caught.value.condition, f"`{option}` names {key}" in caught.value.what) == (condition, True)

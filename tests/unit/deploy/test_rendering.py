@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from framework.cli.main import cli
 from framework.deploy.rendered_files import RENDERED, rendered_files, write_rendered
+from framework.deploy.rendering_process import Limits, render_apart, render_here
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT
 
@@ -44,14 +45,14 @@ def write(root: Path, *, spec: str | None = None, template: str | None = None) -
 
 def render(root: Path) -> str:
     """Render, and read what is there then."""
-    write_rendered(root, rendered_files(root))
+    write_rendered(root, rendered_files(root, render=render_here))
     return (root / RENDERED / "sales.yml").read_text("utf-8")
 
 
 def fault(root: Path) -> UserError:
     """The error of rendering; nothing was written."""
     with pytest.raises(UserError) as raised:
-        write_rendered(root, rendered_files(root))
+        write_rendered(root, rendered_files(root, render=render_here))
     assert not (root / RENDERED).exists() or not any((root / RENDERED).iterdir())
     return raised.value
 
@@ -208,7 +209,7 @@ def test_two_specs_do_not_share_a_target(bundle: Path) -> None:
 
 
 def test_nothing_is_read_or_written_through_a_link(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Neither a template that links outside, nor a folder or file of rendered ones that does."""
+    """Neither a template, a spec nor their folders that link outside, nor a folder or file of rendered ones."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.j2").write_text("a: 1\n", encoding="utf-8")
     template = bundle / "bundles/templates/t.yml.j2"
@@ -217,6 +218,13 @@ def test_nothing_is_read_or_written_through_a_link(bundle: Path, tmp_path_factor
     assert fault(bundle).condition == "BUNDLE_TEMPLATE_MISSING"
     template.unlink()
     write(bundle, template=TEMPLATE)
+    for path in ("bundles/specs/sales.yml", "bundles/specs", "bundles/templates"):
+        (bundle / path).rename(bundle / "aside")
+        (bundle / path).symlink_to(outside)
+        error = fault(bundle)
+        assert (error.condition, error.fields["path"]) == ("BUNDLE_LINK_OUTSIDE", path)
+        (bundle / path).unlink()
+        (bundle / "aside").rename(bundle / path)
     (bundle / RENDERED).symlink_to(outside)
     with pytest.raises(UserError) as raised:
         rendered_files(bundle)
@@ -251,3 +259,50 @@ def test_what_cant_be_written_leaves_what_was_there(bundle: Path) -> None:
         write_rendered(bundle, rendered_files(bundle))
     assert raised.value.condition == "BUNDLE_RENDERED_UNWRITABLE"
     assert (bundle / RENDERED).read_text("utf-8") == "mine\n"
+
+
+ENDLESS = {
+    "loops in loops": "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
+    "a macro that calls itself twice": (
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}"
+    ),
+    "a loop that calls itself twice": (
+        "{% for a in [1] recursive %}{% if loop.depth < 60 %}{{ loop([1]) }}{{ loop([1]) }}{% endif %}{% endfor %}"
+    ),
+    "a text that doubles": (
+        "{% set n = namespace(x='12345678') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}"
+    ),
+    "a list that doubles": (
+        "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x | yaml }}"
+    ),
+    "a repeated text": "{{ 'x' * 10 ** 11 }}",
+    "a wide text": "{{ 'x' | center(10 ** 11) }}",
+    "a power": "{{ 10 ** (10 ** 10) }}",
+    "much output": "{% for a in range(90000) %}{% for b in range(90000) %}{{ name * 99 }}{% endfor %}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
+def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str) -> None:
+    """By memory, processor time or size, with its line unless it had to be killed; nothing is written."""
+    write(bundle, template=f"# first\n{line}\n")
+    limits = Limits(seconds=0.2, mebibytes=256)
+    with pytest.raises(UserError) as raised:
+        rendered_files(bundle, render=lambda *given: render_apart(*given, limits=limits))
+    error = raised.value
+    killed, too_long = "(10 ** 10)" in line, "name * 99" in line
+    place = "bundles/specs/sales.yml:1:11" if killed else f"bundles/templates/t.yml.j2:{1 if too_long else 2}"
+    assert (error.condition, str(error.location)) == ("BUNDLE_TEMPLATE_INVALID", place)
+    assert "it needs more " in error.what or "it renders more than" in error.what
+
+
+def test_a_process_of_its_own_renders_the_same_and_tells_the_same_faults(bundle: Path) -> None:
+    """Texts, and for a fault condition, fields and place."""
+    assert rendered_files(bundle) == rendered_files(bundle, render=render_here)
+    write(bundle, template="\na: {{ nobody }}\n")
+    here = fault(bundle)
+    with pytest.raises(UserError) as raised:
+        rendered_files(bundle)
+    assert (raised.value.condition, raised.value.fields, raised.value.location) == (
+        here.condition, here.fields, here.location,
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""Secret values in settings, options and texts, replaced by a short digest: a change stays visible, the value does not.
+
+A secret is recognised by the name it is assigned to, by its place in a URL, or by the known shape of a token or key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+_WORDS = (
+    r"secret|passw(?:or)?d|passphrase|store.?pass|pwd|token|credential|authorization|auth\.user\.info|jaas|signature"
+    r"|(?:access|account|api|encryption|private|shared|signing|storage).?key"
+    r"|(?<![A-Za-z])(?:sig|sas|pw|pass)(?![A-Za-z])"
+)
+_SECRET_NAME = re.compile(_WORDS, re.IGNORECASE)
+_FLAG_WITH_SECRET = rf"--?[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}"
+_SECRET_FLAG = re.compile(_FLAG_WITH_SECRET, re.IGNORECASE)
+_KEY_ENDS = r"-----END [A-Z ]*PRIVATE KEY-----|\Z"
+# A reference to a secret of the workspace, a digest, or a reference of a bundle.
+_HARMLESS = re.compile(r"\{\{secrets/[^{}]*\}\}|hidden:[0-9a-f]{8}|\$\{[^{}]*\}")
+_QUOTED = re.compile(r"""(?P<quote>\\?["'])(?P<inner>.*)(?P=quote)""", re.DOTALL)
+_VALUE = (
+    r"""hidden:[0-9a-f]{8}|\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^{}]*\}|\\"(?:[^"\\]|\\[^"])*\\"|"[^"]*"|'[^']*'"""
+    r"""|[^\s;,&"'{}()\[\]][^\s;,&"'})\]]*"""
+)
+_IN_TEXT = (
+    # postgresql://user:password@host
+    re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,200}:)(?P<secret>[^\s/]{1,500})(?=@)", re.IGNORECASE),
+    # jdbc:oracle:thin:user/password@host
+    re.compile(r"(?P<before>\bjdbc:oracle:\w+:[^\s/:@]+/)(?P<secret>[^\s@]+)(?=@)", re.IGNORECASE),
+    # Bearer TOKEN
+    re.compile(r"(?P<before>\b(?:bearer|basic)\s+)(?P<secret>[\w.~+/-]{8,}=*)", re.IGNORECASE),
+    # password=VALUE, "password": "VALUE"
+    re.compile(
+        rf"""(?P<before>(?:{_WORDS})[\w.-]{{0,60}}\\?["']?\s*[=:]\s*(?:(?:bearer|basic)\s+)?)(?P<secret>{_VALUE})""",
+        re.IGNORECASE,
+    ),
+    # --password VALUE
+    re.compile(rf"(?P<before>(?<!\S){_FLAG_WITH_SECRET}\s+)(?P<secret>{_VALUE})", re.IGNORECASE),
+    # A private key.
+    re.compile(rf"(?P<before>)(?P<secret>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:{_KEY_ENDS}))", re.DOTALL),
+    # Tokens and keys of Databricks, AWS, GitHub, GitLab, Slack, Google, OpenAI, Azure Storage; JSON web tokens.
+    re.compile(
+        r"(?P<before>(?<![A-Za-z0-9]))(?P<secret>"
+        r"dapi[0-9a-f]{32}(?:-\d+)?|dkea[0-9a-f]{32}|dose[0-9a-f]{32}|(?:AKIA|ASIA)[A-Z0-9]{16}"
+        r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}"
+        r"|sk-[\w-]{32,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/]{86}=="
+        r")(?![A-Za-z0-9])"
+    ),
+)  # fmt: skip
+_NAMED_VALUES = ("default", "value")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what a name is given is a secret.
+
+    Examples:
+        >>> is_secret_name("db.password"), is_secret_name("primary_keys")
+        (True, False)
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def hide_in_text(text: str) -> str:
+    """A text whose secret parts are replaced by their digests; hiding twice is hiding once.
+
+    Examples:
+        >>> hide_in_text("jdbc:sqlserver://db;user=sa;password=hunter2")
+        'jdbc:sqlserver://db;user=sa;password=hidden:4ddbb67b'
+        >>> hide_in_text("see https://example.com/docs")
+        'see https://example.com/docs'
+    """
+    for pattern in _IN_TEXT:
+        text = pattern.sub(_hidden_part, text)
+    return text
+
+
+def hide_secrets(value: Any) -> Any:
+    """Settings whose secret values are hidden, at each depth: by their names, and inside of texts.
+
+    A reference to a secret of the workspace stays, for it is none; hiding twice is hiding once.
+
+    Examples:
+        >>> hide_secrets({"db.password": "hunter2", "other": 1, "api_key": "{{secrets/s/k}}"})
+        {'db.password': 'hidden:4ddbb67b', 'other': 1, 'api_key': '{{secrets/s/k}}'}
+    """
+    if isinstance(value, Mapping):
+        named = any(is_secret_name(str(value.get(key, ""))) for key in ("name", "key"))
+        return {
+            key: _hidden(each) if is_secret_name(str(key)) or (named and key in _NAMED_VALUES) else hide_secrets(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return list(_hidden_arguments(value))
+    return hide_in_text(value) if isinstance(value, str) else value
+
+
+def _hidden_arguments(items: Sequence[Any]) -> Iterator[Any]:
+    """The items of a list; one after a flag such as `--password` is a secret."""
+    follows = False
+    for item in items:
+        yield _hidden(item) if follows else hide_secrets(item)
+        follows = isinstance(item, str) and _SECRET_FLAG.fullmatch(item) is not None
+
+
+def _hidden_part(match: re.Match[str]) -> str:
+    quoted = _QUOTED.fullmatch(match["secret"])
+    if quoted is None:
+        return f"{match['before']}{_hidden(match['secret'])}"
+    return f"{match['before']}{quoted['quote']}{_hidden(quoted['inner'])}{quoted['quote']}"
+
+
+def _hidden(value: Any) -> Any:
+    """The digest of a text or a number, and of each in a list or a mapping."""
+    if isinstance(value, Mapping):
+        return {key: _hidden(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_hidden(each) for each in value]
+    if value is None or value == "" or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _HARMLESS.fullmatch(value):
+        return value
+    return f"hidden:{hashlib.sha256(json.dumps(value).encode('utf-8')).hexdigest()[:8]}"
