@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from framework.cdc.columns import align_column, bare_name, column, find_field, fingerprint, select_fields
 from framework.cdc.expressions import built_once
 from framework.cdc.inputs import literal_rank
+from framework.cdc.partitions import as_stored
 from framework.cdc.reserved import CONTENT, ONCE, SEQUENCE
 from framework.cdc.selections import ignores_null
 from framework.cdc.target import CdcTarget
@@ -69,7 +70,7 @@ def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[
     inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
-    values = [_aligned(selected, field) for field in target.row_schema.fields]
+    values = [_aligned(selected, field, target) for field in target.row_schema.fields]
     return [*values, *(value.alias(name) for name, value in inputs.items())]
 
 
@@ -82,11 +83,13 @@ def _outputs(
     return [*map(column, target.row_schema.fieldNames()), order.alias(ORDER), column(OPERATION), *authored]
 
 
-def _aligned(selected: StructType, want: StructField) -> Column:
+def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Column:
     field = find_field(selected, want.name)
     if field is None:
         return F.lit(None).cast(want.dataType).alias(want.name)
     value = column(field.name)
+    if want.name in target.text_partitions and want.name not in target.keys:
+        return as_stored(value).cast(want.dataType).alias(want.name)
     if (field.name, field.dataType) == (want.name, want.dataType):
         # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
         return value

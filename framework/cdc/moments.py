@@ -18,7 +18,7 @@ from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.leaves import assemble
 from framework.cdc.order import point_of
-from framework.cdc.past import OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
+from framework.cdc.past import END, OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
 from framework.cdc.reserved import AUTHORS as KEPT_AUTHORS
 from framework.cdc.reserved import CONTENT
 
@@ -35,7 +35,12 @@ FRESH = "__sluice_fresh"
 KNOWN = "__sluice_known"
 """The event is remembered."""
 
+OLDS = "__sluice_olds"
+"""How many rows of the target are at the moment; of whole rows, at all moments up to this one."""
+
 _RANK = "__sluice_rank"
+_STRENGTH = "strength"
+_END_STRENGTH, _SUPPOSED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
 _VALUES = "__sluice_values"
 _DIED = "__sluice_died"
 _NEXT_POINT = "__sluice_next_point"
@@ -53,8 +58,8 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
     """The moments of each key.
 
     Returns:
-        The columns from the flows, `POINT`, `OPERATION`, `CONTENT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
-        a target with authors `AUTHORED`, `WRITTEN` and `LEAF_AUTHORS` too.
+        The columns from the flows, `POINT`, `OPERATION`, `CONTENT`, `OLD`, `OLDS`, `FRESH`, `KNOWN` and `IS_INNER`;
+        for a target with authors `AUTHORED`, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
     together = ranked.repartition(*key_columns(target))  # one shuffle; all that follows is by key
@@ -63,11 +68,15 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 @built_once
 def _rank() -> Column:
-    """What counts at one point: a delete beats upserts, a known one a supposed one; then by content."""
-    is_delete = column(OPERATION) == F.lit(DELETE)
-    content = F.when(~is_delete, column(ORDER).getField(CONTENT))
-    is_known = is_delete | (column(ORIGIN) > F.lit(SUPPOSED))
-    return F.struct(is_delete.alias("is_delete"), is_known.alias("is_known"), content.alias(CONTENT))
+    """What counts at one point, the last of: an `END`, a supposed upsert, an upsert, a delete; then by content."""
+    operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(SUPPOSED)
+    strength = (
+        F.when(operation == F.lit(DELETE), F.lit(_DELETE_STRENGTH))
+        .when(operation == F.lit(END), F.lit(_END_STRENGTH))
+        .otherwise(F.when(is_known, F.lit(_KNOWN_STRENGTH)).otherwise(F.lit(_SUPPOSED_STRENGTH)))
+    )
+    content = F.when(operation == F.lit(UPSERT), column(ORDER).getField(CONTENT))
+    return F.struct(strength.alias(_STRENGTH), content.alias(CONTENT))
 
 
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -88,12 +97,13 @@ def _known_up_to(target: CdcTarget) -> list[Column]:
     point, origin, old = column(POINT), column(ORIGIN), column(OLD)
     newest = {
         _OLD_BEFORE: F.when(old.isNotNull(), F.struct(point.alias("point"), old.alias("old"))),
-        _FRESH_BEFORE: F.when(origin >= F.lit(SHOWN), point),
+        _FRESH_BEFORE: F.when((origin >= F.lit(SHOWN)) & (column(OPERATION) != F.lit(END)), point),
         _KNOWN_BEFORE: F.when(origin == F.lit(REMEMBERED), _event()),
     }
     return [
         F.lead(POINT).over(ordered).alias(_NEXT_POINT),
         F.max(origin != F.lit(REMEMBERED)).over(upto).alias(_IS_AT_STAKE),
+        F.count(OLD).over(upto).alias(OLDS),
         *(F.last(found, ignorenulls=True).over(upto).alias(name) for name, found in newest.items()),
     ]
 
@@ -108,13 +118,14 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
     """Which events are moments, and the columns of a moment."""
     point, before, no = column(POINT), column(_OLD_BEFORE), F.expr("false")
     is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
+    is_fresh_end = (column(OPERATION) == F.lit(END)) & (column(ORIGIN) >= F.lit(SHOWN))
     moment = [
         *(column(name) for name in target.row_schema.fieldNames()),
         *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(CONTENT)),
         F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
-        F.coalesce(column(_FRESH_BEFORE) == point, no).alias(FRESH),
+        (F.coalesce(column(_FRESH_BEFORE) == point, no) | is_fresh_end).alias(FRESH),
         F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
-        no.alias(IS_INNER),
+        *(no.alias(IS_INNER), column(OLDS)),
     ]
     return is_last & column(_IS_AT_STAKE), moment
 
@@ -130,17 +141,20 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     marked = events.withColumn(CONTENT, column(_RANK).getField(CONTENT))
     grouped = marked.groupBy(*key_columns(target), POINT, _RANK).agg(
         *values,
-        F.max(OLD).alias(OLD),
+        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLDS)),
         (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
         F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target))).alias(KNOWN),
     )
     written = [column(f"{_VALUES}_{index}") for index in range(len(target.leaves))]
     made = [assemble(field, target.leaves, written).alias(field.name) for field in target.value_fields]
     rank = column(_RANK)
-    operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
+    strength = rank.getField(_STRENGTH)
+    operation = F.when(strength == F.lit(_DELETE_STRENGTH), F.lit(DELETE))
+    operation = operation.when(strength == F.lit(_END_STRENGTH), F.lit(END)).otherwise(F.lit(UPSERT))
     moments = grouped.select(
         *(*key_columns(target), *made, F.struct(*flags).alias(AUTHORED)),
-        *(POINT, operation.alias(OPERATION), rank.getField(CONTENT).alias(CONTENT), OLD, FRESH, KNOWN, _RANK),
+        *(POINT, operation.alias(OPERATION), rank.getField(CONTENT).alias(CONTENT)),
+        *(OLD, OLDS, FRESH, KNOWN, _RANK),
     )
     return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target)))
 
@@ -160,12 +174,14 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
-    died = F.last(F.when(column(OPERATION) == F.lit(DELETE), column(POINT)), ignorenulls=True).over(upto)
+    operation = column(OPERATION)
+    events = events.withColumn(IS_INNER, is_inner).where(~(column(IS_INNER) & (operation == F.lit(END))))
+    died = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
     names = [field.name for field in target.value_fields]
     written = F.struct(F.lit(0).alias("_"), *(column(name) for name in names))
-    marked = events.withColumns({IS_INNER: is_inner, _DIED: died, WRITTEN: written})
+    marked = events.withColumns({_DIED: died, WRITTEN: written})
     # What a row supposes of its start does not count where the true event is known.
-    counts = column(_RANK).getField("is_known") | ~column(IS_INNER)
+    counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
     latest = {}
     for index, leaf in enumerate(target.leaves):

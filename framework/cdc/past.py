@@ -14,11 +14,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from framework.cdc.authorship import kept_authors
-from framework.cdc.columns import align_column, column, struct_of
+from framework.cdc.columns import align_column, column, fingerprint, struct_of
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.order import order_of, point_of, row_order, row_point
-from framework.cdc.reserved import AUTHORS, CONTENT, DELETED, ENDED, HIDDEN_COLUMN, OPERATION_KIND, STARTED
+from framework.cdc.reserved import (
+    AUTHORS,
+    CONTENT,
+    DELETED,
+    END_AT,
+    ENDED,
+    HIDDEN_COLUMN,
+    OPERATION_KIND,
+    START_AT,
+    STARTED,
+)
+from framework.cdc.shown import point_at, shows
 from framework.cdc.transaction import PLACE, PLACE_TYPE
 
 if TYPE_CHECKING:
@@ -29,12 +40,17 @@ ORIGIN = "__sluice_origin"
 
 SUPPOSED, REMEMBERED, SHOWN, NEW = 0, 1, 2, 3
 
+END = "end"
+"""The operation of an event that ends a row where nothing else is known at its point: what `__END_AT` says."""
+
 OLD = "__sluice_old"
 """On the newest event of a row of the target: that row's interval, content, authors and place."""
 
 EVENT_COLUMN = f"{HIDDEN_COLUMN}_event"
 
 _ONE = "__sluice_one"
+_STARTED, _ENDED = "__sluice_row_started", "__sluice_row_ended"
+_HAS_KEPT_START, _HAS_KEPT_END = "__sluice_has_kept_start", "__sluice_has_kept_end"
 
 
 def as_new(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -72,54 +88,97 @@ def old_row(
 
 
 def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
-    """The point at which a row of the target begins; one that AUTO CDC did not write begins before everything."""
+    """The point at which a row of the target begins: the one that AUTO CDC wrote, unless the row shows another."""
+    kept, is_kept = _kept_start(target, of)
+    return F.when(is_kept, kept).otherwise(point_at(target, column(START_AT, of=of)))
+
+
+def ended_at(target: CdcTarget, *, of: str | None = None) -> Column:
+    """The point at which a row of the target ends, NULL while it is open; if it was edited, the one that it shows."""
+    kept, is_kept = _kept_end(target, of)
+    shown = column(END_AT, of=of)
+    return F.when(is_kept, kept).otherwise(F.when(shown.isNotNull(), point_at(target, shown)))
+
+
+def _kept_start(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
+    """The start in the hidden column, and whether the row shows it."""
     hidden, hidden_type = column(HIDDEN_COLUMN, of=of), target.hidden_type
-    told = point_of(hidden.getField(STARTED), struct_of(hidden_type, STARTED))
-    return F.coalesce(told, row_point(hidden, hidden_type))
+    started = point_of(hidden.getField(STARTED), struct_of(hidden_type, STARTED))
+    kept = F.coalesce(started, row_point(hidden, hidden_type))
+    return kept, hidden.isNotNull() & shows(target, kept, column(START_AT, of=of))
 
 
-def ended_at(target: CdcTarget) -> Column:
-    """The point at which a row of the target ends; null while it is open."""
-    return point_of(column(HIDDEN_COLUMN).getField(ENDED), struct_of(target.hidden_type, ENDED))
+def _kept_end(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
+    """The end in the hidden column, and whether the row shows it."""
+    hidden = column(HIDDEN_COLUMN, of=of)
+    kept = point_of(hidden.getField(ENDED), struct_of(target.hidden_type, ENDED))
+    return kept, hidden.isNotNull() & F.coalesce(shows(target, kept, column(END_AT, of=of)), F.expr("false"))
 
 
 def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that rows of the target, with their `PLACE`, tell of.
+    """The events that rows of the target, with their `PLACE`, stand for.
 
-    The newest event of the row's run; the delete that ended it; and, in case its true first event is
-    remembered no more, one at its start with the same values, which counts where no other is known.
+    The newest event of the row's run; the delete that ended it, or else an `END`; and, in case its true first event
+    is remembered no more, one at its start with the same values, which counts where no other is known.
     """
-    known, events = _told_by_row(target)
-    return (
-        rows.select(*known, F.explode(events).alias(_ONE)).where(column(_ONE).isNotNull()).select(*known, f"{_ONE}.*")
-    )
+    known, events = _events_of_row(target)
+    # In a projection of their own, bounds are computed once: Spark does not merge it with one that reads them often.
+    bounded = rows.select("*", *_bounds_of_row(target))
+    exploded = bounded.select(*known, F.explode(events).alias(_ONE)).where(column(_ONE).isNotNull())
+    return exploded.select(*known, f"{_ONE}.*")
 
 
 @built_once
-def _told_by_row(target: CdcTarget) -> tuple[list[Column], Column]:
+def _bounds_of_row(target: CdcTarget) -> list[Column]:
+    return [
+        started_at(target).alias(_STARTED),
+        ended_at(target).alias(_ENDED),
+        _kept_start(target)[1].alias(_HAS_KEPT_START),
+        _kept_end(target)[1].alias(_HAS_KEPT_END),
+    ]
+
+
+@built_once
+def _events_of_row(target: CdcTarget) -> tuple[list[Column], Column]:
     """The columns that all events of a row have, and an array of its events, some of them null."""
-    hidden, hidden_type = column(HIDDEN_COLUMN), target.hidden_type
-    newest, started, ended = row_order(hidden, hidden_type), started_at(target), ended_at(target)
-    is_deleted = F.coalesce(hidden.getField(DELETED), F.expr("false"))
+    hidden, started, ended, newest = column(HIDDEN_COLUMN), column(_STARTED), column(_ENDED), _newest_point(target)
+    is_deleted = F.coalesce(hidden.getField(DELETED) & column(_HAS_KEPT_END), F.expr("false"))
+    content, none = F.coalesce(hidden.getField(CONTENT), fingerprint(target.value_fields)), F.lit(None)
     old = old_row(
         target,
         started=started,
         ended=ended,
         deleted=is_deleted,
-        content=hidden.getField(CONTENT),
+        content=F.when(column(_HAS_KEPT_START) & column(_HAS_KEPT_END), hidden.getField(CONTENT)),
         authors=hidden.getField(AUTHORS) if target.is_authored else None,
         place=column(PLACE),
     )
-    values = [leaf.of() for leaf in target.leaves] if target.is_authored else []
-    authors = kept_authors(hidden, hidden_type, target.leaves, values) if values else []
-    own = [author == newest for author in authors]
-    some = [value.isNotNull() for value in values]
-    first = _event(target, started, hidden.getField(CONTENT), SUPPOSED, authored=some)
-    last = _event(target, newest, hidden.getField(CONTENT), SHOWN, authored=own, old=old)
-    end = _event(target, ended, F.lit(None), SHOWN, authored=some, operation=DELETE)
-    has_first = started != row_point(hidden, hidden_type)
-    events = F.array(last, F.when(has_first, first), F.when(is_deleted, end))
+    some, own = _authorship(target)
+    first = _event(target, started, content, SUPPOSED, authored=some)
+    last = _event(target, newest, content, SHOWN, authored=own, old=old)
+    delete = _event(target, ended, none, SHOWN, authored=some, operation=DELETE)
+    end = _event(target, ended, none, SHOWN, authored=some, operation=END)
+    ends = F.when(is_deleted, delete).when(ended > started, end)
+    events = F.array(last, F.when(started != newest, first), ends)
     return [column(name) for name in target.row_schema.fieldNames()], events
+
+
+def _newest_point(target: CdcTarget) -> Column:
+    """The point of a row's newest event; the row's start, if that event lies outside of what the row shows."""
+    hidden, started, ended = column(HIDDEN_COLUMN), column(_STARTED), column(_ENDED)
+    point = row_point(hidden, target.hidden_type)
+    lies_within = hidden.isNotNull() & (point >= started) & F.coalesce(point < ended, F.expr("true"))
+    return F.when(lies_within, point).otherwise(started)
+
+
+def _authorship(target: CdcTarget) -> tuple[list[Column], list[Column]]:
+    """Per leaf of a row whether it has a value, and whether the newest event wrote it; a row by hand wrote all."""
+    if not target.is_authored:
+        return [], []
+    hidden, hidden_type = column(HIDDEN_COLUMN), target.hidden_type
+    values = [leaf.of() for leaf in target.leaves]
+    authors, newest = kept_authors(hidden, hidden_type, target.leaves, values), row_order(hidden, hidden_type)
+    return [value.isNotNull() for value in values], [hidden.isNull() | (author == newest) for author in authors]
 
 
 def _event(

@@ -18,6 +18,7 @@ from framework.cdc.columns import column, quote
 from framework.cdc.facts import FactCounts, clear_dead, has_effect
 from framework.cdc.key_ranges import key_range
 from framework.cdc.metrics import CdcMetrics
+from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, Transaction
 from framework.foundation.addresses import TableAddress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _NUMBER = "__sluice_number"
 _DOES = "__sluice_does"
+_IS_BY_HAND = "__sluice_is_by_hand"
 _INSERTED, _UPDATED, _DELETED = "inserted", "updated", "deleted"
 
 BROADCAST_ROWS = 200_000
@@ -69,7 +71,7 @@ def _settled(facts: DataFrame, settle: Settle | None) -> AbstractContextManager[
 
 def replace_facts(
     facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, *, settle: Settle | None
-) -> CdcMetrics:
+) -> CdcMetrics | None:
     """Decide what the facts do to each of the target's rows, and stage that in a transaction.
 
     Args:
@@ -81,7 +83,8 @@ def replace_facts(
             only, for a row is newer than all of its key's deletes that are recorded; leaves may be older.
 
     Returns:
-        The rows that will be upserted and deleted.
+        The rows that will be upserted and deleted; None if a row was put in by hand, so that nothing is known of
+        its key's recorded deletes: the transaction must be given up.
     """
     if not target.is_authored:
         return _replace_settled(facts, counts, transaction, target, settle)
@@ -91,7 +94,7 @@ def replace_facts(
 
 def _replace_settled(
     facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, settle: Settle | None
-) -> CdcMetrics:
+) -> CdcMetrics | None:
     rows, cores = transaction.rows(counts.batch.ranges), facts.sparkSession.sparkContext.defaultParallelism
     source = facts.where(has_effect())
     if transaction.read_nothing:
@@ -111,7 +114,9 @@ def _replace_settled(
         with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
             # However many tasks read, each core writes one file.
             upserted = transaction.add(written.coalesce(cores))
-    return CdcMetrics(upserted=upserted, deleted=removing.result())
+    deleted, by_hand = removing.result()
+    is_unsettled = bool(by_hand) and settle is not None and not together
+    return None if is_unsettled else CdcMetrics(upserted=upserted, deleted=deleted)
 
 
 def sent_around(facts: DataFrame, counts: FactCounts) -> DataFrame:
@@ -134,7 +139,7 @@ def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> Da
     names = target.table_schema.fieldNames()
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
     met = facts.alias(SOURCE).join(rows.alias(TARGET), _same_key(target))
-    return met.select(does.alias(_DOES), _NUMBER, PLACE, *becomes)
+    return met.select(does.alias(_DOES), _is_by_hand(), _NUMBER, PLACE, *becomes)
 
 
 def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
@@ -149,20 +154,37 @@ def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> D
         becomes[name] = value if value is other else F.when(is_new, value).otherwise(other)
     met = facts.alias(SOURCE).join(rows.alias(TARGET).hint("merge"), _same_key(target), "left")
     return met.select(
-        does.alias(_DOES), PLACE, *(becomes[name].alias(name) for name in target.table_schema.fieldNames())
+        does.alias(_DOES),
+        _is_by_hand(),
+        PLACE,
+        *(becomes[name].alias(name) for name in target.table_schema.fieldNames()),
     )
+
+
+def _is_by_hand() -> Column:
+    """Whether AUTO CDC did not write a row of the target."""
+    return column(HIDDEN_COLUMN, of=TARGET).isNull().alias(_IS_BY_HAND)
 
 
 def _same_key(target: CdcTarget) -> Column:
     return reduce(operator.and_, (column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys))
 
 
-def _remove(decided: DataFrame, transaction: Transaction) -> int:
-    """Stage that decided rows go, for good or for another in their place; those for good are counted."""
+def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
+    """Stage that decided rows go, for good or for another in their place.
+
+    Returns:
+        How many go for good, and how many rows that were put in by hand get another in their place.
+    """
     does = column(_DOES)
     transaction.remove(decided.where(does.isin(_UPDATED, _DELETED)).select(PLACE))
     # Counted last, for nothing waits for it; but the vectors are written while the new rows are.
-    return decided.where(does == F.lit(_DELETED)).count()
+    row = decided.agg(
+        F.count_if(does == F.lit(_DELETED)).alias("deleted"),
+        F.count_if((does == F.lit(_UPDATED)) & column(_IS_BY_HAND)).alias("by_hand"),
+    ).first()
+    assert row is not None  # an aggregate without groups has one row
+    return row["deleted"], row["by_hand"]
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:

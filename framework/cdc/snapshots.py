@@ -14,7 +14,8 @@ from framework.cdc.contract import BatchCounts, check_contract
 from framework.cdc.events import AUTHORED, DELETE, OPERATION, ORDER, align_sequence, read_events
 from framework.cdc.history import comparable
 from framework.cdc.loading import may_load
-from framework.cdc.reserved import CONTENT, ENDED, HIDDEN_COLUMN, SEQUENCE
+from framework.cdc.past import ended_at
+from framework.cdc.reserved import CONTENT, SEQUENCE
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
     target = place.target
     table = rows.sparkSession.table(place.table.sql)
     if target.scd_type == 2:
-        table = table.where(column(HIDDEN_COLUMN).getField(ENDED).isNull())
+        table = table.where(ended_at(target).isNull())
     shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
     joined = rows.withColumn(_HERE, F.lit(1)).join(shown, list(target.keys), "full_outer")
     is_gone = column(_HERE).isNull()

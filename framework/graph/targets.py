@@ -81,6 +81,7 @@ def _cdc_table(
         ],
         declared_schema=declared,
         stored=stored,
+        partition_columns=dataset.spec.partition_columns,
     )
     check_layout(dataset.spec, target.visible_schema)
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.sources import Source, sources
 
-_MODULE_LINES = 300
+_MODULE_LINES = 450
 _FUNCTION_LINES = 60
 _WORDS_FOR_NOTHING = ("util", "utils", "helper", "helpers", "common", "manager", "misc")
 
@@ -51,7 +51,7 @@ def body_lines(node: Definition) -> int:
 
 
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
-    """A module past 300 lines is two nouns."""
+    """A module past 450 lines is two nouns."""
     long = {source.path: len(source.text.splitlines()) for source in sources("framework")}
     assert {path: lines for path, lines in long.items() if lines > _MODULE_LINES} == {}
 
