@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pyspark.sql.types import DataType, NullType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
 
 from framework.cdc.columns import bare_name, find_field, select_fields
 from framework.cdc.data_types import common_sequence, merge_schemas, plain_schema
@@ -106,6 +106,21 @@ def check_declared_columns(
 def _is_computing(metadata_key: str) -> bool:
     """Whether a column with such metadata is generated, an identity, or has a default; Spark and Delta spell it."""
     return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
+
+
+def check_partition_keys(
+    target: QualifiedName, inputs: Sequence[CdcInput], keys: Sequence[str], partitions: Sequence[StructField]
+) -> Iterator[UserError]:
+    """The faults of keys that are partition columns of a type whose values Delta changes when it stores them."""
+    for field in partitions:
+        if field.name in keys and isinstance(field.dataType, BinaryType):
+            yield UserError(
+                "AUTOCDC_PARTITION_KEY_TYPE",
+                location=inputs[0].location,
+                target=target,
+                key=field.name,
+                type=field.dataType.simpleString(),
+            )
 
 
 def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:

@@ -33,7 +33,14 @@ from framework.cdc.place import Place
 from framework.cdc.planning import planned_once
 from framework.cdc.queueing import queued
 from framework.cdc.scd1 import Settle, merge_facts, replace_facts
-from framework.cdc.scd2 import count_history, lost_rows, merge_history, replace_history, rewrite_history
+from framework.cdc.scd2 import (
+    count_history,
+    lost_rows,
+    merge_history,
+    replace_history,
+    rewrite_history,
+    rows_at_stake,
+)
 from framework.cdc.target import CdcTarget
 from framework.cdc.transaction import PLACE, PLACE_TYPE, Transaction
 from framework.foundation.failpoints import failpoint
@@ -186,7 +193,10 @@ def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: P
 
 
 def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
-    """Both commits by transactions: the target's is prepared while the companion's is made, and made after it."""
+    """Both commits by transactions: the target's is prepared while the companion's is made, and made after it.
+
+    A row put in by hand may be older than a recorded delete of its key, of which this asks for new keys only.
+    """
     transaction = opened.transaction
     assert transaction is not None  # else the facts are merged
     if transaction.has_seen(batch):
@@ -195,6 +205,8 @@ def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place:
     with alongside(facts.sparkSession, remember) if remember is not None else nullcontext():
         settle = opened.settling(place.target, counts.batch.ranges)
         done = replace_facts(facts, counts, transaction, place.target, settle=settle)
+    if done is None:
+        return _merge_facts(facts, counts, opened, place, batch)
     if remember is not None:
         failpoint("cdc.after_tombstones")
     transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
@@ -224,9 +236,9 @@ def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: 
         transaction = opened.transaction
         if transaction is not None and transaction.has_seen(place.batch(batch_id)):
             return CdcMetrics(rows=counts.rows, skipped=True)
-        rows = _rows_to_touch(transaction, session, place, counts)
-        with computed_once(rewrite_history(batch, rows, opened.companion, target, counts)) as history:
-            merged = _write_history(history, transaction, place, counts, batch_id)
+        touched = rows_at_stake(batch, _rows_to_touch(transaction, session, place, counts), target, counts)
+        with computed_once(rewrite_history(batch, touched, opened.companion, target, counts)) as history:
+            merged = _write_history(history, touched, transaction, place, counts=counts, batch_id=batch_id)
     return replace(merged, rows=counts.rows)
 
 
@@ -241,7 +253,13 @@ def _rows_to_touch(
 
 
 def _write_history(
-    history: DataFrame, transaction: Transaction | None, place: Place, counts: BatchCounts, batch_id: int
+    history: DataFrame,
+    touched: DataFrame,
+    transaction: Transaction | None,
+    place: Place,
+    *,
+    counts: BatchCounts,
+    batch_id: int,
 ) -> CdcMetrics:
     """What the target will not tell of first, then the target: two commits, and why stopping between them is safe.
 
@@ -261,10 +279,10 @@ def _write_history(
             remember()
             failpoint("cdc.after_events")
         with committing_once(session, batch):
-            done = merge_history(history, place.table, target, counts)
+            done = merge_history(history, touched, place.table, target, asked=asked, counts=counts)
     else:
         with alongside(session, remember) if remember is not None else nullcontext():
-            done = replace_history(history, asked, transaction, target)
+            done = replace_history(history, touched, transaction, target, asked=asked)
         if remember is not None:
             failpoint("cdc.after_events")
         transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.columns import column
-from framework.cdc.equality import is_orderable
 from framework.cdc.events import ORDER
 from framework.cdc.expressions import built_once
-from framework.cdc.key_ranges import KeyRange, Ranges
-from framework.cdc.literals import portable
+from framework.cdc.key_ranges import KeyRange, Ranges, bounds_of, has_bounds
+from framework.cdc.partitions import is_storable
 from framework.cdc.reserved import ONCE, SEQUENCE
 from framework.cdc.target import CdcTarget
 from framework.foundation.errors import OperationError
@@ -32,13 +31,15 @@ class BatchCounts:
         rows: events.
         null_sequences: events without a sequence.
         null_keys: per key column, events in which it is null (truncates need no key).
-        ranges: per key column the bounds of its values.
+        unstorable_keys: per key column that the table is partitioned by, events whose value would change.
+        ranges: per key column the bounds of its values; a key whose type has no bounds is absent.
     """
 
     rows: int
     null_sequences: int
     null_keys: Mapping[str, int]
     ranges: Ranges
+    unstorable_keys: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_unordered(target: CdcTarget, order: Column) -> Column:
@@ -64,19 +65,25 @@ def counting_columns(
         F.coalesce(rows, F.lit(0)).alias("rows"),
         F.coalesce(null_sequences, F.lit(0)).alias("null_sequences"),
         F.array(*nulls).alias("null_keys"),
-        *(_range(target, key, counts) for key in _ranged(target)),
+        *(_unstorable(key, keyed) for key in _partitioning(target)),
+        *(_bounds(target, key, counts) for key in _bounded(target)),
     ]
 
 
-def _ranged(target: CdcTarget) -> list[str]:
-    return [key for key in target.keys if is_orderable(target.table_schema[key].dataType)]
+def _partitioning(target: CdcTarget) -> list[str]:
+    return [key for key in target.keys if key in target.text_partitions]
 
 
-def _range(target: CdcTarget, key: str, counts: Column) -> Column:
-    data_type = target.table_schema[key].dataType
-    value = F.when(counts, column(key))
-    bounds = (portable(F.min(value), data_type).alias("least"), portable(F.max(value), data_type).alias("most"))
-    return F.struct(*bounds).alias(f"range {key}")
+def _unstorable(key: str, keyed: Column) -> Column:
+    return F.coalesce(F.sum(F.when(~is_storable(column(key)), keyed)), F.lit(0)).alias(f"unstorable {key}")
+
+
+def _bounded(target: CdcTarget) -> list[str]:
+    return [key for key in target.keys if has_bounds(target.table_schema[key].dataType)]
+
+
+def _bounds(target: CdcTarget, key: str, counts: Column) -> Column:
+    return bounds_of(F.when(counts, column(key)), target.table_schema[key].dataType).alias(f"bounds {key}")
 
 
 def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
@@ -85,12 +92,11 @@ def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
         rows=row["rows"],
         null_sequences=row["null_sequences"],
         null_keys=dict(zip(target.keys, row["null_keys"], strict=True)),
-        ranges={key: _read_range(row[f"range {key}"], key, target) for key in _ranged(target)},
+        ranges={
+            key: KeyRange.read(row[f"bounds {key}"], target.table_schema[key].dataType) for key in _bounded(target)
+        },
+        unstorable_keys={key: row[f"unstorable {key}"] for key in _partitioning(target)},
     )
-
-
-def _read_range(found: Row, key: str, target: CdcTarget) -> KeyRange:
-    return KeyRange.of(found["least"], found["most"], target.table_schema[key].dataType)
 
 
 def count_events(events: DataFrame, target: CdcTarget) -> BatchCounts:
@@ -115,19 +121,10 @@ def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -
     """Hold a batch to its contract.
 
     Raises:
-        OperationError: AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY or NULL_SEQUENCE, with counts.
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY, PARTITION_KEY or NULL_SEQUENCE, with counts.
     """
-    broken = {key: count for key, count in counts.null_keys.items() if count}
-    if broken:
-        texts = ", ".join(f"{key}: {count}" for key, count in broken.items())
-        raise OperationError(
-            "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY",
-            flow=flow,
-            batch_id=batch_id,
-            row_count=counts.rows,
-            null_count=max(broken.values()),
-            counts=texts,
-        )
+    _check_keys("AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY", counts.null_keys, counts.rows, flow, batch_id)
+    _check_keys("AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY", counts.unstorable_keys, counts.rows, flow, batch_id)
     if counts.null_sequences:
         raise OperationError(
             "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE",
@@ -135,4 +132,17 @@ def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -
             batch_id=batch_id,
             row_count=counts.rows,
             null_count=counts.null_sequences,
+        )
+
+
+def _check_keys(condition: str, counts: Mapping[str, int], rows: int, flow: QualifiedName, batch_id: int) -> None:
+    broken = {key: count for key, count in counts.items() if count}
+    if broken:
+        raise OperationError(
+            condition,
+            flow=flow,
+            batch_id=batch_id,
+            row_count=rows,
+            null_count=max(broken.values()),
+            counts=", ".join(f"{key}: {count}" for key, count in broken.items()),
         )

@@ -13,6 +13,7 @@ from framework.cdc.equality import fingerprint, normal_key
 from framework.cdc.expressions import built_once
 from framework.cdc.inputs import literal_rank
 from framework.cdc.leaf_columns import aliased, take_leaf, value_names, wrote_names
+from framework.cdc.partitions import as_stored
 from framework.cdc.reserved import CONTENT, ONCE, SEQUENCE
 from framework.cdc.selections import ignores_null
 from framework.cdc.target import CdcTarget
@@ -69,9 +70,9 @@ def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[
     inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
-    values = [_aligned(selected, field, is_key=field.name in target.keys) for field in target.row_schema.fields]
+    values = [_aligned(selected, field, target) for field in target.row_schema.fields]
     if target.is_authored:
-        values += aliased(value_names(target), [take_leaf(leaf, selected, column) for leaf in target.leaves])
+        values += aliased(value_names(target), [_taken(selected, leaf, target) for leaf in target.leaves])
     return [*values, *(value.alias(name) for name, value in inputs.items())]
 
 
@@ -85,17 +86,25 @@ def _outputs(
     return [*map(column, names), order.alias(ORDER), column(OPERATION), *wrote]
 
 
-def _aligned(selected: StructType, want: StructField, *, is_key: bool) -> Column:
+def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Column:
     field = find_field(selected, want.name)
     if field is None:
         return F.lit(None).cast(want.dataType).alias(want.name)
     value = column(field.name)
-    if is_key:
+    if want.name in target.keys:
         value = normal_key(value, field.dataType)
+    elif want.name in target.text_partitions:
+        value = as_stored(value.cast("string"))
     if value is column(field.name) and (field.name, field.dataType) == (want.name, want.dataType):
         # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
         return value
     return align_column(value, field.dataType, want.dataType).alias(want.name)
+
+
+def _taken(selected: StructType, leaf: Leaf, target: CdcTarget) -> Column:
+    """The value of a leaf; a partition column of text is a leaf of its own."""
+    value = take_leaf(leaf, selected, column)
+    return as_stored(value) if leaf.path[0] in target.text_partitions else value
 
 
 def _operation(spec: AutoCdcSpec) -> Column:

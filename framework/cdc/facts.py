@@ -12,7 +12,7 @@ from framework.cdc.contract import BatchCounts, counting_columns, is_unordered, 
 from framework.cdc.events import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.leaf_columns import aliased, author_names, value_names, wrote_names
-from framework.cdc.literals import portable, rebuild
+from framework.cdc.literals import struct_literal
 from framework.cdc.order import is_dead, point_of
 from framework.cdc.target import CdcTarget
 
@@ -161,7 +161,7 @@ def has_effect() -> Column:
 
 
 def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> FactCounts:
-    """The counts of a batch, from its facts (which are computed by this): one job."""
+    """The counts of a batch, from its facts (which are computed by this): one job, and one more if it truncates."""
     row = facts.agg(*_counting(target, truncates=truncates)).first()
     assert row is not None  # an aggregate without groups has one row
     return FactCounts(
@@ -169,7 +169,7 @@ def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> Fact
         upserts=row["upserts"],
         tombstones=row["tombstones"],
         effects=row["effects"],
-        floor=rebuild(row["floor"], target.point_type) if truncates and row["floor"] is not None else None,
+        floor=struct_literal(facts.agg(F.max(column(_TRUNCATED)))) if truncates and row["truncates"] else None,
     )
 
 
@@ -183,7 +183,7 @@ def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
         counts=has_effect(),
     )
     if truncates:
-        counting.append(portable(F.max(column(_TRUNCATED)), target.point_type).alias("floor"))
+        counting.append(F.count(column(_TRUNCATED)).alias("truncates"))
     return [
         *counting,
         F.count(column(ORDER)).alias("upserts"),

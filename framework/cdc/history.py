@@ -15,7 +15,7 @@ from framework.cdc.columns import column
 from framework.cdc.equality import comparable
 from framework.cdc.events import DELETE, OPERATION, UPSERT
 from framework.cdc.expressions import built_once
-from framework.cdc.moments import FRESH, IS_INNER, KNOWN, POINT, gather_moments, key_columns
+from framework.cdc.moments import FRESH, IS_INNER, KNOWN, OLDS, POINT, gather_moments, key_columns
 from framework.cdc.shown import shown_point
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ IS_ROW = "__sluice_is_row"
 IS_LOST = "__sluice_is_lost"
 """No row tells of the event, and it is not remembered yet."""
 
+IS_TWIN = "__sluice_is_twin"
+"""Several rows of the target are at the moment, of which the moment has one only: somebody put in the others."""
+
 _PREVIOUS = "__sluice_previous"
 _FOLLOWING = "__sluice_following"
-_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN)
+_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLDS)
 
 
 def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -43,7 +46,7 @@ def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
 
     Returns:
         The moments of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
-        belongs to, and whether it `IS_ROW` and `IS_LOST`.
+        belongs to, and whether it `IS_ROW`, `IS_LOST` and `IS_TWIN`.
     """
     moments = gather_moments(events, target).select("*", _previous(target))
     return moments.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
@@ -65,7 +68,7 @@ def _tracked(target: CdcTarget) -> Column:
 @built_once
 def _previous(target: CdcTarget) -> Column:
     """What a moment must know of the one before it."""
-    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"))
+    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLDS).alias("olds"))
     return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
 
 
@@ -96,7 +99,8 @@ def _bounds(target: CdcTarget) -> list[Column]:
     following, stands = column(_FOLLOWING), ~column(IS_INNER)
     is_upsert, end = column(OPERATION) == F.lit(UPSERT), following.getField("point")
     is_ended = F.coalesce(following.getField("operation") == F.lit(DELETE), F.expr("false"))
-    ends = following.isNull() | is_ended | following.getField("begins")
+    is_closed = F.coalesce(following.getField("operation") != F.lit(UPSERT), F.expr("false"))
+    ends = following.isNull() | is_closed | following.getField("begins")
     is_row = is_upsert & ends & stands & _has_width(target, end)
     # To a delete, the run that it ends is the last that began.
     is_told_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
@@ -106,7 +110,13 @@ def _bounds(target: CdcTarget) -> list[Column]:
         is_ended.alias(ENDS_BY_DELETE),
         is_row.alias(IS_ROW),
         (column(FRESH) & ~is_told & ~column(KNOWN)).alias(IS_LOST),
+        (column(OLDS) - _olds_before(target) > F.lit(1)).alias(IS_TWIN),
     ]
+
+
+def _olds_before(target: CdcTarget) -> Column:
+    none = F.lit(0)
+    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("olds"), none)
 
 
 def _has_width(target: CdcTarget, end: Column) -> Column:

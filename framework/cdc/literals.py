@@ -1,35 +1,31 @@
-"""Values that went to the driver, back in an expression without loss."""
+"""Literals of computed values; a value does not leave the JVM.
+
+Python has no value for a text that is not valid UTF-8, nor for a date before year 1 or after year 9999.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, Row, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from framework.cdc.expressions import java_class
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
+
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
 
 
-def portable(value: Column, data_type: DataType) -> Column:
-    """What to collect so that `rebuild` finds it again: times as microseconds, for Python's local times lose hours."""
-    if isinstance(data_type, StructType):
-        fields = [portable(value.getField(f.name), f.dataType).alias(f.name) for f in data_type.fields]
-        return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(data_type, TimestampType):
-        return F.unix_micros(value)
-    if isinstance(data_type, TimestampNTZType):
-        return value.cast("string")
-    return value
+def struct_literal(frame: DataFrame) -> Column:
+    """The literal of the one struct that a frame holds: one job.
 
-
-def rebuild(value: object, data_type: DataType) -> Column:
-    """The literal of a collected value."""
-    if value is None:
-        return F.lit(None).cast(data_type)
-    if isinstance(data_type, StructType):
-        assert isinstance(value, Row), value
-        return F.struct(*(rebuild(value[f.name], f.dataType).alias(f.name) for f in data_type.fields)).cast(data_type)
-    if isinstance(data_type, TimestampType):
-        return F.timestamp_micros(F.lit(value))
-    return F.lit(value).cast(data_type)
+    Args:
+        frame: one row with one column, a struct.
+    """
+    (field,) = frame._jdf.schema().fields()
+    row = frame._jdf.queryExecution().executedPlan().executeCollect()[0]
+    # A struct stays a handle in Python; Py4J converts a number or a text to a value of Python's.
+    struct = row.getStruct(0, field.dataType().length())
+    literal = java_class(f"{_CATALYST}.Literal")(struct, field.dataType())
+    return ClassicColumn(java_class("org.apache.spark.sql.classic.ExpressionUtils").column(literal))

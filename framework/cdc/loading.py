@@ -37,8 +37,13 @@ _SPARSE = 32
 
 
 def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
-    """Whether each event of a flow is a row as it is, where no key comes twice: whole upserts."""
-    return spec.apply_as_deletes is None and spec.apply_as_truncates is None and not target.is_authored
+    """Whether each event of a flow is a row as it is, where no key comes twice: whole upserts.
+
+    A load is checked after it is stored, and the value of a key that is a partition column may then be another.
+    """
+    is_stored_unchanged = not set(target.keys) & set(target.text_partitions)
+    is_upsert = spec.apply_as_deletes is None and spec.apply_as_truncates is None
+    return is_upsert and not target.is_authored and is_stored_unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

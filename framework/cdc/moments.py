@@ -18,7 +18,7 @@ from framework.cdc.events import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
 from framework.cdc.leaf_columns import aliased, assembled, author_names, value_names, wrote_names
 from framework.cdc.order import point_of
-from framework.cdc.past import OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
+from framework.cdc.past import END, OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
 from framework.cdc.reserved import AUTHORS as KEPT_AUTHORS
 from framework.cdc.reserved import CONTENT
 
@@ -38,9 +38,14 @@ KNOWN = "__sluice_known"
 FINGERPRINT = "__sluice_fingerprint"
 """The fingerprint of an upsert's content."""
 
-_MOMENT = (POINT, OPERATION, FINGERPRINT, OLD, FRESH, KNOWN)
+OLDS = "__sluice_olds"
+"""How many rows of the target are at the moment; of whole rows, at all moments up to this one."""
+
+_MOMENT = (POINT, OPERATION, FINGERPRINT, OLD, OLDS, FRESH, KNOWN)
 
 _RANK = "__sluice_rank"
+_STRENGTH = "strength"
+_END_STRENGTH, _SUPPOSED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
 _DIED = "__sluice_died"
 _LATEST = "_latest"
 _NEXT_POINT = "__sluice_next_point"
@@ -58,8 +63,8 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
     """The moments of each key.
 
     Returns:
-        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `FRESH`, `KNOWN` and `IS_INNER`; for
-        a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
+        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLDS`, `FRESH`, `KNOWN` and
+        `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
     together = ranked.repartition(*key_columns(target))  # one shuffle; all that follows is by key
@@ -68,11 +73,15 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 @built_once
 def _rank() -> Column:
-    """What counts at one point: a delete beats upserts, a known one a supposed one; then by content."""
-    is_delete = column(OPERATION) == F.lit(DELETE)
-    content = F.when(~is_delete, column(ORDER).getField(CONTENT))
-    is_known = is_delete | (column(ORIGIN) > F.lit(SUPPOSED))
-    return F.struct(is_delete.alias("is_delete"), is_known.alias("is_known"), content.alias(CONTENT))
+    """What counts at one point, the last of: an `END`, a supposed upsert, an upsert, a delete; then by content."""
+    operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(SUPPOSED)
+    strength = (
+        F.when(operation == F.lit(DELETE), F.lit(_DELETE_STRENGTH))
+        .when(operation == F.lit(END), F.lit(_END_STRENGTH))
+        .otherwise(F.when(is_known, F.lit(_KNOWN_STRENGTH)).otherwise(F.lit(_SUPPOSED_STRENGTH)))
+    )
+    content = F.when(operation == F.lit(UPSERT), column(ORDER).getField(CONTENT))
+    return F.struct(strength.alias(_STRENGTH), content.alias(CONTENT))
 
 
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -93,12 +102,13 @@ def _known_up_to(target: CdcTarget) -> list[Column]:
     point, origin, old = column(POINT), column(ORIGIN), column(OLD)
     newest = {
         _OLD_BEFORE: F.when(old.isNotNull(), F.struct(point.alias("point"), old.alias("old"))),
-        _FRESH_BEFORE: F.when(origin >= F.lit(SHOWN), point),
+        _FRESH_BEFORE: F.when((origin >= F.lit(SHOWN)) & (column(OPERATION) != F.lit(END)), point),
         _KNOWN_BEFORE: F.when(origin == F.lit(REMEMBERED), _event()),
     }
     return [
         F.lead(POINT).over(ordered).alias(_NEXT_POINT),
         F.max(origin != F.lit(REMEMBERED)).over(upto).alias(_IS_AT_STAKE),
+        F.count(OLD).over(upto).alias(OLDS),
         *(F.last(found, ignorenulls=True).over(upto).alias(name) for name, found in newest.items()),
     ]
 
@@ -113,13 +123,14 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
     """Which events are moments, and the columns of a moment."""
     point, before, no = column(POINT), column(_OLD_BEFORE), F.expr("false")
     is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
+    is_fresh_end = (column(OPERATION) == F.lit(END)) & (column(ORIGIN) >= F.lit(SHOWN))
     moment = [
         *(column(name) for name in target.row_schema.fieldNames()),
         *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(FINGERPRINT)),
         F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
-        F.coalesce(column(_FRESH_BEFORE) == point, no).alias(FRESH),
+        (F.coalesce(column(_FRESH_BEFORE) == point, no) | is_fresh_end).alias(FRESH),
         F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
-        no.alias(IS_INNER),
+        *(no.alias(IS_INNER), column(OLDS)),
     ]
     return is_last & column(_IS_AT_STAKE), moment
 
@@ -133,12 +144,14 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(
         *aliased(names, values),
         *aliased(flags, [F.bool_or(flag) for flag in wrote]),
-        F.max(OLD).alias(OLD),
+        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLDS)),
         (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
         F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target, column(_RANK)))).alias(KNOWN),
     )
     rank = column(_RANK)
-    operation = F.when(rank.getField("is_delete"), F.lit(DELETE)).otherwise(F.lit(UPSERT))
+    strength = rank.getField(_STRENGTH)
+    operation = F.when(strength == F.lit(_DELETE_STRENGTH), F.lit(DELETE))
+    operation = operation.when(strength == F.lit(_END_STRENGTH), F.lit(END)).otherwise(F.lit(UPSERT))
     moments = grouped.withColumns({OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)})
     return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target, rank)))
 
@@ -153,18 +166,21 @@ def _identity(target: CdcTarget, rank: Column) -> Column:
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Each upsert with the leaves that it did not write, as the newest event before it left them.
 
-    A delete leaves nothing of what was before it and at its own point.
+    A delete leaves nothing of what was before it and at its own point. An `END` does the same, but any other
+    event at its point overrides it.
     """
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
-    died = F.last(F.when(column(OPERATION) == F.lit(DELETE), column(POINT)), ignorenulls=True).over(upto)
+    operation = column(OPERATION)
+    events = events.withColumn(IS_INNER, is_inner).where(~(column(IS_INNER) & (operation == F.lit(END))))
+    died = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
     names = value_names(target)
     row = assembled(target, [column(name) for name in names])
     written = F.struct(*(value.alias(name) for name, value in row.items()))
-    marked = events.withColumns({IS_INNER: is_inner, _DIED: died, WRITTEN: written})
+    marked = events.withColumns({_DIED: died, WRITTEN: written})
     # What a row supposes of its start does not count where the true event is known.
-    counts = column(_RANK).getField("is_known") | ~column(IS_INNER)
+    counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
     latest = {}
     for name, flag in zip(names, wrote_names(target), strict=True):

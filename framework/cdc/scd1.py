@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _NUMBER = "__sluice_number"
 _SEEN = "__sluice_seen"
+_IS_BY_HAND = "__sluice_is_by_hand"
 
 BROADCAST_ROWS = 200_000
 """Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
@@ -110,7 +111,7 @@ def _settled(facts: DataFrame, settle: Settle | None) -> AbstractContextManager[
 
 def replace_facts(
     facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, *, settle: Settle | None
-) -> CdcMetrics:
+) -> CdcMetrics | None:
     """Decide what the facts do to each of the target's rows, and stage that in a transaction.
 
     Args:
@@ -122,7 +123,8 @@ def replace_facts(
             only, for a row is newer than all of its key's deletes that are recorded; leaves may be older.
 
     Returns:
-        The rows that will be upserted and deleted.
+        The rows that will be upserted and deleted; None if a row was put in by hand, so that nothing is known of
+        its key's recorded deletes: the transaction must be given up.
     """
     if not target.is_authored:
         return _replace_settled(facts, counts, transaction, target, settle)
@@ -132,8 +134,8 @@ def replace_facts(
 
 def _replace_settled(
     facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, settle: Settle | None
-) -> CdcMetrics:
-    rows, cores = transaction.rows(counts.batch.ranges), facts.sparkSession.sparkContext.defaultParallelism
+) -> CdcMetrics | None:
+    rows, cores = _rows(transaction, counts), facts.sparkSession.sparkContext.defaultParallelism
     source = facts.where(has_effect())
     if transaction.read_nothing:
         return CdcMetrics(upserted=transaction.add(_new_rows(source, target, settle)))
@@ -153,7 +155,15 @@ def _replace_settled(
         with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
             # However many tasks read, each core writes one file.
             upserted = transaction.add(written.coalesce(cores))
-    return CdcMetrics(upserted=upserted, deleted=removing.result())
+    deleted, by_hand = removing.result()
+    is_unsettled = bool(by_hand) and settle is not None and not together
+    return None if is_unsettled else CdcMetrics(upserted=upserted, deleted=deleted)
+
+
+def _rows(transaction: Transaction, counts: FactCounts) -> DataFrame:
+    """The rows that a batch may change, and of each whether AUTO CDC did not write it."""
+    is_by_hand = column(HIDDEN_COLUMN).isNull().alias(_IS_BY_HAND)
+    return transaction.rows(counts.batch.ranges).select("*", is_by_hand)
 
 
 def sent_around(facts: DataFrame, counts: FactCounts) -> DataFrame:
@@ -174,19 +184,19 @@ def _new_rows(facts: DataFrame, target: CdcTarget, settle: Settle | None) -> Dat
 def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
     """What becomes of each row that has a fact; the facts come to the rows."""
     if target.is_authored:
-        return decide_rows(facts, rows, target, how="inner", carried=(_NUMBER, PLACE))
+        return decide_rows(facts, rows, target, how="inner", carried=(_IS_BY_HAND, _NUMBER, PLACE))
     changes = changes_to(target, floor=None)
     does = F.when(changes.delete, F.lit(REMOVED)).when(changes.update, F.lit(UPDATED))
     names = target.table_schema.fieldNames()
     becomes = [changes.updated.get(name, column(name, of=TARGET)).alias(name) for name in names]
     met = facts.alias(SOURCE).join(rows.alias(TARGET), same_key(target))
-    return met.select(does.alias(DOES), _NUMBER, PLACE, *becomes)
+    return met.select(does.alias(DOES), _IS_BY_HAND, _NUMBER, PLACE, *becomes)
 
 
 def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
     """What becomes of each fact, whether it has a row or not; the rows come to the facts, whose keys are in order."""
     if target.is_authored:
-        return decide_rows(facts, rows, target, how="left", carried=(PLACE,))
+        return decide_rows(facts, rows, target, how="left", carried=(_IS_BY_HAND, PLACE))
     changes = changes_to(target, floor=None)
     is_new = column(PLACE).isNull()
     does = F.when(is_new, F.when(changes.insert, F.lit(INSERTED)))
@@ -197,16 +207,28 @@ def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> D
         becomes[name] = value if value is other else F.when(is_new, value).otherwise(other)
     met = facts.alias(SOURCE).join(rows.alias(TARGET).hint("merge"), same_key(target), "left")
     return met.select(
-        does.alias(DOES), PLACE, *(becomes[name].alias(name) for name in target.table_schema.fieldNames())
+        does.alias(DOES),
+        _IS_BY_HAND,
+        PLACE,
+        *(becomes[name].alias(name) for name in target.table_schema.fieldNames()),
     )
 
 
-def _remove(decided: DataFrame, transaction: Transaction) -> int:
-    """Stage that decided rows go, for good or for another in their place; those for good are counted."""
+def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
+    """Stage that decided rows go, for good or for another in their place.
+
+    Returns:
+        How many go for good, and how many rows that were put in by hand get another in their place.
+    """
     does = column(DOES)
     transaction.remove(decided.where(does.isin(UPDATED, REMOVED)).select(PLACE))
     # Counted last, for nothing waits for it; but the vectors are written while the new rows are.
-    return decided.where(does == F.lit(REMOVED)).count()
+    row = decided.agg(
+        F.count_if(does == F.lit(REMOVED)).alias("deleted"),
+        F.count_if((does == F.lit(UPDATED)) & column(_IS_BY_HAND)).alias("by_hand"),
+    ).first()
+    assert row is not None  # an aggregate without groups has one row
+    return row["deleted"], row["by_hand"]
 
 
 def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuilder:

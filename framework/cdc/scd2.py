@@ -17,7 +17,7 @@ from framework.cdc.companion import record_of
 from framework.cdc.contract import BatchCounts
 from framework.cdc.events import OPERATION, ORDER, UPSERT
 from framework.cdc.expressions import built_once
-from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, STARTS, write_history
+from framework.cdc.history import ENDS, ENDS_BY_DELETE, IS_LOST, IS_ROW, IS_TWIN, STARTS, write_history
 from framework.cdc.key_ranges import key_range
 from framework.cdc.leaf_columns import aliased, wrote_names
 from framework.cdc.metrics import CdcMetrics
@@ -49,14 +49,32 @@ _STAYS = "__sluice_stays"
 _ROW = "__sluice_row"
 
 
+def rows_at_stake(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+    """The rows of the target that a batch may change.
+
+    Args:
+        events: the batch's.
+        rows: the target's, with their `PLACE`; at least those of the batch's keys.
+        target: the target.
+        counts: of the batch.
+    """
+    _, is_touched = _at_stake(target)
+    return rows.join(_first_points(events, target, counts), list(target.keys)).where(is_touched)
+
+
+def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+    earliest, _ = _at_stake(target)
+    return small(events.groupBy(*key_columns(target)).agg(earliest), counts)
+
+
 def rewrite_history(
-    events: DataFrame, rows: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
+    events: DataFrame, touched: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
 ) -> DataFrame:
     """The histories of a batch's keys, as they are with the batch.
 
     Args:
         events: the batch's.
-        rows: the target's, with their `PLACE`; at least those of the batch's keys.
+        touched: the target's rows that the batch may change.
         companion: the companion's rows, if there are any.
         target: the target.
         counts: of the batch.
@@ -64,24 +82,25 @@ def rewrite_history(
     Returns:
         The result of `write_history`, over the part of each history that the batch may touch.
     """
-    earliest, is_touched = _at_stake(target)
-    bounds = small(events.groupBy(*key_columns(target)).agg(earliest), counts)
-    touched = rows.join(bounds, list(target.keys)).where(is_touched)
     known = as_new(events, target).unionByName(shown_events(touched, target))
     if companion is not None:
-        ours = companion.where(key_range(counts.ranges)).join(bounds, list(target.keys), "left_semi")
+        keys = _first_points(events, target, counts)
+        ours = companion.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
         known = known.unionByName(remembered_events(ours, target))
     return write_history(known, target)
 
 
 @built_once
 def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
-    """A key's first point in a batch, and whether a row of the key may change because of what happened from there."""
+    """A key's first point in a batch, and whether a row of the key may change because of what happened from there.
+
+    A row put in by hand may overlap others, so the first event of its key makes it a row of AUTO CDC.
+    """
     earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
     if target.is_authored:  # an older row may hold what a newer one takes over
         return earliest, F.expr("true")
-    ended = ended_at(target)
-    return earliest, ended.isNull() | (ended >= column(_FROM))
+    ended, is_by_hand = ended_at(target), column(HIDDEN_COLUMN).isNull()
+    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_by_hand
 
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -136,48 +155,58 @@ class HistoryCounts:
         lost: events to be remembered.
         made: rows to be written.
         going: rows of the target that go, for good or for another in their place.
+        by_hand: rows of the target that were put in or edited by hand. Two of them may begin at one point, or
+            overlap, so with any of them all rows that the batch may change are replaced.
     """
 
     lost: int
     made: int
     going: int
+    by_hand: int
 
 
 def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
     """What a history asks for: one job, by which it is computed."""
     row = history.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
-    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"])
+    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], by_hand=row["by_hand"])
 
 
 @built_once
 def _counting(target: CdcTarget) -> list[Column]:
     is_changed = _is_changed(target)
+    is_by_hand = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
     return [
         F.count_if(column(IS_LOST)).alias("lost"),
         F.count_if(is_changed & column(IS_ROW)).alias("made"),
         F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
+        F.count_if(is_by_hand | column(IS_TWIN)).alias("by_hand"),
     ]
 
 
 def replace_history(
-    history: DataFrame, counts: HistoryCounts, transaction: Transaction, target: CdcTarget
+    history: DataFrame, touched: DataFrame, transaction: Transaction, target: CdcTarget, *, asked: HistoryCounts
 ) -> CdcMetrics:
-    """Stage in a transaction what brings the target's rows to what the history says; rows that stay are not touched.
+    """Stage in a transaction what brings the target's rows to what the history says.
+
+    Rows that stay are not written again, unless some are `by_hand`.
 
     Returns:
         The rows that will be upserted and deleted; a row that goes for another with its start is no deleted one.
     """
     session, changed = history.sparkSession, history.where(_is_changed(target))
+    made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
+    places = going.select(column(OLD).getField(PLACE).alias(PLACE))
+    if asked.by_hand:
+        made, places = history.where(column(IS_ROW)), touched.select(PLACE)
+    upserted, deleted = 0, None
     with ExitStack() as meanwhile:
-        deleted = None
-        if counts.going:
-            places = changed.where(column(OLD).isNotNull()).select(column(OLD).getField(PLACE).alias(PLACE))
+        if asked.going or asked.by_hand:
             meanwhile.enter_context(alongside(session, partial(transaction.remove, places)))
             deleted = meanwhile.enter_context(alongside(session, partial(_count_deleted, changed, target)))
-        if counts.made:
-            transaction.add(changed.where(column(IS_ROW)).select(*_made(target)))
-    return CdcMetrics(upserted=counts.made, deleted=0 if deleted is None else deleted.result())
+        if asked.made or asked.by_hand:
+            upserted = transaction.add(made.select(*_made(target)))
+    return CdcMetrics(upserted=upserted, deleted=0 if deleted is None else deleted.result())
 
 
 def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
@@ -195,11 +224,20 @@ def _starts(target: CdcTarget) -> list[Column]:
     return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
 
 
-def merge_history(history: DataFrame, table: TableAddress, target: CdcTarget, counts: BatchCounts) -> CdcMetrics:
-    """Bring the target's rows to what the history says, in one commit; rows that stay are not touched."""
-    source = small(_row_changes(history, target), counts)
-    stays = column(_STAYS, of=_SOURCE)
-    matching = key_range(counts.ranges, of=_TARGET) & (started_at(target, of=_TARGET) == column(STARTS, of=_SOURCE))
+def merge_history(
+    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, asked: HistoryCounts,
+    counts: BatchCounts,
+) -> CdcMetrics:  # fmt: skip
+    """Bring the target's rows to what the history says, in one commit.
+
+    Rows that stay are not written again, unless some are `by_hand`.
+    """
+    changes = _rows_again(history, touched, target) if asked.by_hand else _row_changes(history, target)
+    source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
+    started, ended = started_at(target, of=_TARGET), ended_at(target, of=_TARGET)
+    matching = key_range(counts.ranges, of=_TARGET) & (started == column(STARTS, of=_SOURCE))
+    if asked.by_hand:
+        matching = matching & ~stays & ended.eqNullSafe(column(ENDS, of=_SOURCE))
     for key in target.keys:
         matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
     row = {name: column(name, of=_SOURCE) for name in target.table_schema.fieldNames()}
@@ -243,6 +281,15 @@ def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
     values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
     best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
     return best.select(*keys, STARTS, f"{_ROW}.*")
+
+
+def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> DataFrame:
+    """All rows of the histories, and the bounds of all rows that stand there now."""
+    keys = key_columns(target)
+    made = history.where(column(IS_ROW)).select(*_made(target), STARTS, ENDS, F.expr("true").alias(_STAYS))
+    bounds = (started_at(target).alias(STARTS), ended_at(target).alias(ENDS))
+    gone = touched.select(*keys, *bounds).distinct().withColumn(_STAYS, F.expr("false"))
+    return made.unionByName(gone, allowMissingColumns=True)
 
 
 @built_once

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, NumericType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, DateType, NumericType, StructType, TimestampNTZType, TimestampType
 
+from framework.cdc.events import align_sequence
+from framework.cdc.inputs import literal_rank
 from framework.cdc.reserved import ONCE, SEQUENCE, START_AT
 
 if TYPE_CHECKING:
@@ -26,6 +28,28 @@ def shown_point(target: CdcTarget, point: Column) -> Column:
     if target.sequence_type is None:
         return literal
     return F.coalesce(_sequence(point.getField(SEQUENCE), target.sequence_type, want), literal)
+
+
+def shows(target: CdcTarget, point: Column, value: Column) -> Column:
+    """Whether a value of `__START_AT` or `__END_AT` is that of a point.
+
+    A literal as a date, or as a time without a zone, depends on the zone of the session that wrote it, so any is.
+    """
+    is_same = shown_point(target, point).eqNullSafe(value)
+    if isinstance(target.table_schema[START_AT].dataType, DateType | TimestampNTZType):
+        return is_same | point.getField(ONCE).isNotNull()
+    return is_same
+
+
+def point_at(target: CdcTarget, value: Column) -> Column:
+    """The point of an event at a value of `__START_AT` or `__END_AT`; NULL is before everything."""
+    have = target.table_schema[START_AT].dataType
+    parts = {ONCE: F.lit(None)}
+    if target.sequence_type is None:
+        parts[ONCE] = literal_rank(value, have)
+    else:
+        parts[SEQUENCE] = align_sequence(value, have, target.sequence_type)
+    return F.struct(*(parts[f.name].cast(f.dataType).alias(f.name) for f in target.point_type.fields))
 
 
 def _sequence(value: Column, have: DataType, want: DataType) -> Column:

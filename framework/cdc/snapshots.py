@@ -15,7 +15,8 @@ from framework.cdc.equality import comparable
 from framework.cdc.events import DELETE, OPERATION, ORDER, align_sequence, read_events
 from framework.cdc.leaf_columns import assembled, event_names, value_names, wrote_names
 from framework.cdc.loading import may_load
-from framework.cdc.reserved import ENDED, HIDDEN_COLUMN, SEQUENCE
+from framework.cdc.past import ended_at
+from framework.cdc.reserved import SEQUENCE
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
     target = place.target
     table = rows.sparkSession.table(place.table.sql)
     if target.scd_type == 2:
-        table = table.where(column(HIDDEN_COLUMN).getField(ENDED).isNull())
+        table = table.where(ended_at(target).isNull())
     shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
     whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
     joined = rows.withColumns({_HERE: F.lit(1)} | whole).join(shown, list(target.keys), "full_outer")

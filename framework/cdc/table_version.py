@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DELTA = "org.apache.spark.sql.delta"
 
 _TESTED = frozenset({"4.4.0"})
+_MAPPING = "delta.columnMapping.mode"
+_ROWS = "numRecords"
 
 
 def can_open(table: TableAddress) -> bool:
@@ -65,6 +67,15 @@ class TableVersion:
             return None
         return {taken.appId(): taken.version() for taken in each(checksum.get().setTransactions().get())}
 
+    def logged(self, files: Any) -> list[LoggedFile]:
+        """What the log has of each file of a Scala `Seq[AddFile]`, by one call for all of them.
+
+        A table with mapped columns has statistics by names that are not those of its columns.
+        """
+        names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
+        entries = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
+        return [LoggedFile.read(entry, names_match=names_match) for entry in entries]
+
     def frame(self, files: Any) -> DataFrame:
         """The rows in some of the table's files."""
         none = java_class("scala.Option").empty()
@@ -106,23 +117,20 @@ class LoggedFile:
     statistics: Mapping[str, Any]
     deleted: int
 
+    @classmethod
+    def read(cls, entry: Mapping[str, Any], *, names_match: bool) -> Self:
+        """What an entry of the log says; if names do not match, no more than the number of rows."""
+        statistics = json.loads(entry["stats"]) if entry.get("stats") else {}
+        return cls(
+            statistics=statistics if names_match else {key: statistics[key] for key in (_ROWS,) if key in statistics},
+            deleted=int((entry.get("deletionVector") or {}).get("cardinality", 0)),
+        )
+
     @property
     def rows(self) -> int | None:
         """The table's rows in the file; None when that is not told."""
-        stored = self.statistics.get("numRecords")
+        stored = self.statistics.get(_ROWS)
         return None if stored is None else int(stored) - self.deleted
-
-
-def logged(files: Any) -> list[LoggedFile]:
-    """What the log tells of each file of a Scala `Seq[AddFile]`, by one call for all of them."""
-    told = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
-    return [
-        LoggedFile(
-            statistics=json.loads(file["stats"]) if file.get("stats") else {},
-            deleted=int((file.get("deletionVector") or {}).get("cardinality", 0)),
-        )
-        for file in told
-    ]
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType, TimestampType
 
@@ -15,6 +15,7 @@ from framework.cdc.agreement import (
     agreed_sequence,
     check_agreement,
     check_declared_columns,
+    check_partition_keys,
 )
 from framework.cdc.columns import bare_name, find_field, struct_of
 from framework.cdc.data_types import merge_schemas, plain_schema, plain_type, stored_sequence
@@ -52,6 +53,7 @@ class CdcTarget:
         literal_flows: the once flows whose sequence is a literal, and so sorts before everything.
         split: columns whose fields are authored one by one.
         tracked: for SCD type 2, the columns whose change begins a new row.
+        text_partitions: the columns of text that the table is partitioned by, as the table spells them.
     """
 
     name: QualifiedName
@@ -61,6 +63,7 @@ class CdcTarget:
     literal_flows: tuple[QualifiedName, ...]
     split: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
+    text_partitions: tuple[str, ...] = ()
 
     @property
     def table_schema(self) -> StructType:
@@ -140,6 +143,7 @@ def plan_target(
     *,
     declared_schema: StructType | None = None,
     stored: StructType | None = None,
+    partition_columns: Sequence[str] = (),
 ) -> CdcTarget:
     """Decide what the flows of a target make of it.
 
@@ -148,6 +152,7 @@ def plan_target(
         inputs: its AUTO CDC flows, at least one, in order of declaration.
         declared_schema: the schema the user declared for the target, if any.
         stored: the physical schema of the table as it is now, if it exists.
+        partition_columns: the columns that the table is partitioned by.
 
     Raises:
         UserError: one fault of the flows, or of the flows against the stored table; when there are
@@ -164,6 +169,8 @@ def plan_target(
     known = columns if stored is None else _with_stored(columns, stored, scd_type)
     keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
     values = [field for field in known.fields if field.name not in keys]
+    partitions = [f for f in map(partial(find_field, known), partition_columns) if f is not None]
+    raise_all(list(check_partition_keys(target, inputs, keys, partitions)))
     split = split_columns(inputs, values, stored)
     table = _physical(known, inputs, keys=keys, split=split, stored=stored)
     table = StructType([_as_declared(field, declared) for field in table.fields])
@@ -175,6 +182,7 @@ def plan_target(
         literal_flows=tuple(flow.name for flow in inputs if flow.is_literal),
         split=() if split is None else split,
         tracked=agreed_history(inputs, values) if scd_type == 2 else (),
+        text_partitions=tuple(field.name for field in partitions if isinstance(field.dataType, StringType)),
     )
 
 

@@ -20,7 +20,7 @@ from framework.cdc.idempotence import Batch
 from framework.cdc.key_ranges import Ranges, key_range, may_hold
 from framework.cdc.reserved import FILE_METADATA
 from framework.cdc.staged import StagedStatistics
-from framework.cdc.table_version import DELTA, TableVersion, can_open, each, logged
+from framework.cdc.table_version import DELTA, TableVersion, can_open, each
 
 if TYPE_CHECKING:
     from framework.foundation.addresses import TableAddress
@@ -101,10 +101,10 @@ class Transaction:
 
     def has_no_rows(self) -> bool:
         """Read the whole table, so that the commit depends on it, and tell whether it is empty."""
-        self._read(F.expr("true"), {})
+        self._read(F.expr("true"), None)
         return self.read_nothing
 
-    def _read(self, condition: Column, ranges: Ranges) -> None:
+    def _read(self, condition: Column, ranges: Ranges | None) -> None:
         """Find the files that may have such rows, and make the commit depend on them."""
         transaction, files = self._version.transaction, self._version.listed_files()
         self._has_statistics = files is not None
@@ -112,8 +112,12 @@ class Transaction:
             self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
             return
         transaction.readWholeTable()
-        if ranges:
-            kept = [(index, file) for index, file in enumerate(logged(files)) if may_hold(file.statistics, ranges)]
+        if ranges is not None:
+            kept = [
+                (index, file)
+                for index, file in enumerate(self._version.logged(files))
+                if may_hold(file.statistics, ranges)
+            ]
             files = self._version.sequence(*(files.apply(index) for index, _ in kept))
             counts = [file.rows for _, file in kept if file.rows is not None]
             self.rows_to_read = sum(counts) if len(counts) == len(kept) else None
@@ -137,7 +141,7 @@ class Transaction:
 
     def added_statistics(self) -> StagedStatistics:
         """What Delta told of the files that were added so far."""
-        added = logged(self._version.sequence(*self._added))
+        added = self._version.logged(self._version.sequence(*self._added))
         return StagedStatistics(files=[file.statistics for file in added])
 
     def remove(self, places: DataFrame) -> None:

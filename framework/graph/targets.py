@@ -86,6 +86,7 @@ def _cdc_table(
         ],
         declared_schema=declared,
         stored=stored,
+        partition_columns=dataset.spec.partition_columns,
     )
     check_layout(dataset.spec, target.visible_schema)
     check_column_names(dataset.spec, target.visible_schema, stored)

@@ -44,6 +44,7 @@ class World:
         root: an empty folder for the two tables.
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
         properties: of the target's table, beside those that the engine gives it.
+        partitions: the columns that the target's table is partitioned by.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class World:
         root: Path,
         flows: Mapping[str, tuple[AutoCdcSpec, str, bool]],
         properties: Mapping[str, str] = MappingProxyType({}),
+        partitions: Sequence[str] = (),
     ) -> None:
         self.spark = spark
         self.flows = dict(flows)
+        self.partitions = tuple(partitions)
         self.table = TableAddress(path=str(root / "target"))
         self.companion = TableAddress(path=str(root / f"{COMPANION_PREFIX}target"))
         self.generation: Counter[str] = Counter()
@@ -68,13 +71,13 @@ class World:
             flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
             for called, (spec, ddl, once) in self.flows.items()
         ]
-        return plan_target(name("target"), inputs, stored=stored)
+        return plan_target(name("target"), inputs, stored=stored, partition_columns=self.partitions)
 
     def _create(self, properties: Mapping[str, str]) -> None:
         builder = DeltaTable.create(self.spark).location(str(self.table.path)).addColumns(self.target.table_schema)
         for key, value in properties.items():
             builder = builder.property(key, value)
-        builder.execute()
+        builder.partitionedBy(*self.partitions).execute()
 
     def writer(self, called: str) -> AutoCdcWriter:
         """The writer that the engine would make for an update of this flow."""

@@ -108,6 +108,11 @@ CONDITIONS: dict[str, Condition] = {
         "can't keep.",
         "Compute the column in the query that the flow reads, or in a view of the target.",
     ),
+    "AUTOCDC_PARTITION_KEY_TYPE": Condition(
+        "Key column {key} of {target} is a partition column of type {type}. Delta stores a partition value as text, "
+        "which changes values of that type.",
+        "Partition {target} by another column, or cast the key to string in each flow.",
+    ),
     "AUTOCDC_KEY_DRIFT": Condition(
         "{target} was built with keys {stored_keys}, and its flows now have keys {keys}.", _FULL_REFRESH
     ),
@@ -129,6 +134,12 @@ CONDITIONS: dict[str, Condition] = {
         "Batch {batch_id} of AUTO CDC flow {flow} has {null_count} row(s) of {row_count} with a null key "
         "({counts}); nothing of the batch was written.",
         "Leave such rows out with `where`, or an expectation on the source, and run again.",
+    ),
+    "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY": Condition(
+        "Batch {batch_id} of AUTO CDC flow {flow} has {null_count} row(s) of {row_count} with a key that a partition "
+        "cannot store ({counts}); nothing of the batch was written. Delta stores an empty text as NULL, and it "
+        "replaces bytes that are not valid UTF-8.",
+        "Cluster the target by that key (`cluster_by`) instead of partitioning it, or replace such keys in the source.",
     ),
     "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE": Condition(
         "Batch {batch_id} of AUTO CDC flow {flow} has {null_count} row(s) of {row_count} with a null sequence; "

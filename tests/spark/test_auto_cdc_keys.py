@@ -1,0 +1,146 @@
+"""Keys of all types: each change finds its key's row, whatever Python, Parquet or Delta's statistics make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.cdc.table_version import TableVersion
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from tests.support.cdc_world import World
+from tests.support.key_types import KEY_TYPES, KEYS_PER_TYPE, key_columns
+
+Event = tuple[int, str, str, int]
+"""The number of a key, a value, an operation, a sequence."""
+
+NAMES = tuple(name for name, _, _ in KEY_TYPES)
+COLUMNS_BEFORE_KEYS = 33
+WIDE = ", ".join(f"CAST(0 AS INT) AS c{number}" for number in range(COLUMNS_BEFORE_KEYS))
+ALL = range(KEYS_PER_TYPE)
+
+LISTED, UNLISTED, MERGED = "files are listed", "Delta lists the files", "Delta merges"
+WITHOUT_STATISTICS = {"delta.dataSkippingNumIndexedCols": "0"}
+OTHER_STATISTICS = {"delta.dataSkippingStatsColumns": "v"}
+
+
+def events(spark: SparkSession, found: Iterable[Event], *, wide: bool) -> DataFrame:
+    """Events as rows of a source; a wide one has its keys beyond the columns of which Delta keeps statistics."""
+    rows = [
+        f"SELECT {WIDE + ', ' if wide else ''}{key_columns(number)}, '{value}' AS v, '{operation}' AS op, {seq}L AS seq"
+        for number, value, operation, seq in found
+    ]
+    return spark.sql(" UNION ALL ".join(rows))
+
+
+class KeyWorld(World):
+    """A target whose key has a column of each type."""
+
+    def __init__(
+        self, spark: SparkSession, root: Path, scd_type: int, properties: dict[str, str], *, wide: bool
+    ) -> None:
+        self.wide = wide
+        spec = AutoCdcSpec(
+            keys=NAMES,
+            sequence_by="seq",
+            apply_as_deletes="op = 'delete'",
+            columns=ColumnSelection(columns=("op", "seq"), excluded=True),
+            scd_type=scd_type,
+        )
+        source = events(spark, [(0, "v", "upsert", 0)], wide=wide)
+        fields = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in source.schema.fields)
+        super().__init__(spark, root, {"changes": (spec, fields, False)}, properties)
+
+    def take(self, found: Sequence[Event], batch_id: int) -> None:
+        """Apply a batch."""
+        self.writer("changes").apply(events(self.spark, found, wide=self.wide), batch_id)
+
+    def shown(self) -> list[tuple[object, ...]]:
+        """The number of each row's key and what the row shows of it; None for a key that never came."""
+        shown = ["v", "__START_AT", "__END_AT"] if "__START_AT" in self.target.visible_schema.names else ["v"]
+        keys = " UNION ALL ".join(f"SELECT {number} AS number, {key_columns(number)}" for number in ALL)
+        same = " AND ".join(f"keys.{name} <=> rows.{name}" for name in NAMES)
+        self.spark.table(self.table.sql).createOrReplaceTempView("rows")
+        found = self.spark.sql(
+            f"SELECT number, {', '.join(shown)} FROM rows LEFT JOIN ({keys}) keys ON {same}"
+        ).collect()
+        return sorted((tuple(row) for row in found), key=repr)
+
+
+def late(number: int) -> Event:
+    """An event between the first and the second of a key."""
+    return (number, "late", "upsert", 15)
+
+
+def play(world: KeyWorld) -> None:
+    """Insert all keys; update, and then delete, some one by one; a late event of each; all that once more."""
+    world.take([(number, "first", "upsert", 10) for number in ALL], 0)
+    for number in ALL:
+        world.take([(number, "second", "upsert", 20)], 1 + number)
+    world.take([late(number) for number in ALL], 10)
+    for number in (0, 1, 3):
+        world.take([(number, "", "delete", 30)], 11 + number)
+    world.take([late(number) for number in ALL], 20)
+    world.take([(number, "second", "upsert", 20) for number in reversed(ALL)], 21)
+
+
+CURRENT = [(2, "second"), (4, "second")]
+HISTORY = sorted(
+    row
+    for number in ALL
+    for row in [
+        (number, "first", 10, 15),
+        (number, "late", 15, 20),
+        (number, "second", 20, 30 if number in (0, 1, 3) else None),
+    ]
+)
+
+
+WAYS = (
+    (1, LISTED, {}, True),
+    (1, UNLISTED, {}, False),
+    (1, MERGED, WITHOUT_STATISTICS, False),
+    (2, LISTED, OTHER_STATISTICS, False),
+    (2, UNLISTED, WITHOUT_STATISTICS, True),
+    (2, MERGED, {}, False),
+)
+"""The SCD type, how files are found, properties of the table, and whether keys are beyond the 32nd column."""
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}, {way[1]}")
+def test_a_change_finds_the_row_of_its_key_whatever_the_type(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, way: tuple[int, str, dict[str, str], bool]
+) -> None:
+    """Bytes that are no text, days that have no name in Python, NaN, -0.0: one row a key, in one history."""
+    scd_type, finding, properties, wide = way
+    if finding == UNLISTED:
+        swap.setattr(TableVersion, "listed_files", lambda _: None)
+    if finding == MERGED:
+        swap.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
+    world = KeyWorld(interpreting, tmp_path, scd_type, properties, wide=wide)
+    play(world)
+    assert (CURRENT if scd_type == 1 else HISTORY) == world.shown()
+
+
+def test_a_truncate_may_have_a_sequence_that_is_no_value_of_python(interpreting: SparkSession, tmp_path: Path) -> None:
+    """What is older than the day and the bytes of the truncate goes, whether it came before or comes after."""
+    spec = AutoCdcSpec(
+        keys=("id",), sequence_by="struct(day, text)", apply_as_truncates="op = 'truncate'",
+        columns=ColumnSelection(columns=("id",)),
+    )  # fmt: skip
+    world = World(interpreting, tmp_path, {"changes": (spec, "id int, op string, day date, text string", False)})
+
+    def take(batch_id: int, *rows: tuple[str, str, str]) -> None:
+        parts = (
+            f"SELECT CAST({key} AS INT) AS id, IF({key} IS NULL, 'truncate', '') AS op, DATE'{day}' AS day, "
+            f"CAST(X'{text}' AS STRING) AS text"
+            for key, day, text in rows
+        )
+        world.writer("changes").apply(interpreting.sql(" UNION ALL ".join(parts)), batch_id)
+
+    take(0, ("1", "-0044-03-15", "61"), ("2", "+10000-01-01", "FE"), ("3", "+10000-01-01", "E9"))
+    take(1, ("NULL", "+10000-01-01", "FD"), ("4", "+10000-01-01", "FC"), ("5", "+10000-01-02", "00"))
+    take(2, ("6", "+10000-01-01", "EFBFBD"), ("7", "+10000-01-01", "FF"))
+    assert [(2,), (5,), (7,)] == world.rows()
