@@ -86,7 +86,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INVALID_SCHEMA": Condition("The schema of {dataset} can't be read: {cause}", "Write DDL, such as `id BIGINT`."),
     "COLUMN_NAME_IN_CHANGE_FEED": Condition(
-        "{dataset} has columns with a backtick in their names, and Delta can't write their change data feed: {columns}.",
+        "{dataset} has columns with a backtick in their names, whose change data feed Delta can't write: {columns}.",
         "Rename them in the query, or leave `{property}` off.",
     ),
     "COLUMN_NAME_NEEDS_MAPPING": Condition(
