@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _READING_TASKS = "spark.sql.files.minPartitionNum"
 _READING_TASKS_A_CORE = 4
@@ -32,17 +33,22 @@ def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[
 
 
 @contextmanager
-def planned_once(session: SparkSession) -> Iterator[None]:
+def planned_once(session: SparkSession, *, is_wide: bool) -> Iterator[None]:
     """Plan each query of the block once, where planning it anew after each stage has nothing to gain.
 
     Adaptive planning makes few partitions of many small ones. A session that has no more of them
     than it has cores gains nothing from it, and pays: a batch of AUTO CDC takes 40 jobs with it and 22
     without, and each stage's rest is planned again. Tables are read in some tasks a core: Spark takes
     opening a file for as much work as reading 4 MB of it, so one of two tasks may have all the rows.
+
+    Args:
+        session: the flow's own.
+        is_wide: plans name hundreds of values in several steps. Spark would derive what is known of each value
+            in each step from all others, which takes minutes and tells it nothing of use.
     """
     cores = session.sparkContext.defaultParallelism
-    if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) > cores:
-        yield
-        return
-    with with_settings(session, {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}):
+    wanted = {_CONSTRAINTS: "false"} if is_wide else {}
+    if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) <= cores:
+        wanted |= {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}
+    with with_settings(session, wanted):
         yield

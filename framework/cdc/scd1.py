@@ -92,14 +92,16 @@ def _merge_decided(facts: DataFrame, counts: FactCounts, table: DeltaTable, targ
     decided = decide_rows(facts, seen, target, how=how, carried=(_SEEN,), floor=counts.floor)
     does = column(DOES, of=SOURCE)
     is_unchanged = (does != F.lit(INSERTED)) & column(_SEEN, of=SOURCE).eqNullSafe(column(HIDDEN_COLUMN, of=TARGET))
+    # Delta evaluates conditions for rows that match nothing too.
+    is_safe = or_conflict(column(target.keys[0], of=TARGET).isNull() | is_unchanged)
     row = {name: column(name, of=SOURCE) for name in target.table_schema.fieldNames()}
     values = {name: value for name, value in row.items() if name not in target.keys}
     has_key = reduce(operator.and_, (column(key).isNotNull() for key in target.keys))
     with computed_once(decided.where(column(DOES).isNotNull() & has_key)) as decided:
         merge = table.merge(sent_around(decided, counts).alias(SOURCE), matching)
-        merge = merge.whenMatchedDelete(condition=or_conflict(is_unchanged) & (does == F.lit(REMOVED)))
+        merge = merge.whenMatchedDelete(condition=is_safe & (does == F.lit(REMOVED)))
         merge = merge.whenMatchedUpdate(set=assignments(values))
-        merge = merge.whenNotMatchedInsert(condition=or_conflict(does == F.lit(INSERTED)), values=assignments(row))
+        merge = merge.whenNotMatchedInsert(condition=does != F.lit(REMOVED), values=assignments(row))
         with raising_conflicts():
             return merge_metrics(merge.execute())
 

@@ -21,6 +21,7 @@ from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.graph import GraphDataset
 from framework.graph.schemas import as_nullable, merge_schemas
 
+_CHANGE_FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
 _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 """Delta stores names with these characters only in tables with column mapping."""
@@ -90,6 +91,7 @@ def _cdc_table(
     )
     check_layout(dataset.spec, target.visible_schema)
     check_column_names(dataset.spec, target.visible_schema, stored)
+    _check_feed_names(dataset.spec, target.visible_schema)
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
@@ -182,6 +184,23 @@ def check_column_names(spec: DatasetSpec, schema: StructType, stored: StructType
             dataset=spec.name,
             columns=", ".join(f"`{name}`" for name in names),
             property=_MAPPING,
+        )
+
+
+def _check_feed_names(spec: DatasetSpec, schema: StructType) -> None:
+    """Delta can write the change data feed of the merges into a target.
+
+    Raises:
+        UserError: COLUMN_NAME_IN_CHANGE_FEED.
+    """
+    names = [name for name in schema.fieldNames() if "`" in name]
+    if names and dict(spec.table_properties).get(_CHANGE_FEED, "").lower() == "true":
+        raise UserError(
+            "COLUMN_NAME_IN_CHANGE_FEED",
+            location=spec.location,
+            dataset=spec.name,
+            columns=", ".join(names),
+            property=_CHANGE_FEED,
         )
 
 

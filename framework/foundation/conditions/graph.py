@@ -93,6 +93,10 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the schema or cast in the query.",
     ),
     "INVALID_SCHEMA": Condition("The schema of {dataset} can't be read: {cause}", "Write DDL, such as `id BIGINT`."),
+    "COLUMN_NAME_IN_CHANGE_FEED": Condition(
+        "{dataset} has columns with a backtick in their names, whose change data feed Delta can't write: {columns}.",
+        "Rename them in the query, or leave `{property}` off.",
+    ),
     "COLUMN_NAME_NEEDS_MAPPING": Condition(
         "{dataset} has columns or fields that Delta can't store under their names: {columns}.",
         "Rename them in the query, or declare `table_properties={{'{property}': 'name'}}`.",
