@@ -209,7 +209,8 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
     """Hold one random history of each of many worlds to the oracle."""
     kind = KINDS[called]
     scd_type = kind.changes.scd_type
-    typed = TypedHistories(draw_alphabets(seed, tables=len(KINDS), values=3)[list(KINDS).index(called)])
+    is_whole = kind.authorship is WHOLE
+    typed = TypedHistories(draw_alphabets(seed, table=list(KINDS).index(called), values=3, structs=is_whole))
     history = deal(random_from(seed), worlds=WORLDS, truncating=scd_type == 1, authorship=kind.authorship)
     with tempfile.TemporaryDirectory() as folder, repeatable(__file__, called, seed, str(typed)):
         world = world_of(spark, Path(folder), kind, typed)

@@ -113,7 +113,7 @@ def dies(world: SnapshotWorld, place: str, version: int, rows: DataFrame, ordina
 def check(spark: SparkSession, called: str, seed: int) -> None:
     """Hold one series of snapshots of each of many worlds to the oracle."""
     spec, tracked = KINDS[called]
-    typed = draw_alphabets(seed, tables=len(KINDS), values=2)[list(KINDS).index(called)]
+    typed = draw_alphabets(seed, table=list(KINDS).index(called), values=2)
     worlds = deal(random_from(seed))
     with tempfile.TemporaryDirectory() as folder, repeatable(__file__, called, seed, "\n".join(map(str, typed))):
         world = SnapshotWorld(spark, Path(folder), spec, ddl=ddl_of(typed))

@@ -62,21 +62,20 @@ class Alphabet:
         return f"CASE WHEN {value} IS NULL THEN NULL {' '.join(branches)} ELSE concat('? ', {told}) END"
 
 
-def draw_alphabets(seed: int, *, tables: int, values: int) -> list[tuple[Alphabet, ...]]:
-    """For each of some tables the alphabets of its key (k, m) and of its values (x, y); no type comes twice.
+def draw_alphabets(seed: int, *, table: int, values: int, structs: bool = True) -> tuple[Alphabet, ...]:
+    """The alphabets of a table's key (k, m) and of its values (x, y); tables have other types than those before.
 
     Args:
         seed: of the draw.
-        tables: how many tables.
-        values: how many value columns each has.
+        table: the number of the table.
+        values: how many value columns it has.
+        structs: a value may be a struct. Where nulls are ignored, each field of a struct is a value of its own.
     """
     random = Random(seed)  # noqa: S311 - tests need choices that can be repeated, no secrets
-    keys, others = random.sample(KEY_CASES, k=tables), random.sample(CASES, k=tables * values)
-    drawn = []
-    for number, key in enumerate(keys):
-        mine = others[number * values : (number + 1) * values]
-        drawn.append((Alphabet.drawn(random, key, "km"), *(Alphabet.drawn(random, case, "xy") for case in mine)))
-    return drawn
+    keys = random.sample(KEY_CASES, k=len(KEY_CASES))
+    others = [case for case in random.sample(CASES, k=len(CASES)) if structs or not case.ddl.startswith("struct")]
+    mine = others[table * values : (table + 1) * values]
+    return (Alphabet.drawn(random, keys[table], "km"), *(Alphabet.drawn(random, case, "xy") for case in mine))
 
 
 def numbered(alphabets: Sequence[Alphabet], rows: Sequence[Sequence[str | None]]) -> list[tuple[int | None, ...]]:
