@@ -37,7 +37,7 @@ class Case:
     """
 
     promise: str
-    before: Sequence[tuple[str, int]] = ()
+    before: Sequence[tuple[str | None, int]] = ()
     put_in: Sequence[Row] = ()
     edit: str = ""
     then: Sequence[tuple[str | None, int]] = (("z", 9),)
@@ -115,12 +115,12 @@ def put_in(world: World, ddl: str, rows: Sequence[tuple[object, ...]]) -> None:
     frame.write.format("delta").mode("append").save(str(world.table.path))
 
 
-def by_case(world: World) -> dict[str, list[Row]]:
+def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
     """What the target shows of each case, in order."""
     rows = world.rows("userId", "__START_AT", "name", "__END_AT")
-    shown = {case.promise: [] for case in CASES}
+    shown: dict[str, list[tuple[object, ...]]] = {case.promise: [] for case in CASES}
     for key, start, name, end in sorted(rows, key=lambda row: (row[0], row[1], repr(row))):
-        shown[CASES[key].promise].append((name, start, end))
+        shown[CASES[int(str(key))].promise].append((name, start, end))
     return shown
 
 

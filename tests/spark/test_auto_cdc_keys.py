@@ -98,7 +98,7 @@ HISTORY = sorted(
 )
 
 
-WAYS = (
+WAYS: tuple[tuple[int, str, dict[str, str], bool], ...] = (
     (1, LISTED, {}, True),
     (1, UNLISTED, {}, False),
     (1, MERGED, WITHOUT_STATISTICS, False),

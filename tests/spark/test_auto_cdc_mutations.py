@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import applying, changes, expressions, facts, scd1
+from framework.cdc import applying, authored_rows, changes, expressions, facts, scd1
 from framework.cdc.changes import SOURCE, TARGET, Changes
 from framework.cdc.columns import column
 from framework.cdc.events import ORDER
@@ -50,15 +50,13 @@ def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scd1, "changes_to", changes_to)
 
 
-def coalesce_nulls(patch: pytest.MonkeyPatch) -> None:
-    """A newer event's nulls take the row's values, an older event is late as a whole."""
+def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
+    """An event is newer or older as a whole, whatever each leaf of the row was written by."""
 
-    def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
-        whole = changes._whole_changes(target, floor)
-        both = {f.name: F.coalesce(column(f.name, of=SOURCE), column(f.name, of=TARGET)) for f in target.value_fields}
-        return replace(whole, updated={**whole.updated, **both})
+    def is_newer(_new: Column, _old: Column, _is_gone: Column) -> Column:
+        return F.coalesce(column(ORDER) > column(authored_rows._OLD_ORDER), F.expr("true"))
 
-    patch.setattr(scd1, "changes_to", changes_to)
+    patch.setattr(authored_rows, "_is_newer", is_newer)
 
 
 def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
@@ -99,7 +97,7 @@ def golden(test: Callable[[World], None]) -> Catcher:
 MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
     (drop_tombstones, scenario("scd1.txt", "delete before its insert arrives")),
     (compare_with_or_equal, golden(scd1_tests.test_a_tie_ends_the_same_whichever_comes_first)),
-    (coalesce_nulls, scenario("scd1_ignore_null.txt", "a late event fills what a newer one left")),
+    (compare_whole_events, scenario("scd1_ignore_null.txt", "a late event fills what a newer one left")),
     (take_the_last_row, scenario("scd1.txt", "the batch's last row is not its highest sequence")),
     (skip_the_transaction, golden(scd1_tests.test_a_batch_delivered_twice_is_skipped)),
 )

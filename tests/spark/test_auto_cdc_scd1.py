@@ -101,6 +101,7 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
 
     def replace_too_late(*arguments: Any, **named: Any) -> CdcMetrics:
         done = replace(*arguments, **named)
+        assert done is not None
         if losses:
             world.spark.sql(f"UPDATE {world.table.sql} SET city = '{losses.pop()}' WHERE userId = 124")
         return done

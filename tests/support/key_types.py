@@ -6,7 +6,7 @@ KEYS_PER_TYPE = 5
 
 LATIN = "CAST(X'{0}' AS STRING)"
 
-KEY_TYPES: tuple[tuple[str, str, tuple[str, str, str, str, str]], ...] = (
+KEY_TYPES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("k_boolean", "BOOLEAN", ("true", "false", "true", "false", "true")),
     ("k_tinyint", "TINYINT", ("CAST(-128 AS TINYINT)", "CAST(127 AS TINYINT)", "0Y", "1Y", "2Y")),
     ("k_smallint", "SMALLINT", ("CAST(-32768 AS SMALLINT)", "CAST(32767 AS SMALLINT)", "0S", "1S", "2S")),
