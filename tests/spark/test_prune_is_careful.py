@@ -68,17 +68,24 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
         views(world, renamed_to=f"{root}/same", linked_to=f"{root}/real/t", inside=f"{root}/outer/inner")()
         dp.create_sink(name="sunk", format="delta", options={"path": f"{root}/sunk"})
 
+        @dp.append_flow(target="sunk")
+        def into_sink() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
         @dp.materialized_view
         def reader() -> DataFrame:
-            read = world.spark.read
-            return read.table("named").union(read.format("delta").load(f"{root}/by_path"))
+            return world.spark.read.table("named")
+
+        @dp.table
+        def follower() -> DataFrame:
+            return world.spark.readStream.format("delta").load(f"{root}/by_path")
 
     pipeline = world.pipeline(declare)
     assert left(pipeline) == ["free"]
     prefix = "no longer declared, table kept; "
     assert {name: reason.removeprefix(prefix) for name, reason in kept(pipeline).items()} == {
         "named": "main.s.reader reads it",
-        "by_path": "main.s.reader reads it",
+        "by_path": "main.s.follower reads it",
         "sunk": "a sink of the pipeline has its name",
         "renamed_from": "main.s.renamed_to lies in the same folder",
         "linked_from": "main.s.linked_to lies in the same folder",
