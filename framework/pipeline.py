@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from pyspark.errors import AnalysisException
 
-from framework.declare.pipeline_spec import PipelineSpec, load_spec
+from framework.declare.loader import check_libraries
+from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -82,7 +83,7 @@ class Pipeline:
     ) -> None:
         self._spec = PipelineSpec(
             name=name,
-            storage=str(storage or f".sluice/{name}"),
+            storage=str(storage or default_storage(name)),
             catalog=catalog,
             schema=schema,
             configuration=tuple((configuration or {}).items()),
@@ -234,19 +235,42 @@ class Pipeline:
             stop.set()
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """The tables of this pipeline that its code no longer declares, with their folders; `prune` drops them."""
-        return LeftTables(graph=self.graph, store=self._store).find()
+        """The tables of this pipeline that its code no longer declares, with their folders; `prune` drops them.
 
-    def prune(self, tables: Sequence[LeftTable]) -> None:
+        Tables that something else still uses are left out; the plan names them.
+
+        Raises:
+            GraphErrors: faults of the definitions.
+            UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY: code may be missing.
+        """
+        return self._left().find()
+
+    def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
         """Drop tables that the code no longer declares, with the checkpoints of their flows.
+
+        The code is loaded again. A table that is declared again, or that was written to since `left_tables`
+        returned it, is left alone.
 
         Args:
             tables: of those that `left_tables` returns; others are left alone.
 
+        Returns:
+            The tables that were dropped.
+
         Raises:
+            GraphErrors: faults of the definitions; nothing was dropped.
+            UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY; nothing was dropped.
             OperationError: an update is running; TABLE_NOT_OWNED.
         """
-        prune_tables(LeftTables(graph=self.graph, store=self._store), tables)
+        return prune_tables(self.storage, self.name, self._left, tables)
+
+    def _left(self) -> LeftTables:
+        """The tables that are left by the code as it is now; refused when code may be missing."""
+        check_libraries(self._spec)
+        self._loaded = self._graph = None
+        if not self.graph.datasets:
+            raise UserError("PRUNE_NOTHING_DECLARED", pipeline=self.name)
+        return LeftTables(graph=self.graph, store=self._store)
 
     def table(self, name: str) -> DataFrame:
         """The rows of one of the pipeline's tables as they are now.

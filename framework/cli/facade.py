@@ -88,7 +88,7 @@ class PipelineFace(Protocol):
         """The tables that the code no longer declares."""
         ...
 
-    def prune(self, tables: Sequence[LeftTable]) -> None:
+    def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
         """Drop them."""
         ...
 

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -115,6 +116,18 @@ def _failed(place: SourceLocation, file: str, cause: str) -> UserError:
     return UserError(
         "MODULE_FAILED", location=place, file=place.file if Path(place.file).is_file() else file, cause=cause
     )
+
+
+def check_libraries(spec: PipelineSpec) -> None:
+    """Make sure that every library pattern of a spec matches a file: else the code may be incomplete.
+
+    Raises:
+        UserError: PRUNE_LIBRARY_EMPTY.
+    """
+    for library in spec.libraries if spec.root is not None else ():
+        if not library_files(replace(spec, libraries=(library,)), Path(spec.root or ""), _SOURCES):
+            place = SourceLocation(file=str(spec.file), line=library.line)
+            raise UserError("PRUNE_LIBRARY_EMPTY", location=place, pattern=library.pattern)
 
 
 def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> list[Path]:

@@ -99,6 +99,7 @@ def load_spec(path: Path) -> PipelineSpec:
         errors.append(
             UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location(), path=path, field="name")
         )
+    errors += _lost_storage(document)
     if errors:
         raise GraphErrors(errors)
     values = document.values
@@ -118,9 +119,20 @@ def load_spec(path: Path) -> PipelineSpec:
     )
 
 
+def default_storage(name: str) -> str:
+    """The folder of a pipeline without a `storage`: one of its own below `.sluice`.
+
+    Raises:
+        UserError: INVALID_PIPELINE_NAME when the name leads to another folder, such as the project's.
+    """
+    if any(not part.strip() or set(part) <= {"."} for part in name.split("/")) or not name.isprintable():
+        raise UserError("INVALID_PIPELINE_NAME", name=name)
+    return f".sluice/{name}"
+
+
 def _storage(root: Path, values: Mapping[str, Any]) -> str:
     """Where the pipeline keeps everything; a local path is relative to the spec's folder, not to the caller's."""
-    storage = str(values.get("storage") or f".sluice/{values['name']}")
+    storage = str(values.get("storage") or default_storage(values["name"]))
     if not is_local(storage):
         return storage
     if storage.startswith("file:"):
@@ -138,6 +150,18 @@ def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
                 UserError("PIPELINE_SPEC_UNEXPECTED_FIELD", location=document.location(str(key)), field=key, hint=hint)
             )
     return errors
+
+
+def _lost_storage(document: YamlDocument) -> list[SluiceError]:
+    """A name that makes no folder, where the storage is called after it."""
+    name = document.values.get("name")
+    if not isinstance(name, str) or not name or not name.isprintable() or document.values.get("storage"):
+        return []
+    try:
+        default_storage(name)
+    except UserError as error:
+        return [UserError(error.condition, location=document.location("name"), **error.fields)]
+    return []
 
 
 def _refused(document: YamlDocument) -> list[SluiceError]:

@@ -25,7 +25,8 @@ from framework.plan.steps import (
     Step,
 )
 
-_LEFT = "no longer declared, table kept; `sluice prune` drops it"
+_LEFT = "no longer declared, table kept; {}"
+_PRUNED = "`sluice prune` drops it"
 
 
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
@@ -40,7 +41,7 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     """
     planning = _Planning(graph=graph, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
-    steps += [KeepStored(dataset=name, reason=_LEFT) for name in state.left]
+    steps += [KeepStored(dataset=name, reason=_LEFT.format(why or _PRUNED)) for name, why in state.left.items()]
     return Plan(pipeline=graph.pipeline, steps=tuple(steps))
 
 

@@ -55,14 +55,15 @@ class TableState:
 class StoredState:
     """All tables and flows by name; what is not listed does not exist.
 
-    `left` are tables of this pipeline that no module declares any more.
+    `left` are tables of this pipeline that no module declares any more, each with why a prune keeps it
+    (None: a prune drops it).
     `wanted_definitions` and `computable_from` are what tables and views would be brought to now:
     hashes of the definitions, and fingerprints of code and present inputs (None: always changed).
     """
 
     tables: Mapping[QualifiedName, TableState] = field(default_factory=dict)
     flows: Mapping[QualifiedName, FlowState] = field(default_factory=dict)
-    left: tuple[QualifiedName, ...] = ()
+    left: Mapping[QualifiedName, str | None] = field(default_factory=dict)
     wanted_definitions: Mapping[QualifiedName, str] = field(default_factory=dict)
     computable_from: Mapping[QualifiedName, str | None] = field(default_factory=dict)
 

@@ -1,6 +1,7 @@
 """Tables whose datasets left the code: they keep their rows until a person prunes them.
 
 A pruned table goes with all that belongs to its dataset: the companion of AUTO CDC, rebuilds and checkpoints.
+Nothing is deleted that something else uses (see `folder_uses`), or that changed since a person looked at it.
 A checkpoint that stayed would skip the rows it has read, if the dataset came back. Checkpoints of sinks are
 kept: what a sink has received can't be taken back, and its checkpoint is what keeps it from coming twice.
 
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.checkpoints.delta_log import read_tip
 from framework.checkpoints.layout import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
@@ -27,15 +29,26 @@ from framework.foundation.storage import open_storage
 from framework.foundation.stored_json import read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.catalog import unregister
+from framework.run.folder_uses import FolderUses
 from framework.run.table_store import TableStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftTable:
-    """A table of this pipeline that no module declares any more, and the folder it lies in."""
+    """A table of this pipeline that no module declares any more.
+
+    Two are equal only while the table is the same and nobody has written to it.
+
+    Args:
+        path: the folder it lies in.
+        table_id: Delta's id of the table; a new table at the same path has another.
+        version: its newest version.
+    """
 
     name: QualifiedName
     path: str
+    table_id: str | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,14 +59,29 @@ class LeftTables:
     store: TableStore
 
     def find(self) -> tuple[LeftTable, ...]:
-        """The tables of this pipeline that are no dataset of the graph, by name; those being pruned are gone."""
+        """The tables that a prune drops, by name: no dataset of the graph, and used by nothing else."""
+        return tuple(table for table, reason in self._undeclared() if reason is None)
+
+    def kept(self) -> dict[QualifiedName, str | None]:
+        """All tables that the code no longer declares, each with why a prune keeps it, or None if it does not."""
+        return {table.name: reason for table, reason in self._undeclared()}
+
+    def _undeclared(self) -> Iterator[tuple[LeftTable, str | None]]:
+        """The tables of this pipeline that are no table of the graph; those being pruned are gone."""
         known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
         known |= {table.name for table in self.begun()}
-        return tuple(
-            LeftTable(name=record.dataset, path=record.path)
-            for record in self.store.records(besides=known)
-            if self.store.is_ours(record)
-        )
+        uses = FolderUses(graph=self.graph, store=self.store)
+        for record in self.store.records(besides=known):
+            if not self.store.is_ours(record):
+                continue
+            tip = read_tip(self.store.storage, record.path)
+            table = LeftTable(
+                name=record.dataset,
+                path=record.path,
+                table_id=tip.table_id if tip is not None else None,
+                version=tip.version if tip is not None else None,
+            )
+            yield table, uses.why_kept(record.dataset, record.path)
 
     def begun(self) -> tuple[LeftTable, ...]:
         """The tables whose deletion was begun and not finished."""
@@ -71,7 +99,7 @@ class LeftTables:
             OperationError: TABLE_NOT_OWNED when the table at its path is not this pipeline's.
         """
         self.store.check_ours(table.name, table.path, None)
-        mark = {"dataset": asdict(table.name), "path": table.path}
+        mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id}
         self.store.storage.write_text(self._mark(table.name), json.dumps(mark))
         failpoint("prune.after_mark")
         self._delete(table)
@@ -82,11 +110,17 @@ class LeftTables:
         storage.delete_tree(layout.record(table.name))
         storage.delete_tree(layout.companion(table.name))
         failpoint("prune.before_table")
-        open_storage(table.path, self.store.spark).delete_tree(table.path)
+        if self._is_still_there(table):
+            open_storage(table.path, self.store.spark).delete_tree(table.path)
         storage.delete_tree(layout.rebuilds(table.name))
         storage.delete_tree(dataset_folder(storage, table.name))
         failpoint("prune.before_unmark")
         storage.delete_tree(self._mark(table.name))
+
+    def _is_still_there(self, table: LeftTable) -> bool:
+        """Whether the folder holds the marked table, or the rest of it, and not a table that was made since."""
+        tip = read_tip(self.store.storage, table.path)
+        return tip is None or None in (tip.table_id, table.table_id) or tip.table_id == table.table_id
 
     def _marks(self) -> Iterator[LeftTable]:
         folder = self.store.storage.path("prunes")
@@ -100,4 +134,4 @@ class LeftTables:
 
 
 def _marked(mark: dict[str, Any]) -> LeftTable:
-    return LeftTable(name=QualifiedName(**mark["dataset"]), path=mark["path"])
+    return LeftTable(name=QualifiedName(**mark["dataset"]), path=mark["path"], table_id=mark.get("table_id"))

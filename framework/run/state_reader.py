@@ -50,7 +50,7 @@ class StateReader:
         return StoredState(
             tables=tables,
             flows=flows,
-            left=tuple(table.name for table in left.find()),
+            left=left.kept(),
             wanted_definitions={
                 dataset.name: definition_of(dataset) for dataset in self.graph.datasets if dataset.is_table
             },
@@ -69,7 +69,7 @@ class StateReader:
         return TableState(
             exists=self.store.exists(self.store.address(dataset.spec)),
             path=self.store.path(dataset.spec),
-            other_owner=None if record is not None else self.store.other_owner(dataset),
+            other_owner=self.store.other_owner(dataset),
             definition=record.definition if record is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,

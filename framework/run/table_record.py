@@ -25,6 +25,7 @@ class TableRecord:
         definition: hash of everything that shapes the table.
         schema: JSON of the table's columns, those that readers don't see included.
         pipeline: the pipeline that made it; None in records of older versions, which did not note it.
+        table_id: Delta's id of the table; None when it was not known.
         partition_columns: how it is partitioned, which can't change without a rebuild.
     """
 
@@ -33,6 +34,7 @@ class TableRecord:
     definition: str
     schema: str
     pipeline: str | None = None
+    table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
 
 
@@ -93,5 +95,6 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
         definition=found["definition"],
         schema=found["schema"],
         pipeline=found.get("pipeline"),
+        table_id=found.get("table_id"),
         partition_columns=tuple(found["partition_columns"]),
     )

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.reserved import HIDDEN_COLUMN
 from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
+from framework.checkpoints.delta_log import read_tip
 from framework.declare.specs import DatasetSpec
 from framework.foundation.addresses import TableAddress, normal_path
 from framework.foundation.errors import OperationError
@@ -82,12 +83,27 @@ class TableStore:
         address = TableAddress(path=record.path)
         if not self.exists(address):
             return False
-        return (record.pipeline or self._owner(address)) == self.pipeline
+        if record.pipeline is not None and self._is_recorded(record, address):
+            return record.pipeline == self.pipeline
+        return self._owner(address) == self.pipeline
+
+    def _is_recorded(self, record: TableRecord | None, address: TableAddress) -> bool:
+        """Whether the table at an address is the one that the record was written for.
+
+        Somebody may have put another table in its place, or moved the dataset to the path of another. Then only
+        the table itself can tell whose it is. A record of an older version has no id and counts by its path.
+        """
+        if record is None or record.path != address.path:
+            return False
+        if record.table_id is None:
+            return True
+        tip = read_tip(self.storage, str(address.path))
+        return tip is not None and tip.table_id == record.table_id
 
     def other_owner(self, dataset: GraphDataset) -> str | None:
-        """Whom a table without a record belongs to, in words; None if it is ours or there is none."""
+        """Whom a dataset's table belongs to, in words; None if it is ours or there is none."""
         address = self.address(dataset.spec)
-        if not self.exists(address):
+        if not self.exists(address) or self._is_recorded(self.record(dataset.name), address):
             return None
         owner = self._owner(address)
         return None if owner == self.pipeline else _owner_text(owner)
@@ -113,9 +129,11 @@ class TableStore:
         """Note that the table has the dataset's definition, and make it known in a configured catalog."""
         if not dataset.spec.private and self.record(dataset.name) is None:
             register(self.spark, dataset.name, self.path(dataset.spec))
+        tip = read_tip(self.storage, self.path(dataset.spec))
         record = TableRecord(
             dataset=dataset.name,
             path=self.path(dataset.spec),
+            table_id=tip.table_id if tip is not None else None,
             pipeline=self.pipeline,
             definition=definition_of(dataset),
             schema=dataset.table_schema or "",
@@ -143,7 +161,7 @@ class TableStore:
         Raises:
             OperationError: TABLE_NOT_OWNED.
         """
-        if self.record(dataset.name) is None and self.exists(address):
+        if self.exists(address) and not self._is_recorded(self.record(dataset.name), address):
             self.check_ours(dataset.name, str(address.path), dataset.spec.location)
 
     def check_ours(self, name: QualifiedName, path: str, location: SourceLocation | None) -> None:

@@ -116,6 +116,7 @@ class FakePipeline:
     during_run: Callable[[], None] = lambda: None
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
     left: tuple[LeftTable, ...] = ()
+    changed: tuple[LeftTable, ...] = ()
     asked: list[tuple[str, Any]] = field(default_factory=list)
     stops: int = 0
     closed: bool = False
@@ -172,9 +173,10 @@ class FakePipeline:
         self._ask("left_tables")
         return self.left
 
-    def prune(self, tables: Sequence[LeftTable]) -> None:
-        """Drop none, and note which."""
+    def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
+        """Drop none, and note which; those of `changed` are left alone."""
         self._ask("prune", tuple(tables))
+        return tuple(table for table in tables if table not in self.changed)
 
     def preview(self, name: str, limit: int = 10) -> FakeRows:
         """Some rows."""

@@ -33,10 +33,14 @@ def command(call: Call, /, *, yes: bool) -> None:
         return
     if not yes:
         _ask([f"{row['table']}  {row['path']}" for row in rows])
-    pipeline.prune(left)
+    dropped = pipeline.prune(left)
+    for table in left:
+        if table not in dropped:
+            click.echo(f"kept {table.name}: it was declared again or written to meanwhile", err=True)
+    rows = [{"table": str(table.name), "path": table.path} for table in dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
-    else:
+    elif dropped:
         call.output.text("\n".join(f"dropped {row['table']}" for row in rows))
 
 

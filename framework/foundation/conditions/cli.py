@@ -20,6 +20,14 @@ CONDITIONS: dict[str, Condition] = {
         "`sluice prune` asks before it drops tables, and standard input is no terminal.",
         "Look at the tables with `sluice plan`, then run `sluice prune --yes`.",
     ),
+    "PRUNE_LIBRARY_EMPTY": Condition(
+        "No file matches {pattern!r}, so tables of that code would look undeclared; nothing was dropped.",
+        "Correct the pattern, or remove it from `libraries`.",
+    ),
+    "PRUNE_NOTHING_DECLARED": Condition(
+        "The code of {pipeline} declares no dataset, so all its tables would be dropped; nothing was dropped.",
+        "Check `libraries` or `modules`; to remove a whole pipeline, delete its storage.",
+    ),
     "REFRESH_NAMES_MISSING": Condition(
         "{option} has an empty name.", "Name datasets or flows, separated by commas without spaces."
     ),

@@ -17,6 +17,10 @@ CONDITIONS: dict[str, Condition] = {
     "INVALID_NAME": Condition(
         "{name!r} is not a dataset name.", "Use `table`, `schema.table` or `catalog.schema.table`."
     ),
+    "INVALID_PIPELINE_NAME": Condition(
+        "The pipeline's name {name!r} leads out of the folder `.sluice`, in which its storage would lie.",
+        "Choose another name, or set `storage`.",
+    ),
     "GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE": Condition(
         "A dataset or flow was declared while no pipeline is being loaded.",
         "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`; in a notebook pass a function.",

@@ -39,3 +39,11 @@ def test_nothing_left_is_nothing_to_ask(pipeline: FakePipeline, sluice: Sluice) 
     result = sluice("prune")
     assert (result.exit_code, result.stdout) == (0, "Nothing to prune: the code declares every table of shop.\n")
     assert (sluice("prune", "-o", "json").stdout, dropped(pipeline)) == ("[]\n", [])
+
+
+def test_what_changed_meanwhile_is_kept_and_named(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """The result has only what was dropped."""
+    pipeline.left = pipeline.changed = (OLD,)
+    result = sluice("prune", "--yes", "-o", "json")
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert "kept main.shop.old: it was declared again or written to meanwhile" in result.stderr

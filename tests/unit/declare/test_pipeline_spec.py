@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from framework import Pipeline
 from framework.declare.pipeline_spec import Library, PipelineSpec, find_spec, load_spec
 from framework.foundation.errors import GraphErrors, UserError
 
@@ -159,3 +160,15 @@ def test_a_missing_spec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_spec(tmp_path / "none.yml")
     assert caught.value.condition == "PIPELINE_SPEC_FILE_DOES_NOT_EXIST"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../..", "a/../..", "/etc", "a//b"])
+def test_a_name_that_leads_out_of_its_folder_is_refused(tmp_path: Path, name: str) -> None:
+    """The default storage is called after the pipeline; `..` would be the project's own folder."""
+    with pytest.raises(GraphErrors) as caught:
+        load_spec(write(tmp_path, f"name: {name}\n"))
+    found = [(error.condition, error.location and error.location.line) for error in caught.value.errors]
+    assert found == [("INVALID_PIPELINE_NAME", 1)]
+    assert load_spec(write(tmp_path, f"name: {name}\nstorage: data\n")).storage == str(tmp_path / "data")
+    with pytest.raises(UserError, match="INVALID_PIPELINE_NAME"):
+        Pipeline(name=name)

@@ -273,9 +273,13 @@ def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: Up
 
 def test_a_table_that_left_the_code_is_kept_and_named() -> None:
     """Nobody drops rows by removing code, and nobody forgets them either."""
-    plan = make_plan(a_graph(), UpdateRequest(refresh=(RAW,)), replace(settled(), left=(name("old"),)))
-    reason = "no longer declared, table kept; `sluice prune` drops it"
-    assert plan.steps[-1] == KeepStored(dataset=name("old"), reason=reason)
+    state = replace(settled(), left={name("old"): None, name("used"): "b reads it"})
+    plan = make_plan(a_graph(), UpdateRequest(refresh=(RAW,)), state)
+    reason = "no longer declared, table kept; "
+    assert plan.steps[-2:] == (
+        KeepStored(dataset=name("old"), reason=f"{reason}`sluice prune` drops it"),
+        KeepStored(dataset=name("used"), reason=f"{reason}b reads it"),
+    )
 
 
 def schema(columns: Sequence[Any]) -> str:

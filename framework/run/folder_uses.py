@@ -1,0 +1,63 @@
+"""Who still uses a table's folder, so that the folder of a dataset that left the code is not deleted under them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.addresses import normal_path
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import is_local
+from framework.graph.graph import DataflowGraph
+from framework.run.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderUses:
+    """The datasets, reads, sinks and records that a folder belongs to besides the table in it."""
+
+    graph: DataflowGraph
+    store: TableStore
+
+    def why_kept(self, name: QualifiedName, path: str) -> str | None:
+        """Why the table of an undeclared dataset may not be deleted; None when nothing uses it.
+
+        A folder is in use when it is a used one, lies in it, or holds it. Links are followed.
+        """
+        declared = self.graph.dataset(name)
+        if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
+            return "a sink of the pipeline has its name"
+        folder = _real(path)
+        root = _real(self.store.storage.root)
+        if root.is_relative_to(folder):
+            return "the pipeline's storage lies in its folder"
+        for used, reason in self._used(name):
+            other = _real(used)
+            if folder.is_relative_to(other) or other.is_relative_to(folder):
+                return reason
+        return None
+
+    def _used(self, name: QualifiedName) -> Iterator[tuple[str, str]]:
+        """Folders in use, each with the reason."""
+        for dataset in self.graph.datasets:
+            path = dict(dataset.spec.options).get("path") if dataset.is_sink else None
+            if dataset.is_table or path:
+                yield path or self.store.path(dataset.spec), f"{dataset.name} lies in the same folder"
+        for flow in self.graph.flows:
+            paths = [read.path for read in flow.reads if read.path is not None]
+            for path in (*paths, *flow.streamed_folders):
+                yield path, f"{flow.spec.target} reads it"
+        for record in self.store.records(besides=(name,)):
+            if self.graph.dataset(record.dataset) is None:
+                yield record.path, f"{record.dataset} lies in the same folder"
+
+
+def _real(path: str) -> PurePosixPath:
+    """A folder as it is compared: a local one without scheme and links."""
+    if not is_local(path):
+        return PurePosixPath(normal_path(path))
+    plain = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+    return PurePosixPath(os.path.realpath(plain))
