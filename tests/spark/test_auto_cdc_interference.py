@@ -86,6 +86,7 @@ def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
 def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
     """Batches read the present version of target and companion only."""
     interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    interpreting.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM's tasks: 10,000
     world = made(interpreting, tmp_path, kept)
     for batch in (FIRST, SECOND, THIRD):
         world.apply("changes", batch)
