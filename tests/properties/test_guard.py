@@ -17,8 +17,8 @@ from framework.foundation.errors import OperationError
 from framework.testing.workspace.faults import Fault
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.stand_in import StandIn
-from tests.support.direct_workspace import DirectWorkspace
 from tests.support import ingestion_bundle
+from tests.support.direct_workspace import DirectWorkspace
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of
 
 Specs = dict[str, dict[str, Any]]
