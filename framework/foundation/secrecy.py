@@ -56,6 +56,7 @@ _IN_TEXT = (
 _NAMED_VALUES = ("default", "value")
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether what a name is given is a secret.
 

@@ -12,15 +12,17 @@ from framework.deploy.comparison import ChangeClass, compare
 from framework.deploy.decisions import ExitCode, Policy, Verdict
 from framework.deploy.deployer import Deployer, DeployResult
 from framework.deploy.normalising import flatten, normalise
+from framework.deploy.snapshots import PROGRESS_SETTING
 from framework.deploy.state import new_state
 from framework.foundation.errors import OperationError
 from framework.testing.workspace.faults import Fault
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.stand_in import StandIn
+from tests.support import ingestion_bundle
 from tests.support.direct_workspace import DirectWorkspace
 from tests.support.foreign_cli import DIRECT, write_state
 from tests.support.gateway_jobs import JOB, gateway_task, job
-from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of, specs
+from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of
 
 Specs = dict[str, dict[str, Any]]
 Edit = tuple[str, tuple[str | int, ...], Any]
@@ -57,6 +59,13 @@ RECREATES: st.SearchStrategy[Edit] = st.tuples(
 NOTES: st.SearchStrategy[Edit] = st.tuples(
     st.just(GATEWAY), st.just(("notifications", 0, "email_recipients")), st.lists(WORDS, min_size=1, max_size=2)
 )
+
+
+def specs() -> Specs:
+    """The resources' settings; the gateway reports each hour, as fewer events make more examples in the same time."""
+    wanted = ingestion_bundle.specs()
+    wanted[GATEWAY]["configuration"] = {PROGRESS_SETTING: "3600"}
+    return wanted
 
 
 def edited(base: Specs, edits: list[Edit]) -> Specs:
@@ -161,7 +170,7 @@ def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -
         ]
         gateway.updates[-1].told_until = served.now()
         served.source_tables(GATEWAY_NAME)
-        served.clock.sleep(HOUR)
+        served.clock.sleep(4 * HOUR)
     result = deployer(served, edited(specs(), edits)).deploy()
     assert (result.exit_code, restarts(served)) == (ExitCode.UNKNOWN, (0, 1))
 

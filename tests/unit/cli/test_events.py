@@ -86,7 +86,8 @@ def test_a_dataset_without_matching_events_is_no_error(sluice: Sluice) -> None:
 
 
 FOLLOW = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for its background jobs
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.foundation.local_storage import LocalStorage
