@@ -74,7 +74,7 @@ $(VENV)/.bench: $(VENV)/.dev
 # The tests start many a JVM: fetch Delta's jars and build the class archive before them, once.
 $(VENV)/.spark: | $(VENV)/.dev
 	@echo "Preparing Spark: Delta's jars and a class archive (once, half a minute) ..." >&2
-	@$(BIN)/python -m framework.run.archive_training
+	@$(BIN)/python -m framework.session.archive_training
 	@touch $@
 
 needs-java:

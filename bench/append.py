@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from bench.measure import Measure, scratch_folder
 from framework.pipeline import Pipeline
-from framework.run.session import start_session, stop_session
+from framework.session.spark_session import start_session, stop_session
 
 GOAL = 0.9
 _FILES = 60

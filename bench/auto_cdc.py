@@ -21,12 +21,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.measure import Measure, scratch_folder, seconds_of
-from framework.cdc.target import CdcInput, plan_target
+from framework.cdc.analysis.target_schema import CdcInput, plan_target
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
-from framework.foundation.addresses import TableAddress
 from framework.foundation.names import QualifiedName
-from framework.run.session import start_session, stop_session
+from framework.foundation.table_address import TableAddress
+from framework.session.spark_session import start_session, stop_session
 
 RANDOM_GOAL, CLOSE_GOAL, LOAD_GOAL, HISTORY_GOAL, DRIFT_GOAL = 2.0, 3.0, 0.6, 0.5, 1.3
 CLOSE_GROWTH_GOAL, RANDOM_GROWTH_GOAL = 1.3, 3.0

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.measure import Measure
-from framework.deploy.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.deployer import Deployer
-from framework.deploy.workspace import Workspace
 from framework.testing.workspace import serve_workspace
 
 PLAN_GOAL_SECONDS = 5.0

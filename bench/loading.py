@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.measure import Measure
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.loading import load_bundle
 
 GROWTH_GOAL = 12.0
 _FEW, _MANY = 100, 1000

@@ -9,9 +9,9 @@ import pyspark
 
 from bench.many import write_project
 from bench.measure import run_process, scratch_folder, sluice
-from framework.run.cache_folder import cache_folder
-from framework.run.jars import delta_jars
-from framework.run.java import find_java
+from framework.session.cache_folder import cache_folder
+from framework.session.jars import delta_jars
+from framework.session.java import find_java
 
 _TIMEOUT_SECONDS = 300
 

@@ -12,6 +12,8 @@ from pyspark.errors import AnalysisException
 
 from framework.declare.loader import check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
+from framework.diagrams.notebook import graph_html
+from framework.diagrams.preview import Preview
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -23,19 +25,17 @@ from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
-from framework.run.definitions import Definitions, RequestOptions, request_of
-from framework.run.left_tables import LeftTable, LeftTables
-from framework.run.lock import check_unlocked
-from framework.run.pruning import prune_tables
-from framework.run.results import UpdateResult
-from framework.run.retries import retry_policy, whole_number
-from framework.run.session import DEFAULT_MASTER, active_session, start_session, stop_session
-from framework.run.stop_signal import StopSignal
-from framework.run.streams import session_for
-from framework.run.table_store import TableStore
-from framework.run.update import Update
-from framework.web.notebook import graph_html
-from framework.web.preview import Preview
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.streaming_query import session_for
+from framework.run.tables.left_tables import LeftTable, LeftTables
+from framework.run.tables.table_store import TableStore
+from framework.run.update.definitions import Definitions, RequestOptions, request_of
+from framework.run.update.lock import check_unlocked
+from framework.run.update.prune import prune_tables
+from framework.run.update.results import UpdateResult
+from framework.run.update.retries import retry_policy, whole_number
+from framework.run.update.update import Update
+from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
-from framework.run.session import start_session, stop_session
+from framework.session.spark_session import start_session, stop_session
 from tests.support.settings import INTERPRETED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.

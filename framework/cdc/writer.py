@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.cdc.applying import apply_events
-from framework.cdc.companion import CHECKPOINT_INTERVAL
-from framework.cdc.events import read_events
-from framework.cdc.inputs import CdcInput
-from framework.cdc.loading import may_load
-from framework.cdc.metrics import CdcMetrics
-from framework.cdc.place import Place
-from framework.cdc.rules import check_expressions
-from framework.cdc.snapshots import apply_snapshot
-from framework.cdc.target import CdcTarget, raise_all
+from framework.cdc.analysis.flow_input import CdcInput
+from framework.cdc.analysis.rules import check_expressions
+from framework.cdc.analysis.target_schema import CdcTarget, raise_all
+from framework.cdc.apply import apply_events
+from framework.cdc.delta.auxiliary_table import CHECKPOINT_INTERVAL
+from framework.cdc.delta.destination import Place
+from framework.cdc.events.normalize import read_events
+from framework.cdc.initial_load import may_load
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.snapshot_diff import apply_snapshot
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.addresses import TableAddress
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from framework.cdc.versions import SnapshotVersion
+    from framework.cdc.model.snapshot_versions import SnapshotVersion
 
 TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"), CHECKPOINT_INTERVAL)
 """What the engine should create a target with, where the user says nothing else."""

@@ -18,10 +18,10 @@ from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.bundle_validation import Validation
-    from framework.deploy.bundle import Bundle
-    from framework.deploy.decisions import Policy
+    from framework.deploy.api.workspace import Workspace
+    from framework.deploy.bundle.bundle import Bundle
     from framework.deploy.deployer import Deployer
-    from framework.deploy.workspace import Workspace
+    from framework.deploy.plan.policy import Policy
 
 _Rest = ParamSpec("_Rest")
 _NOBODY = "somebody@example.com"
@@ -39,7 +39,7 @@ class BundleCall:
 
     def workspace(self) -> Workspace:
         """The workspace that the profile or the environment names."""
-        from framework.deploy.workspace import Workspace
+        from framework.deploy.api.workspace import Workspace
 
         return Workspace(self.surroundings.configure(self.profile), clock=self.surroundings.clock)
 
@@ -81,7 +81,7 @@ class BundleCall:
         Without a target these are all targets, and in JSON, which shows one, the default target.
         """
         from framework.cli.bundle_validation import Validation, findings_of
-        from framework.deploy.findings import of_error
+        from framework.deploy.bundle.findings import of_error
 
         user, workspace = self._user_or_nobody()
         bundles, findings = [], []
@@ -96,7 +96,7 @@ class BundleCall:
         return Validation(bundles=tuple(bundles), findings=tuple(dict.fromkeys(findings)))
 
     def _load(self, target: str | None, user: str, workspace: Workspace | None) -> Bundle:
-        from framework.deploy.lookups import workspace_lookup
+        from framework.deploy.api.lookups import workspace_lookup
 
         look_up = None if workspace is None else workspace_lookup(workspace)
         return self.surroundings.load(target=target, variables=dict(self.variables), user=user, look_up=look_up)
@@ -170,7 +170,7 @@ def policy_of(options: dict[str, Any], *, queue: bool = False) -> Policy:
     Raises:
         UserError: DEPLOY_OVERRIDE_INVALID, DEPLOY_WRITE_TAGS_INVALID, DEPLOY_OPTION_INVALID.
     """
-    from framework.deploy.decisions import Policy
+    from framework.deploy.plan.policy import Policy
 
     return Policy(
         allow_recreate=frozenset(options.pop("allow_recreate")),
@@ -192,7 +192,7 @@ def _reasons(texts: Iterable[str], condition: str) -> tuple[tuple[str, str], ...
 
 
 def _window(text: str | None) -> Any:
-    from framework.deploy.decisions import Window
+    from framework.deploy.plan.policy import Window
 
     if text is None:
         return None

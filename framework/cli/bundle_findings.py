@@ -9,7 +9,7 @@ import click
 
 from framework.cli.command import styled
 from framework.cli.output import colours_wanted
-from framework.deploy.findings import Finding, Severity
+from framework.deploy.bundle.findings import Finding, Severity
 from framework.foundation.errors import UserError
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}

@@ -14,8 +14,8 @@ from framework.foundation.errors import UserError
 if TYPE_CHECKING:
     from databricks.sdk.core import Config
 
-    from framework.deploy.bundle import Bundle
-    from framework.deploy.lookups import LookUp
+    from framework.deploy.api.lookups import LookUp
+    from framework.deploy.bundle.bundle import Bundle
 
 
 # How long reads of a workspace that does not answer are tried again; the SDK's own five minutes look like a hang.
@@ -33,7 +33,7 @@ class BundleLoader(Protocol):
 
 
 def _load(*, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None) -> Bundle:
-    from framework.deploy.loading import load_bundle
+    from framework.deploy.bundle.loading import load_bundle
 
     return load_bundle(
         Path.cwd(), target=target, variables=variables, user=user, environment=dict(os.environ), look_up=look_up
@@ -41,7 +41,7 @@ def _load(*, target: str | None, variables: Mapping[str, str], user: str, look_u
 
 
 def _list_targets() -> tuple[str, ...]:
-    from framework.deploy.loading import list_targets
+    from framework.deploy.bundle.loading import list_targets
 
     return list_targets(Path.cwd())
 
@@ -57,7 +57,7 @@ def _configure(profile: str | None) -> Config:
 
 
 def _build(bundle: Bundle) -> None:
-    from framework.deploy.artifacts import build_artifacts
+    from framework.deploy.bundle.artifacts import build_artifacts
 
     build_artifacts(bundle.artifacts, environment=dict(os.environ))
 

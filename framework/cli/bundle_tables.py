@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from framework.cli.output import Output
-from framework.deploy.comparison import FieldChange
-from framework.deploy.decisions import ExitCode, Verdict
-from framework.deploy.deploy_plan import DeployPlan, PlannedChange
-from framework.deploy.reasons import table_text
-from framework.deploy.state import DeployState
+from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange
+from framework.deploy.plan.diff import FieldChange
+from framework.deploy.plan.policy import ExitCode, Verdict
+from framework.deploy.plan.reasons import table_text
+from framework.deploy.state.state import DeployState
 
 _COLUMNS = ("resource", "change", "verdict", "why")
 _ACCEPTED_COLUMNS = ("field", "accepted", "bundle")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.cli.output import Output
-from framework.deploy.bundle import Bundle
-from framework.deploy.findings import Finding, Severity, of_error
-from framework.deploy.pipeline_modules import native_faults
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.findings import Finding, Severity, of_error
+from framework.deploy.bundle.pipeline_modules import native_faults
 
 _COLUMNS = ("target", "mode", "resource", "name")
 

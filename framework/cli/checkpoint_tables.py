@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from framework.checkpoints.overview import CheckpointOverview
-from framework.foundation.short_names import ShortNames
+from framework.foundation.names import ShortNames
 
 COLUMNS = ("dataset", "flow", "generation", "state", "batches", "begun", "reason")
 

@@ -16,13 +16,13 @@ from framework.cli.stopping import run_stoppable
 from framework.cli.summary import Places, near_path, print_summary, result_json
 from framework.cli.updating import print_errors
 from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
+from framework.diagrams.text_table import text_table
+from framework.diagrams.values import json_value
 from framework.foundation.clock import Clock
 from framework.foundation.wording import counted
 from framework.pipeline import Pipeline
-from framework.run.query_log import silence_query_log
-from framework.run.results import UpdateState
-from framework.web.text_table import text_table
-from framework.web.values import json_value
+from framework.run.update.results import UpdateState
+from framework.session.query_log import silence_query_log
 
 _PIPELINE = "flights"
 

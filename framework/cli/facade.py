@@ -12,8 +12,8 @@ from framework.record.events import Event
 if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
-    from framework.run.left_tables import LeftTable
-    from framework.run.results import UpdateResult
+    from framework.run.tables.left_tables import LeftTable
+    from framework.run.update.results import UpdateResult
 
 Observer = Callable[[Event], None]
 
@@ -123,7 +123,7 @@ def open_pipeline(
     from framework.pipeline import Pipeline
 
     if not verbose:
-        from framework.run.query_log import silence_query_log
+        from framework.session.query_log import silence_query_log
 
         silence_query_log()
     return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from framework.foundation.names import QualifiedName
-from framework.foundation.short_names import ShortNames
+from framework.foundation.names import QualifiedName, ShortNames
 from framework.record.events import Event, EventType
 
 STARTED = frozenset({"STARTING", "RUNNING"})

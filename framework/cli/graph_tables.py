@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from framework.foundation.names import QualifiedName
-from framework.foundation.short_names import ShortNames
+from framework.diagrams.picture import column_count, flow_label
+from framework.diagrams.sources import sources_of
+from framework.foundation.names import QualifiedName, ShortNames
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.web.picture import column_count, flow_label
-from framework.web.sources import sources_of
 
 
 def dataset_rows(graph: DataflowGraph) -> list[dict[str, Any]]:

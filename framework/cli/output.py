@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from framework.web.text_table import text_table
+from framework.diagrams.text_table import text_table
 
 _WIDEST_CELL_ON_TERMINAL = 60
 

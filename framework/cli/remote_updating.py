@@ -13,11 +13,11 @@ from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
 from framework.cli.refresh import Refresh
 from framework.cli.stopping import run_stoppable
-from framework.deploy.bundle import Bundle, Resource
-from framework.deploy.lookups import workspace_lookup
-from framework.deploy.remote_run import RemoteRefresh, RemoteUpdate, run_remotely
-from framework.deploy.state import read_state
-from framework.deploy.workspace import Workspace
+from framework.deploy.api.lookups import workspace_lookup
+from framework.deploy.api.pipeline_run import RemoteRefresh, RemoteUpdate, run_remotely
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.wording import rows_text
 from framework.record.events import Event

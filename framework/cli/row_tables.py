@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from framework.cli.facade import Rows
 from framework.cli.output import Output
-from framework.web.text_table import text_table
-from framework.web.values import cell_value, json_value
+from framework.diagrams.text_table import text_table
+from framework.diagrams.values import cell_value, json_value
 
 _WIDEST_CELL_ON_TERMINAL = 60
 

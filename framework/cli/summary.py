@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from framework.cli.output import Output
-from framework.foundation.short_names import ShortNames
+from framework.diagrams.text_table import Coloured, text_table
+from framework.foundation.names import ShortNames
 from framework.foundation.wording import counted, rows_text, seconds_text
-from framework.run.quality import ExpectationCount
-from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
-from framework.web.text_table import Coloured, text_table
+from framework.run.flows.expectations import ExpectationCount
+from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 
 _COLOURS = {
     FlowState.COMPLETED: "green",

@@ -15,9 +15,9 @@ from framework.cli.progress import open_progress
 from framework.cli.refresh import Refresh
 from framework.cli.stopping import run_stoppable
 from framework.cli.summary import Places, flow_title, print_summary
-from framework.foundation.short_names import ShortNames
-from framework.run.results import UpdateResult, UpdateState
-from framework.web.page import graph_page
+from framework.diagrams.page import graph_page
+from framework.foundation.names import ShortNames
+from framework.run.update.results import UpdateResult, UpdateState
 
 GRAPH_FILE = "graph.html"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from framework.demo.feeder import Feed
 from framework.demo.project import SPEC_FILE, prepare_folder
+from framework.diagrams.page import graph_page
+from framework.diagrams.picture import picture_of
+from framework.diagrams.svg import svg
 from framework.pipeline import Pipeline
 from framework.record.events import Event
-from framework.run.results import UpdateResult
-from framework.web.page import graph_page
-from framework.web.picture import picture_of
-from framework.web.svg import svg
+from framework.run.update.results import UpdateResult
 
 DEFAULT_FOLDER = Path(".sluice-demo")
 DEFAULT_MONTHS = 2

@@ -8,17 +8,17 @@ from typing import Any
 
 from databricks.sdk.errors import NotFound, ResourceConflict
 
-from framework.deploy.bundle import Bundle, FrozenSpec
-from framework.deploy.comparison import ChangeClass
-from framework.deploy.decisions import WAITING, Policy, Verdict
-from framework.deploy.deploy_plan import PlannedChange, digest_of
-from framework.deploy.lock import DeployLock
-from framework.deploy.observation import observe_again
-from framework.deploy.planner import plan_deletion, plan_resource
-from framework.deploy.references import resolve, unresolved
-from framework.deploy.remotes import Remote, RemoteKind, access_of, set_access
-from framework.deploy.state import STATE_FILE, Deployed, DeployState, write_state
-from framework.deploy.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec
+from framework.deploy.bundle.references import resolve, unresolved
+from framework.deploy.observe import observe_again
+from framework.deploy.plan.deploy_plan import PlannedChange, digest_of
+from framework.deploy.plan.diff import ChangeClass
+from framework.deploy.plan.planner import plan_deletion, plan_resource
+from framework.deploy.plan.policy import WAITING, Policy, Verdict
+from framework.deploy.state.lock import DeployLock
+from framework.deploy.state.resource_api import Remote, RemoteKind, access_of, set_access
+from framework.deploy.state.state import STATE_FILE, Deployed, DeployState, write_state
 from framework.foundation.errors import OperationError
 
 _MOST_CREATES = 3

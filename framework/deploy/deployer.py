@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from framework.deploy.acceptance import Acceptance, accept_resource
+from framework.deploy.api.workspace import Workspace
 from framework.deploy.applier import Applier, apply_in_order
-from framework.deploy.bundle import Bundle, Resource
-from framework.deploy.decisions import ExitCode, Policy, Verdict, exit_code
-from framework.deploy.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
-from framework.deploy.files import hash_files, is_below, place_of, upload_files
-from framework.deploy.foreign_state import foreign_state
-from framework.deploy.guard import judge_gateways
+from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.bundle.packages import check_packages, with_packages
+from framework.deploy.gateways.foreign_state import foreign_state
 from framework.deploy.history import Deployment, check_table, record_deployment
-from framework.deploy.lock import DeployLock
-from framework.deploy.named_keys import check_keys
-from framework.deploy.observation import observe
-from framework.deploy.packages import check_packages, with_packages
-from framework.deploy.planner import make_plan
-from framework.deploy.queued import leave_queue, put_in_queue, queued_fingerprint
-from framework.deploy.remotes import remote_kinds
-from framework.deploy.state import Deployed, DeployState, new_state, read_state, write_state
-from framework.deploy.workspace import Workspace
+from framework.deploy.observe import observe
+from framework.deploy.plan.acceptance import Acceptance, accept_resource
+from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
+from framework.deploy.plan.guard import judge_gateways
+from framework.deploy.plan.named_keys import check_keys
+from framework.deploy.plan.planner import make_plan
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code
+from framework.deploy.state.files import hash_files, is_below, place_of, upload_files
+from framework.deploy.state.lock import DeployLock
+from framework.deploy.state.queue import leave_queue, put_in_queue, queued_fingerprint
+from framework.deploy.state.resource_api import remote_kinds
+from framework.deploy.state.state import Deployed, DeployState, new_state, read_state, write_state
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.nearest import nearest_hint
 

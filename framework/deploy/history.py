@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from framework.deploy.deploy_plan import PlannedChange
-from framework.deploy.statements import require_warehouse, run_statement
-from framework.deploy.workspace import AnswerLost, Workspace
+from framework.deploy.api.statements import require_warehouse, run_statement
+from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.plan.deploy_plan import PlannedChange
 from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import UserError
 

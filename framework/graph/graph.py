@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from framework.cdc.target import CdcTarget
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.display import Displayed
 from framework.foundation.names import QualifiedName

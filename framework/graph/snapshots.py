@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from framework.cdc.columns import find_field, struct_of
-from framework.cdc.drift import stored_kind
-from framework.cdc.reserved import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
-from framework.cdc.versions import SnapshotVersion
+from framework.cdc.analysis.schema_drift import stored_kind
+from framework.cdc.model.columns import find_field, struct_of
+from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
+from framework.cdc.model.snapshot_versions import SnapshotVersion
 from framework.declare.mutations import unguarded
 from framework.foundation.errors import UserError
 from framework.graph.calls import call_user_code

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
-from framework.cdc.target import CdcInput, CdcTarget, plan_target
+from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName

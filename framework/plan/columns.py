@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from framework.cdc.reserved import END_AT, START_AT
+from framework.cdc.model.reserved_names import END_AT, START_AT
 from framework.declare.specs import DatasetKind
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from framework.foundation.names import QualifiedName
-from framework.foundation.short_names import ShortNames
+from framework.foundation.names import QualifiedName, ShortNames
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,

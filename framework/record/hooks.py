@@ -11,8 +11,7 @@ from typing import Any
 
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventType, summarize_error
-from framework.record.listening import failure_of
-from framework.record.log import EventLog
+from framework.record.log import EventLog, failure_of
 
 _MOST_WAITING = 10_000
 _DRAIN_SECONDS = 30.0

@@ -7,14 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventDraft, EventError, EventLevel, EventType, Origin, summarize_error
-from framework.record.listening import failure_of
 
 Observer = Callable[[Event], None]
 
@@ -195,3 +194,15 @@ class EventLog:
             return False
         self._failure = None
         return True
+
+
+Told = TypeVar("Told")
+
+
+def failure_of(listener: Callable[[Told], object], told: Told) -> Exception | SystemExit | None:
+    """What a listener raised when it was told something; None when it took it."""
+    try:
+        listener(told)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: its caller records the failure and goes on
+        return error
+    return None

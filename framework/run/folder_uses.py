@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.addresses import normal_path
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import is_local
+from framework.foundation.table_address import normal_path
 from framework.graph.graph import DataflowGraph
-from framework.run.table_store import TableStore
+from framework.run.tables.table_store import TableStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from functools import partial
 
 from framework.foundation.failpoints import die
 from framework.pipeline import Pipeline
-from framework.run.session import start_session
+from framework.session.spark_session import start_session
 from framework.testing.crashes import CrashJob, CrashPoint, freeze_at
 
 # With one flow at a time nothing of a pipeline moves on while its update hangs.

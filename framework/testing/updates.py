@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.pipeline import Pipeline
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

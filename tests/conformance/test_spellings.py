@@ -13,7 +13,7 @@ from framework import Pipeline, pipelines
 from framework.declare.loader import load_modules
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.registry import Registry
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from framework.testing.spellings import SPELLINGS, respell
 from tests.conformance.rendering import render_registry
 

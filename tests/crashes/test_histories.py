@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
 from tests.crashes.test_updates import ACCOUNT, CHANGE, Bank, rows
 

@@ -17,7 +17,7 @@ from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.foundation.failpoints import FAILPOINTS, arm, disarm
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
 
 if TYPE_CHECKING:

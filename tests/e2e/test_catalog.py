@@ -11,7 +11,7 @@ from pathlib import Path
 SCRIPT = """
 import sys
 from framework import Pipeline, pipelines as dp
-from framework.run.session import start_session, stop_session
+from framework.session.spark_session import start_session, stop_session
 
 root = sys.argv[1]
 spark = start_session(app_name="hive", master="local[2]", short=True, spark_conf={

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 from framework import Pipeline
 from framework.demo.demo import DemoResult, run_demo
 from framework.demo.project import prepare_folder
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from tests.e2e.flights_oracle import EXPECTED, expected_flights, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
 from tests.support.settings import INTERPRETED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.run.jars import delta_coordinate
+from framework.session.jars import delta_coordinate
 from tests.support.fake_java import install_java
 
 ROOT = Path(__file__).parents[2]

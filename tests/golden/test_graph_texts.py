@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.web.dot import dot
-from framework.web.mermaid import mermaid
-from framework.web.picture import Edge, Label, Node, NodeKind, Picture
+from framework.diagrams.dot import dot
+from framework.diagrams.mermaid import mermaid
+from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
 
 PICTURE = Picture(
     title="orders",

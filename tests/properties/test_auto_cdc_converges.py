@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import scd1 as type1
-from framework.cdc.equality import fingerprint
+from framework.cdc.model.equality import fingerprint
+from framework.cdc.scd1 import merge as type1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.failpoints import arm, disarm
 from tests.support.cdc_draws import draw_alphabets

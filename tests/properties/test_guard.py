@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.deploy.comparison import ChangeClass, compare
-from framework.deploy.decisions import ExitCode, Policy, Verdict
 from framework.deploy.deployer import Deployer, DeployResult
-from framework.deploy.normalising import flatten, normalise
-from framework.deploy.snapshots import PROGRESS_SETTING
-from framework.deploy.state import new_state
+from framework.deploy.plan.diff import ChangeClass, compare
+from framework.deploy.plan.gateway_state import PROGRESS_SETTING
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
+from framework.deploy.state.normalize import flatten, normalise
+from framework.deploy.state.state import new_state
 from framework.foundation.errors import OperationError
 from framework.testing.workspace.faults import Fault
 from framework.testing.workspace.gateway import SourceTable

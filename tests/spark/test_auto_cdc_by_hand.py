@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc import scd1
+from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.spark.test_auto_cdc_scd1 import CHANGES, DDL, FLOWS
 from tests.spark.test_auto_cdc_scd2 import HISTORY
@@ -130,7 +130,7 @@ def test_a_row_put_in_by_hand_is_an_event_at_its_start(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, spec: AutoCdcSpec
 ) -> None:
     """Its end closes it unless another row begins there; a batch delivered again changes nothing of that."""
-    swap.setattr("framework.cdc.table_version._TESTED", frozenset({version}))
+    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world, cases = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}), list(enumerate(CASES))
     world.apply("changes", [row for key, case in cases for row in source_rows(key, case.before)])
     put_in(world, SHOWN, [(key, name, None, start, end) for key, case in cases for name, start, end in case.put_in])
@@ -155,7 +155,7 @@ def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, rows_a_fact: int
 ) -> None:
     """Any event of its key replaces it or deletes it; a delete from before does so when the next event comes."""
-    swap.setattr("framework.cdc.table_version._TESTED", frozenset({version}))
+    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", rows_a_fact)
     world = World(interpreting, tmp_path, FLOWS)
     world.apply("changes", [(3, None, None, "DELETE", 5), (5, "Eve", "E", "INSERT", 1), (6, None, None, "DELETE", 5)])
@@ -188,7 +188,7 @@ def test_a_row_of_type_1_put_in_by_hand_keeps_what_events_ignore(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str
 ) -> None:
     """Each of its values holds until an event writes it; a delete from before undoes all of them."""
-    swap.setattr("framework.cdc.table_version._TESTED", frozenset({version}))
+    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world = World(interpreting, tmp_path, {"changes": (IGNORING, DDL, False)})
     world.apply("changes", [(2, None, None, "DELETE", 5), (3, None, None, "DELETE", 5), (4, "Eve", "E", "INSERT", 1)])
     put_in(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3)])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.run.results import UpdateResult
+    from framework.run.update.results import UpdateResult
 
 EVENTS = "id INT, name STRING, operation STRING, position INT"
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc import compaction, scd1, transaction
-from framework.cdc.key_ranges import may_hold
-from framework.cdc.metrics import CdcMetrics
-from framework.cdc.table_version import TableVersion
+from framework.cdc.delta import compaction, transaction
+from framework.cdc.delta.table_version import TableVersion
+from framework.cdc.events.key_bounds import may_hold
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.scd1 import merge as scd1
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
 from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
 from tests.spark.test_auto_cdc_scd2 import HISTORY
@@ -96,7 +97,7 @@ def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) 
 
 def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
     """Its internals were not tested with ours, so they are not touched."""
-    swap.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
+    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
     swap.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from framework import pipelines as dp
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
-from framework.run.results import FlowState, UpdateState
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.cdc_world import World
 from tests.support.engine_world import EngineWorld, states
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.table_version import TableVersion
+from framework.cdc.delta.table_version import TableVersion
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
 from tests.support.key_types import KEY_TYPES, KEYS_PER_TYPE, key_columns
@@ -118,7 +118,7 @@ def test_a_change_finds_the_row_of_its_key_whatever_the_type(
     if finding == UNLISTED:
         swap.setattr(TableVersion, "listed_files", lambda _: None)
     if finding == MERGED:
-        swap.setattr("framework.cdc.table_version._TESTED", frozenset({"0.0.0"}))
+        swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
     world = KeyWorld(interpreting, tmp_path, scd_type, properties, wide=wide)
     play(world)
     assert (CURRENT if scd_type == 1 else HISTORY) == world.shown()

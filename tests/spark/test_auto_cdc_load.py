@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc import applying, contract, writer
-from framework.cdc.metrics import CdcMetrics
+from framework.cdc import apply as applying
+from framework.cdc import writer
+from framework.cdc.events import batch_validation as contract
+from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
 from tests.spark.test_auto_cdc_scd1 import FLOWS, Stopped, stop

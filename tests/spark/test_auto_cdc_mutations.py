@@ -16,14 +16,19 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import applying, authored_rows, changes, expressions, facts, scd1
-from framework.cdc.changes import SOURCE, TARGET, Changes
-from framework.cdc.columns import column
-from framework.cdc.events import ORDER
-from framework.cdc.order import point_of, row_point
-from framework.cdc.reserved import HIDDEN_COLUMN
-from framework.cdc.target import CdcTarget
-from framework.cdc.transaction import Transaction
+from framework.cdc import apply as applying
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta.transaction import Transaction
+from framework.cdc.events.normalize import ORDER
+from framework.cdc.model.columns import column
+from framework.cdc.model.event_order import point_of, row_point
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.cdc.scd1 import authored_rows
+from framework.cdc.scd1 import latest_events as facts
+from framework.cdc.scd1 import merge as scd1
+from framework.cdc.scd1 import merge_clauses as changes
+from framework.cdc.scd1.merge_clauses import SOURCE, TARGET, Changes
+from framework.cdc.spark import expression_cache as expressions
 from tests.spark import test_auto_cdc_scd1 as scd1_tests
 from tests.spark.test_auto_cdc_scenarios import FOLDER, IGNORING, outcomes
 from tests.support.cdc_cases import CHANGES

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.columns import quote
-from framework.cdc.rules import check_flow
+from framework.cdc.analysis.rules import check_flow
+from framework.cdc.model.columns import quote
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World, flow
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework import Pipeline
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from tests.support.sources import ROOT
 
 PAGE = (ROOT / "docs/auto-cdc.md").read_text("utf-8")

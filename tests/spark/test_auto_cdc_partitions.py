@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.target import plan_target
+from framework.cdc.analysis.target_schema import plan_target
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError, UserError
 from tests.support.cdc_world import World, flow, name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc import applying, caching, scd1
+from framework.cdc import apply as applying
+from framework.cdc.scd1 import merge as scd1
+from framework.cdc.spark import local_checkpoint as caching
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from framework.cdc.rules import check_flow
-from framework.cdc.target import plan_target
+from framework.cdc.analysis.rules import check_flow
+from framework.cdc.analysis.target_schema import plan_target
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import UserError
 from tests.support.cdc_world import World, flow, name

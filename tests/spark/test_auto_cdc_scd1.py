@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc import applying, companion, scd1
-from framework.cdc.metrics import CdcMetrics
+from framework.cdc import apply as applying
+from framework.cdc.delta import auxiliary_table as companion
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm

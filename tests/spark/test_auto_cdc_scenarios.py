@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc import scd1
+from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
 from tests.support.cdc_scenarios import Scenario, read_scenarios

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from framework.cdc.equality import comparable, fingerprint
+from framework.cdc.model.equality import comparable, fingerprint
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import UserError
 from tests.support.cdc_cases import CHANGES

@@ -12,7 +12,7 @@ from framework import pipelines as dp
 from framework.foundation import failpoints
 from framework.foundation.errors import OperationError, SluiceError
 from framework.plan.steps import KeepStored, RefuseTable
-from framework.run.results import FlowState, UpdateState
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:

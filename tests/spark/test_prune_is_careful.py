@@ -14,7 +14,7 @@ from framework import pipelines as dp
 from framework.foundation import failpoints
 from framework.foundation.errors import SluiceError
 from framework.plan.steps import KeepStored, RefuseTable
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

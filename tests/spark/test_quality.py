@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.run.results import FlowState, UpdateState
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.run.results import UpdateResult
+    from framework.run.update.results import UpdateResult
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from framework.run.jvm_options import gateway_command
-from framework.run.session import start_session
+from framework.session.jvm_options import gateway_command
+from framework.session.spark_session import start_session
 
 _LIFE = """
 import sys
-from framework.run.session import start_session, stop_session
+from framework.session.spark_session import start_session, stop_session
 
 def life(master, conf):
     spark = start_session(app_name="life", master=master, spark_conf=conf, short=True)
@@ -94,7 +94,7 @@ def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
 def test_settings_that_spark_refuses_are_told_in_one_line() -> None:
     """A JVM that can't start and a context that can't be made end with the condition and Spark's own words."""
     script = (
-        "from framework.run.session import start_session\n"
+        "from framework.session.spark_session import start_session\n"
         "from framework.foundation.errors import SluiceError\n"
         "for conf in ({'spark.driver.memory': '1x'}, {'spark.executor.heartbeatInterval': 'often'}):\n"
         "    try:\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import pipelines as dp
-from framework.cdc.versions import SnapshotVersion
+from framework.cdc.model.snapshot_versions import SnapshotVersion
 from framework.declare.registry import SnapshotFunction
 from framework.declare.specs import FlowSpec
 from framework.foundation.errors import UserError
@@ -17,7 +17,7 @@ from framework.foundation.failpoints import arm, disarm
 from framework.foundation.names import QualifiedName
 from framework.graph.snapshots import next_snapshot
 from framework.plan.steps import RunFlow, SkipStep
-from framework.run.results import FlowState, UpdateState
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.metrics import CdcMetrics
+from framework.cdc.model.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from tests.support.snapshot_scenarios import read_snapshot_scenarios

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.run.results import FlowState
+from framework.run.update.results import FlowState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:

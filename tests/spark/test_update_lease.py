@@ -9,7 +9,7 @@ import pytest
 
 from framework.foundation.errors import OperationError
 from framework.foundation.hadoop_storage import HadoopStorage
-from framework.run.lock import update_lock
+from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ import pytest
 
 from framework import pipelines as dp
 from framework.foundation.errors import OperationError
-from framework.run.lock import update_lock
-from framework.run.results import FlowState, UpdateState
+from framework.run.update.lock import update_lock
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import pipelines as dp
-from framework.run.results import FlowState, UpdateResult, UpdateState
+from framework.run.update.results import FlowState, UpdateResult, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:

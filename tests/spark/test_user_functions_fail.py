@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as sql
 
 from framework import pipelines as dp
-from framework.run.results import UpdateState
+from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import Any
 
 import yaml
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.loading import load_bundle
 
 USER = "ada.lovelace@example.com"
 _HEAD = "bundle: {name: sales}\n"

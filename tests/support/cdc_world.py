@@ -12,13 +12,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from framework.cdc.metrics import CdcMetrics
-from framework.cdc.reserved import COMPANION_PREFIX
-from framework.cdc.target import CdcInput, CdcTarget, plan_target
+from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.reserved_names import COMPANION_PREFIX
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.addresses import TableAddress
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 
 Rows = Sequence[Sequence[object]]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from databricks.sdk.errors import NotFound, ResourceAlreadyExists, ResourceConflict
 
-from framework.deploy.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import AnswerLost, Workspace
 from framework.foundation.errors import OperationError
 from framework.testing.workspace.exchange import Request, ServiceFault
 from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE, LineCut, StandIn

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framework import Pipeline
 from framework.record.events import Event
 from framework.record.reader import read_events
-from framework.run.results import FlowState, UpdateResult
+from framework.run.update.results import FlowState, UpdateResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from framework.plan.steps import Plan, RunFlow, SkipStep
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.left_tables import LeftTable
-from framework.run.quality import ExpectationCount
-from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
+from framework.run.flows.expectations import ExpectationCount
+from framework.run.tables.left_tables import LeftTable
+from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock
 
 

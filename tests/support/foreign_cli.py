@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.references import resolve
-from framework.deploy.remotes import Remote, remote_kinds
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.references import resolve
+from framework.deploy.state.resource_api import Remote, remote_kinds
 from framework.testing.workspace.stand_in import StandIn
 from tests.support.direct_workspace import DirectWorkspace
 

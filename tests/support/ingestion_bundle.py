@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from framework.deploy.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.decisions import Policy
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.deployer import Deployer
-from framework.deploy.workspace import Workspace
+from framework.deploy.plan.policy import Policy
 from framework.testing.workspace import SourceTable, StandInWorkspace
 from framework.testing.workspace.stand_in import TOKEN
 

@@ -11,13 +11,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType
 
-from framework.cdc.metrics import CdcMetrics
-from framework.cdc.reserved import COMPANION_PREFIX
-from framework.cdc.target import plan_target
-from framework.cdc.versions import SnapshotVersion
+from framework.cdc.analysis.target_schema import plan_target
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.cdc.model.snapshot_versions import SnapshotVersion
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.addresses import TableAddress
+from framework.foundation.table_address import TableAddress
 from tests.support.cdc_world import flow, name
 
 DDL = "test int, k string, a string, b string"

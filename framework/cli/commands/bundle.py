@@ -38,7 +38,7 @@ def render(context: click.Context, /, *, check: bool, output: str, verbose: bool
 
     Needs no workspace. Exit codes: 0 all is as it should be, or is now; with --check, 2 and the files that differ.
     """
-    from framework.deploy.rendered_files import rendered_files, write_rendered
+    from framework.deploy.ingestion.rendered_files import rendered_files, write_rendered
 
     context.meta[VERBOSE] = verbose
     files = rendered_files(Path.cwd())

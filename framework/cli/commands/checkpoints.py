@@ -36,7 +36,7 @@ def reset(call: Call, flow: str) -> None:
 
     Its target keeps its rows; its former generation is kept for a roll-back.
     """
-    from framework.run.checkpoint_actions import reset_checkpoint
+    from framework.run.update.checkpoint_actions import reset_checkpoint
 
     pipeline = call.pipeline()
     manifest, generation = reset_checkpoint(pipeline.storage, pipeline.name, flow)
@@ -52,7 +52,7 @@ def rollback(call: Call, flow: str, to: int | None) -> None:
 
     What was written since stays in the target.
     """
-    from framework.run.checkpoint_actions import roll_back_checkpoint
+    from framework.run.update.checkpoint_actions import roll_back_checkpoint
 
     pipeline = call.pipeline()
     manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to)

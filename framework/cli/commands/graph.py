@@ -23,11 +23,11 @@ def command(call: Call, picture_format: str) -> None:
 
     The picture goes to standard output: sluice graph > graph.svg
     """
-    from framework.web.dot import dot
-    from framework.web.mermaid import mermaid
-    from framework.web.page import graph_page
-    from framework.web.picture import picture_of
-    from framework.web.svg import svg
+    from framework.diagrams.dot import dot
+    from framework.diagrams.mermaid import mermaid
+    from framework.diagrams.page import graph_page
+    from framework.diagrams.picture import picture_of
+    from framework.diagrams.svg import svg
 
     pipeline = call.pipeline()
     graph = pipeline.graph

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.foundation.errors import OperationError, UserError, UserErrors
+from framework.graph.calls import first_words
 
 
 @click.command("sql", cls=SluiceCommand)
@@ -16,9 +23,29 @@ def command(call: Call, query: str) -> None:
 
     QUERY is a SELECT over the pipeline's datasets by their names, and over event_log.
     """
-    from framework.cli.query_errors import query_errors
     from framework.cli.row_tables import print_rows
 
     pipeline = call.pipeline()
     with query_errors():
         print_rows(call.output, pipeline.sql(query))
+
+
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """Turn what the block raises into errors about the query.
+
+    Raises:
+        UserError: QUERY_INVALID when Spark can't make sense of it; or what the block raised, without
+            its location, which would be a line of the program that passed the text on.
+        OperationError: QUERY_FAILED when it failed while it ran.
+    """
+    try:
+        yield
+    except UserErrors:
+        raise
+    except UserError as error:
+        raise UserError(error.condition, location=None, **error.fields) from error
+    except AnalysisException as error:
+        raise UserError("QUERY_INVALID", cause=first_words(error)) from error
+    except (PySparkException, Py4JError) as error:
+        raise OperationError("QUERY_FAILED", cause=first_words(error)) from error

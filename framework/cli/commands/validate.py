@@ -20,7 +20,7 @@ def command(call: Call, /, *, databricks: bool) -> None:
     Loads the pipeline's modules, resolves every name and schema, and reports all faults at once.
     """
     from framework.cli.graph_tables import dataset_rows, graph_json
-    from framework.web.page import graph_summary
+    from framework.diagrams.page import graph_summary
 
     if databricks:
         _refuse_local_only(call.spec_file())

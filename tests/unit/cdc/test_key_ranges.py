@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.cdc.key_ranges import KeyRange, has_bounds
+from framework.cdc.events.key_bounds import KeyRange, has_bounds
 
 EPOCH = date(1970, 1, 1).toordinal()
 DAY = 86_400_000_000

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from framework.cdc.hidden import hidden_type
-from framework.cdc.reserved import HIDDEN_COLUMN
-from framework.cdc.staged import StagedStatistics
-from framework.cdc.target import CdcTarget
+from framework.cdc.analysis.target_schema import CdcTarget, hidden_type
+from framework.cdc.delta.file_statistics import StagedStatistics
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.names import QualifiedName
 
 SEQUENCE = StructType([StructField("file", StringType()), StructField("position", LongType())])

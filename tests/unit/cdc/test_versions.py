@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from framework.cdc.versions import SnapshotVersion, version_at
+from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
 
 NOW = datetime(2026, 1, 31, 12, 30, 0, 250_000, tzinfo=UTC)
 PAIRS = [

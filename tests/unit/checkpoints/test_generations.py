@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from framework.checkpoints.generations import Generation, GenerationState, GenerationStore
-from framework.checkpoints.layout import folder_name
+from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, folder_name
 from framework.foundation.errors import InternalError, OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage

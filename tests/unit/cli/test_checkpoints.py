@@ -10,7 +10,7 @@ from click.testing import Result
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.record.reader import read_events
-from framework.run.lock import update_lock
+from framework.run.update.lock import update_lock
 from tests.support.fake_pipeline import FakePipeline, name
 
 Sluice = Callable[..., Result]

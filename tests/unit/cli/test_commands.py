@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from framework.diagrams.picture import picture_of
+from framework.diagrams.svg import svg
 from framework.foundation.errors import OperationError, UserError
 from framework.plan.explainer import plan_json, plan_text
-from framework.run.results import UpdateState
-from framework.web.picture import picture_of
-from framework.web.svg import svg
+from framework.run.update.results import UpdateState
 from tests.support.fake_pipeline import IDLE, LOADED, PLAN, FakePipeline, FakeRows, failed, graph
 
 Sluice = Callable[..., Result]

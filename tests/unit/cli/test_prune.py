@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from framework.run.left_tables import LeftTable
+from framework.run.tables.left_tables import LeftTable
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice
 

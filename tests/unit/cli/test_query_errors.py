@@ -8,10 +8,10 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from framework.cli.query_errors import query_errors
+from framework.cli.commands.sql import query_errors
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
-from framework.run.query_log import quiet_query_log
+from framework.session.query_log import quiet_query_log
 
 HERE = SourceLocation(file="click/decorators.py", line=34)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.bundle import FrozenSpec
-from framework.deploy.comparison import ChangeClass, FieldChange
-from framework.deploy.decisions import ExitCode, Policy, Verdict
-from framework.deploy.deploy_plan import PlannedChange
-from framework.deploy.reasons import reason_of
-from framework.deploy.snapshots import GatewayState, Phase
+from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.plan.deploy_plan import PlannedChange
+from framework.deploy.plan.diff import ChangeClass, FieldChange
+from framework.deploy.plan.gateway_state import GatewayState, Phase
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
+from framework.deploy.plan.reasons import reason_of
 from framework.foundation.errors import UserError
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 from tests.support.gateway_jobs import JOB, JOB_NAME, specs_with_job

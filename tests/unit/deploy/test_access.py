@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.loading import load_bundle
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import USER, deployer_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.artifacts import build_artifacts
-from framework.deploy.bundle import Bundle
-from framework.deploy.decisions import ExitCode
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.artifacts import build_artifacts
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.loading import load_bundle
+from framework.deploy.plan.policy import ExitCode
 from framework.foundation.errors import OperationError, UserError
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import USER, deployer_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from databricks.sdk.core import Config
 
-from framework.deploy.decisions import ExitCode
+from framework.deploy.api.workspace import Workspace
 from framework.deploy.deployer import Deployer
-from framework.deploy.state import Deployed, new_state, read_state, write_state
-from framework.deploy.workspace import Workspace
+from framework.deploy.plan.policy import ExitCode
+from framework.deploy.state.state import Deployed, new_state, read_state, write_state
 from framework.foundation.errors import OperationError, UserError
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace, throttled
 from framework.testing.workspace.stand_in import TOKEN

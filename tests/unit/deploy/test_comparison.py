@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.comparison import ChangeClass, compare
+from framework.deploy.plan.diff import ChangeClass, compare
 
 Spec = dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.comparison import ChangeClass
-from framework.deploy.decisions import ExitCode, Policy, Verdict
-from framework.deploy.state import read_state
-from framework.deploy.workspace import Workspace
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.plan.diff import ChangeClass
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
+from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace, throttled
 from framework.testing.workspace.exchange import Request

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.cli_state import StateUnknown
-from framework.deploy.decisions import ExitCode, Policy, Verdict
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.gateways.cli_state import StateUnknown
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, serve_workspace
 from tests.support.foreign_cli import DIRECT, TERRAFORM, ForeignCli, write_state
 from tests.support.gateway_jobs import JOB, specs_with_job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.decisions import ExitCode, Policy, Verdict
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
 from framework.foundation.errors import UserError
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace
 from framework.testing.workspace.exchange import Request

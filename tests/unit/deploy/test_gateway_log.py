@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.decisions import ExitCode, Verdict
-from framework.deploy.deploy_plan import PlannedChange
+from framework.deploy.plan.deploy_plan import PlannedChange
+from framework.deploy.plan.policy import ExitCode, Verdict
 from framework.testing.workspace import SourceTable, StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, deployer_of, specs
 

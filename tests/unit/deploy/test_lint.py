@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.findings import Severity
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.findings import Severity
+from framework.deploy.bundle.loading import load_bundle
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.loading import load_bundle
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.loading import load_bundle
 from framework.foundation.errors import UserError
 
 USER = "ada.lovelace@example.com"

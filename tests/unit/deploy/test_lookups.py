@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.loading import load_bundle
-from framework.deploy.lookup_kinds import LOOKUP_KINDS
-from framework.deploy.lookups import workspace_lookup
-from framework.deploy.workspace import Workspace
+from framework.deploy.api.lookups import LOOKUP_KINDS, workspace_lookup
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.bundle.loading import load_bundle
 from framework.foundation.errors import OperationError, UserError
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import USER

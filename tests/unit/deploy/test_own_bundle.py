@@ -11,10 +11,10 @@ from databricks.sdk.service.catalog import VolumeInfo
 from databricks.sdk.service.jobs import JobSettings
 from databricks.sdk.service.pipelines import PipelineSpec
 
-from framework.deploy.bundle import Bundle
-from framework.deploy.decisions import ExitCode
-from framework.deploy.loading import load_bundle
-from framework.deploy.planner import is_gateway
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.loading import load_bundle
+from framework.deploy.plan.planner import is_gateway
+from framework.deploy.plan.policy import ExitCode
 from framework.testing.workspace import SourceTable, StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import HOUR, USER, deployer_of
 

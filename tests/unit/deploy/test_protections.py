@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.comparison import ChangeClass
-from framework.deploy.decisions import ExitCode, Policy, Verdict
 from framework.deploy.deployer import Deployer
-from framework.deploy.state import DeployState, read_state, write_state
+from framework.deploy.plan.diff import ChangeClass
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict
+from framework.deploy.state.state import DeployState, read_state, write_state
 from framework.foundation.errors import UserError
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.stand_in import StandIn

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from framework.cli.main import cli
-from framework.deploy.rendered_files import RENDERED, rendered_files, write_rendered
-from framework.deploy.rendering_process import Limits, render_apart, render_here
+from framework.deploy.ingestion.rendered_files import RENDERED, rendered_files, write_rendered
+from framework.deploy.ingestion.rendering_process import Limits, render_apart, render_here
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.loading import load_bundle
-from framework.deploy.pipeline_modules import module_files, native_faults
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.loading import load_bundle
+from framework.deploy.bundle.pipeline_modules import module_files, native_faults
 from framework.native.module_check import files_faults, module_faults
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ CASES = {
     "from pyspark import pipelines as dp\n@dp.table(format='delta')\ndef t(): ...": ["m.py:2 NATIVE_ARGUMENT_MISSING"],
     # Parts of Sluice that only run where its engine does.
     "from framework import Pipeline": ["m.py:1 NATIVE_IMPORT_MISSING"],
-    "import framework.run.session": ["m.py:1 NATIVE_IMPORT_MISSING"],
+    "import framework.session.spark_session": ["m.py:1 NATIVE_IMPORT_MISSING"],
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from framework import Pipeline": [],
     # What is somebody else's.
     "from mine import dp\ndp.create_streaming_table('t', private=True)": [],

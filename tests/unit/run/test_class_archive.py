@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.run.archive_training import sweep
-from framework.run.class_archive import VARIABLE, archive_path, build_in_background, publish, use_options
-from framework.run.java import Java
+from framework.session.archive_training import sweep
+from framework.session.class_archive import VARIABLE, archive_path, build_in_background, publish, use_options
+from framework.session.java import Java
 from framework.testing.manual_clock import ManualClock
 
 JAVA = Java(program="/jdk/bin/java", version="17.0.15")

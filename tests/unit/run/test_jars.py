@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.run.jars import brings_delta, delta_jars
-from framework.run.java import Java
+from framework.session.jars import brings_delta, delta_jars
+from framework.session.java import Java
 from tests.support.fake_java import install_java
 
 # What spark-submit does, in shell: retrieve into the `jars` folder of spark.jars.ivy, and count the calls.

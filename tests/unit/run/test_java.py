@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import UserError
-from framework.run.java import find_java
+from framework.session.java import find_java
 from tests.support.fake_java import install_java
 
 

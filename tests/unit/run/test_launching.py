@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.run.launching import launch_by_submit, launch_directly
-from framework.run.session_settings import SessionRequest
+from framework.session.launching import launch_by_submit, launch_directly
+from framework.session.settings import SessionRequest
 from tests.support.fake_java import install_java
 
 

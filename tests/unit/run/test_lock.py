@@ -15,14 +15,14 @@ import pytest
 
 from framework.foundation.errors import OperationError
 from framework.foundation.storage import LocalStorage
-from framework.run.lease import Lease, LeaseTerms
-from framework.run.lock import check_unlocked, update_lock
+from framework.run.update.lease import Lease, LeaseTerms
+from framework.run.update.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
 import subprocess, sys, time
 from framework.foundation.storage import open_storage
-from framework.run.lock import update_lock
+from framework.run.update.lock import update_lock
 
 with update_lock(open_storage(sys.argv[1]), "held"):
     child = subprocess.Popen(["sleep", "600"])  # as Spark's JVM is: it must not inherit the lock
@@ -32,7 +32,7 @@ with update_lock(open_storage(sys.argv[1]), "held"):
 TAKER = """
 import sys
 from framework.foundation.storage import open_storage
-from framework.run.lease import Lease, LeaseTerms
+from framework.run.update.lease import Lease, LeaseTerms
 
 print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framework.run.jvm_options import gateway_command
-from framework.run.session_settings import SessionRequest, cluster_settings, local_settings, needs_submit
+from framework.session.jvm_options import gateway_command
+from framework.session.settings import SessionRequest, cluster_settings, local_settings, needs_submit
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

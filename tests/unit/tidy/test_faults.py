@@ -16,11 +16,11 @@ _OUTERMOST = {
     "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is
     "framework/graph/calls.py",  # so is a query function
-    "framework/record/listening.py",  # so are hooks and observers, which must not stop the update
-    "framework/run/executor.py",  # a step's failure is its flows', and the others go on
-    "framework/run/streams.py",  # a batch function's exception is raised again where its query ends
-    "framework/run/update.py",  # the update ends in a recorded state, whatever ended it
-    "framework/run/work.py",  # a flow's failure is the flow's, and it may be tried again
+    "framework/record/log.py",  # so are hooks and observers, which must not stop the update
+    "framework/run/update/executor.py",  # a step's failure is its flows', and the others go on
+    "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
+    "framework/run/update/update.py",  # the update ends in a recorded state, whatever ended it
+    "framework/run/update/flow_attempts.py",  # a flow's failure is the flow's, and it may be tried again
 }
 
 

@@ -12,19 +12,19 @@ from tests.support.sources import Source, sources
 # What is used, what to use in its place, and the files that stand at the edge.
 PORTS = {
     "time": ("framework.foundation.clock", {"framework/foundation/clock.py"}),
-    "random": ("a seed that the caller gives", {"framework/run/retries.py"}),
+    "random": ("a seed that the caller gives", {"framework/run/update/retries.py"}),
     "os.environ": (
         "an argument that the edge fills in",
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
-            "framework/run/cache_folder.py",  # XDG_CACHE_HOME
-            "framework/run/class_archive.py",  # SLUICE_CLASS_ARCHIVE
-            "framework/run/gateway.py",  # what the JVM inherits
-            "framework/run/jars.py",  # what the resolver inherits
-            "framework/run/java.py",  # JAVA_HOME
-            "framework/run/launching.py",  # SPARK_HOME
-            "framework/run/session.py",  # PYSPARK_* as spark-submit and Databricks set them
+            "framework/session/cache_folder.py",  # XDG_CACHE_HOME
+            "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
+            "framework/session/jvm_process.py",  # what the JVM inherits
+            "framework/session/jars.py",  # what the resolver inherits
+            "framework/session/java.py",  # JAVA_HOME
+            "framework/session/launching.py",  # SPARK_HOME
+            "framework/session/spark_session.py",  # PYSPARK_* as spark-submit and Databricks set them
         },
     ),
     "print": ("an observer of events; the command line prints", set()),

@@ -8,16 +8,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from framework.diagrams.dot import dot
+from framework.diagrams.mermaid import mermaid
+from framework.diagrams.notebook import graph_html
+from framework.diagrams.page import graph_page
+from framework.diagrams.picture import picture_of
+from framework.diagrams.svg import svg
+from framework.diagrams.theme import DARK, LIGHT, ON_PAGE
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.steps import Plan, SkipStep
-from framework.web.dot import dot
-from framework.web.mermaid import mermaid
-from framework.web.notebook import graph_html
-from framework.web.page import graph_page
-from framework.web.picture import picture_of
-from framework.web.svg import svg
-from framework.web.theme import DARK, LIGHT, ON_PAGE
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

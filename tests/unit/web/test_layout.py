@@ -7,9 +7,9 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.web.layers import assign_layers
-from framework.web.layout import Box, Layout, lay_out
-from framework.web.picture import Edge, Label, Node, NodeKind, Picture
+from framework.diagrams.layers import assign_layers
+from framework.diagrams.layout import Box, Layout, lay_out
+from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
 
 
 @st.composite

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from framework.diagrams.outcomes import outcome_picture
+from framework.diagrams.picture import Outcome
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import Plan, SkipStep
-from framework.run.results import FlowResult, FlowState, UpdateResult, UpdateState
-from framework.web.outcomes import outcome_picture
-from framework.web.picture import Outcome
+from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 
 if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from framework.web.text_table import Coloured, text_table
+from framework.diagrams.text_table import Coloured, text_table
 
 
 def plain(text: str) -> list[str]:

@@ -1,0 +1,186 @@
+"""What the AUTO CDC flows of one target must agree on, and what they agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
+
+from framework.cdc.analysis.flow_input import CdcInput
+from framework.cdc.model.columns import bare_name, find_field, select_fields
+from framework.cdc.model.reserved_names import END_AT, START_AT
+from framework.cdc.model.type_widening import common_sequence, merge_schemas, plain_schema
+from framework.declare.specs import ColumnSelection
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.names import QualifiedName
+
+
+def check_agreement(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+    """The faults of flows that are sound each by itself: other keys, SCD types, histories, sequences."""
+    first = inputs[0]
+    for flow in inputs[1:]:
+        if _folded_keys(flow) != _folded_keys(first):
+            yield UserError(
+                "AUTOCDC_DIFFERENT_KEYS",
+                location=flow.location,
+                target=target,
+                flow=flow.name,
+                keys=", ".join(flow.spec.keys),
+                other_flow=first.name,
+                other_keys=", ".join(first.spec.keys),
+            )
+        if flow.spec.scd_type != first.spec.scd_type:
+            yield UserError(
+                "AUTOCDC_DIFFERENT_SCD_TYPES",
+                location=flow.location,
+                target=target,
+                flow=flow.name,
+                scd_type=flow.spec.scd_type,
+                other_flow=first.name,
+                other_scd_type=first.spec.scd_type,
+            )
+    yield from _check_history(target, inputs)
+    yield from _check_snapshots(target, inputs)
+    yield from _check_sequences(target, [flow for flow in inputs if not flow.is_literal])
+
+
+def _folded_keys(flow: CdcInput) -> set[str]:
+    return {bare_name(key).lower() for key in flow.spec.keys}
+
+
+def _check_history(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+    telling = [flow for flow in inputs if flow.spec.track_history.columns is not None]
+    for flow in telling[1:]:
+        if flow.spec.track_history != telling[0].spec.track_history:
+            yield UserError(
+                "AUTOCDC_DIFFERENT_TRACK_HISTORY",
+                location=flow.location,
+                target=target,
+                flow=flow.name,
+                other_flow=telling[0].name,
+            )
+
+
+def _check_snapshots(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+    comparing = [flow for flow in inputs if flow.versions is not None]
+    if comparing and len(inputs) > 1:
+        others = [flow.name for flow in inputs if flow is not comparing[0]]
+        yield UserError(
+            "AUTOCDC_SNAPSHOTS_NOT_ALONE",
+            location=comparing[0].location,
+            target=target,
+            flow=comparing[0].name,
+            other_flow=others[0],
+        )
+
+
+def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iterator[UserError]:
+    common: DataType = NullType()
+    for flow in ordered:
+        wider = common_sequence(common, flow.sequence_type)
+        if wider is None:
+            yield UserError(
+                "AUTOCDC_INCOMPATIBLE_SEQUENCES",
+                location=flow.location,
+                target=target,
+                flow=flow.name,
+                type=flow.sequence_type.simpleString(),
+                other_flow=ordered[0].name,
+                other_type=common.simpleString(),
+            )
+            return
+        common = wider
+
+
+def check_declared_columns(
+    target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
+) -> Iterator[UserError]:
+    """No column of the declared schema has values of its own: AUTO CDC writes all columns of a row."""
+    computed = [field.name for field in declared.fields if any(map(_is_computing, field.metadata or {}))]
+    if computed:
+        yield UserError(
+            "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
+        )
+
+
+def _is_computing(metadata_key: str) -> bool:
+    """Whether a column with such metadata is generated, an identity, or has a default; Spark and Delta spell it."""
+    return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
+
+
+def check_partition_keys(
+    target: QualifiedName, inputs: Sequence[CdcInput], keys: Sequence[str], partitions: Sequence[StructField]
+) -> Iterator[UserError]:
+    """The faults of keys that are partition columns of a type whose values Delta changes when it stores them."""
+    for field in partitions:
+        if field.name in keys and isinstance(field.dataType, BinaryType):
+            yield UserError(
+                "AUTOCDC_PARTITION_KEY_TYPE",
+                location=inputs[0].location,
+                target=target,
+                key=field.name,
+                type=field.dataType.simpleString(),
+            )
+
+
+def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
+    """The type that holds the sequences of the flows with, or those without, a literal one."""
+    common: DataType | None = None
+    for flow in inputs:
+        if flow.is_literal is literal:
+            common = flow.sequence_type if common is None else common_sequence(common, flow.sequence_type)
+    return common
+
+
+def agreed_history(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
+    """The columns whose change begins a new row of SCD type 2; a flow that names none goes with the others."""
+    telling = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
+    selection = telling[0] if telling else ColumnSelection()
+    return tuple(field.name for field in select_fields(StructType(list(values)), selection))
+
+
+def agreed_columns(
+    target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType | None
+) -> tuple[StructType, list[SluiceError]]:
+    """The columns of the flows together, in the declared order or that of their coming; and the faults.
+
+    `__START_AT` and `__END_AT` of SCD type 2 are left out: they are not columns of a flow.
+    """
+    ours = {START_AT.lower(), END_AT.lower()} if inputs[0].spec.scd_type == 2 else set()
+    columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])
+    faults: list[SluiceError] = []
+    for flow in inputs:
+        extra = [field.name for field in flow.selected if find_field(columns, field.name) is None]
+        if declared is not None and extra:
+            faults.append(
+                UserError(
+                    "AUTOCDC_COLUMN_NOT_DECLARED",
+                    location=flow.location,
+                    flow=flow.name,
+                    target=target,
+                    columns=", ".join(extra),
+                )
+            )
+        for field in flow.selected:
+            merged = merge_schemas(columns, StructType([field]))
+            if merged is None:
+                faults.append(_incompatible(target, columns, flow, field, inputs))
+            columns = merged or columns
+    return plain_schema(columns), faults
+
+
+def _incompatible(
+    target: QualifiedName, columns: StructType, flow: CdcInput, field: StructField, inputs: Sequence[CdcInput]
+) -> UserError:
+    known = find_field(columns, field.name)
+    others = [other.name for other in inputs if find_field(StructType(list(other.selected)), field.name) is not None]
+    return UserError(
+        "AUTOCDC_INCOMPATIBLE_COLUMNS",
+        location=flow.location,
+        target=target,
+        flow=flow.name,
+        column=field.name,
+        type=field.dataType.simpleString(),
+        other_flow=others[0] if others[0] != flow.name else "the declared schema",
+        other_type="" if known is None else known.dataType.simpleString(),
+    )

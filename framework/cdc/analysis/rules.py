@@ -1,0 +1,313 @@
+"""What one AUTO CDC flow must fulfil by itself: one function a rule, each yielding its faults."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Generator, Iterator
+
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import ArrayType, BooleanType, DataType, NullType, StringType, StructType
+
+from framework.cdc.analysis.flow_input import CdcInput
+from framework.cdc.model.columns import bare_name, find_field, has_void, missing_names, repeated_names
+from framework.cdc.model.equality import is_orderable, unstorable_part
+from framework.cdc.model.reserved_names import FILE_METADATA, RESERVED_PREFIX
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.foundation.errors import UserError
+
+Rule = Callable[[CdcInput], Iterator[UserError]]
+
+
+def keys_are_named(flow: CdcInput) -> Iterator[UserError]:
+    """There are keys, each named once."""
+    if not flow.spec.keys:
+        yield UserError("AUTOCDC_EMPTY_KEYS", location=flow.location, flow=flow.name)
+    folded = [bare_name(key).lower() for key in flow.spec.keys]
+    for key in sorted({key for key in folded if folded.count(key) > 1}):
+        yield UserError("AUTOCDC_DUPLICATE_KEYS", location=flow.location, flow=flow.name, key=key)
+
+
+def columns_are_known(flow: CdcInput) -> Iterator[UserError]:
+    """Every column that a parameter names is a column of the source."""
+    spec = flow.spec
+    nulls = spec.ignore_null_updates or ColumnSelection()
+    lists = {
+        "keys": spec.keys,
+        "except_column_list" if spec.columns.excluded else "column_list": spec.columns.columns or (),
+        _listed("ignore_null_updates", nulls): tuple(_root(flow, name) for name in nulls.columns or ()),
+        _listed("track_history", spec.track_history): spec.track_history.columns or (),
+        "columns_to_update": (spec.columns_to_update,) if spec.columns_to_update else (),
+    }
+    for parameter, names in lists.items():
+        missing = missing_names(flow.source.schema, names)
+        if missing:
+            yield _unknown_columns(flow, parameter, missing)
+
+
+def _listed(parameter: str, selection: ColumnSelection) -> str:
+    return f"{parameter}_except_column_list" if selection.excluded else f"{parameter}_column_list"
+
+
+def _root(flow: CdcInput, name: str) -> str:
+    """The column that a name, or a dotted path into a column, begins with."""
+    if name.startswith("`") or find_field(flow.source.schema, name) is not None:
+        return name
+    return name.split(".", maxsplit=1)[0]
+
+
+def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
+    """The columns whose nulls or history count are columns of the target; the history of a key is no history."""
+    spec = flow.spec
+    nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
+    selected = StructType(list(flow.selected))
+    lists = {
+        _listed("ignore_null_updates", nulls): tuple(_root(flow, name) for name in nulls.columns or ()),
+        _listed("track_history", history): history.columns or (),
+    }
+    for parameter, names in lists.items():
+        known = [name for name in names if find_field(flow.source.schema, name) is not None]
+        hidden = missing_names(selected, known)
+        if hidden:
+            yield _misplaced(flow, parameter, hidden, "which the flow leaves out of its target")
+    folded = {bare_name(key).lower() for key in spec.keys}
+    keys = tuple(name for name in history.columns or () if bare_name(name).lower() in folded)
+    if keys:
+        yield _misplaced(flow, _listed("track_history", history), keys, "a key, which never changes within a history")
+
+
+def _misplaced(flow: CdcInput, parameter: str, names: tuple[str, ...], reason: str) -> UserError:
+    return UserError(
+        "AUTOCDC_COLUMN_MISPLACED",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        columns=", ".join(names),
+        reason=reason,
+    )
+
+
+def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -> UserError:
+    close = difflib.get_close_matches(bare_name(missing[0]), flow.source.columns, n=1)
+    return UserError(
+        "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        missing=", ".join(missing),
+        available=", ".join(flow.source.columns),
+        advice=f"Did you mean {close[0]}?" if close else f"Correct `{parameter}`, or add the column to the source.",
+    )
+
+
+def keys_are_selected(flow: CdcInput) -> Iterator[UserError]:
+    """No column list leaves out a key of the source."""
+    selected = {field.name.lower() for field in flow.selected}
+    known = [key for key in flow.spec.keys if find_field(flow.source.schema, key) is not None]
+    lost = [key for key in known if bare_name(key).lower() not in selected]
+    if lost:
+        yield UserError(
+            "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA", location=flow.location, flow=flow.name, keys=", ".join(lost)
+        )
+
+
+def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
+    """Keys have types whose values can be told apart."""
+    for key in flow.spec.keys:
+        field = find_field(flow.source.schema, key)
+        if field is not None and (not is_orderable(field.dataType) or has_void(field.dataType)):
+            yield UserError(
+                "AUTOCDC_KEY_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                key=key,
+                type=field.dataType.simpleString(),
+            )
+
+
+def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
+    """Selected columns, and the fields of each, have names that differ in more than case."""
+    repeated = repeated_names(StructType(list(flow.selected)))
+    if repeated:
+        yield UserError(
+            "AUTOCDC_AMBIGUOUS_COLUMNS", location=flow.location, flow=flow.name, columns=", ".join(repeated)
+        )
+
+
+def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
+    """A Delta table can store the selected columns."""
+    for field in flow.selected:
+        part = unstorable_part(field.dataType)
+        if part is not None:
+            yield UserError(
+                "AUTOCDC_COLUMN_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                column=field.name,
+                type=field.dataType.simpleString(),
+                part=part.simpleString(),
+            )
+
+
+def names_are_free(flow: CdcInput) -> Iterator[UserError]:
+    """No selected column has a name that is kept for AUTO CDC."""
+    taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
+    for field in flow.selected:
+        if field.name.lower().startswith(RESERVED_PREFIX) or field.name.lower() in taken:
+            yield UserError(
+                "AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT",
+                location=flow.location,
+                flow=flow.name,
+                column=field.name,
+            )
+
+
+def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
+    """`where` and the `apply_as` conditions are true or false for a row."""
+    for parameter, expression in row_conditions(flow.spec).items():
+        data_type = yield from _row_type(flow, parameter, expression)
+        if data_type is not None and not isinstance(data_type, BooleanType | NullType):
+            yield UserError(
+                "AUTOCDC_CONDITION_NOT_BOOLEAN",
+                location=flow.location,
+                flow=flow.name,
+                parameter=parameter,
+                expression=expression,
+                type=data_type.simpleString(),
+            )
+
+
+def row_conditions(spec: AutoCdcSpec) -> dict[str, str]:
+    """The conditions that a flow declares, by parameter."""
+    conditions = {
+        "where": spec.where,
+        "apply_as_deletes": spec.apply_as_deletes,
+        "apply_as_truncates": spec.apply_as_truncates,
+    }
+    return {parameter: expression for parameter, expression in conditions.items() if expression is not None}
+
+
+def _row_type(flow: CdcInput, parameter: str, expression: str) -> Generator[UserError, None, DataType | None]:
+    """Yield the fault of an expression, and return its type; None if it has a fault."""
+    try:
+        analysed = flow.analyse(expression)
+    except AnalysisException as error:
+        yield _invalid_expression(flow, parameter, expression, error)
+        return None
+    if analysed.dependency is None:
+        return analysed.data_type
+    yield UserError(
+        "AUTOCDC_EXPRESSION_NOT_OF_ROW",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        expression=expression,
+        dependency=analysed.dependency,
+    )
+    return None
+
+
+def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
+    """`sequence_by` is a function of the row whose values have an order; versions order snapshots."""
+    if flow.versions is not None:
+        return
+    expression = flow.spec.sequence_by
+    if not expression:
+        yield UserError("AUTOCDC_MISSING_SEQUENCE_BY", location=flow.location, flow=flow.name)
+        return
+    data_type = yield from _row_type(flow, "sequence_by", expression)
+    if data_type is not None and (not is_orderable(data_type) or has_void(data_type)):
+        yield UserError(
+            "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE",
+            location=flow.location,
+            flow=flow.name,
+            type=data_type.simpleString(),
+        )
+    elif data_type is not None and unstorable_part(data_type) is not None:
+        yield UserError("AUTOCDC_SEQUENCE_TYPE", location=flow.location, flow=flow.name, type=data_type.simpleString())
+
+
+def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: AnalysisException) -> UserError:
+    return UserError(
+        "AUTOCDC_EXPRESSION_INVALID",
+        location=flow.location,
+        flow=flow.name,
+        parameter=parameter,
+        expression=expression,
+        reason=error.getCondition() or str(error).splitlines()[0],
+        available=", ".join(flow.source.columns),
+    )
+
+
+def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
+    """`columns_to_update` names a column that holds lists of names."""
+    name = flow.spec.columns_to_update
+    field = None if name is None else find_field(flow.source.schema, name)
+    if field is not None and not (
+        isinstance(field.dataType, ArrayType) and isinstance(field.dataType.elementType, StringType)
+    ):
+        yield UserError(
+            "AUTOCDC_COLUMNS_TO_UPDATE_TYPE",
+            location=flow.location,
+            flow=flow.name,
+            column=field.name,
+            type=field.dataType.simpleString(),
+        )
+
+
+def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
+    """Truncates are for SCD type 1, the tracking of history for type 2."""
+    spec = flow.spec
+    misplaced = {
+        "apply_as_truncates": (1, spec.apply_as_truncates is not None),
+        "track_history_column_list": (2, spec.track_history.columns is not None),
+    }
+    for parameter, (needed, used) in misplaced.items():
+        if used and needed != spec.scd_type:
+            yield UserError(
+                "AUTOCDC_NEEDS_SCD_TYPE",
+                location=flow.location,
+                flow=flow.name,
+                argument=parameter,
+                needed=needed,
+                actual=spec.scd_type,
+            )
+
+
+def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
+    """No selected column has the name of Spark's file metadata.
+
+    Delta looks for row numbers in a column of that name when a file has a deletion vector, and so does every reader
+    of the target.
+    """
+    for field in flow.selected:
+        if field.name.lower() == FILE_METADATA:
+            yield UserError("AUTOCDC_FILE_METADATA_COLUMN", location=flow.location, flow=flow.name, column=field.name)
+
+
+RULES: tuple[Rule, ...] = (
+    parameters_fit_the_scd_type,
+    keys_are_named,
+    columns_are_known,
+    keys_are_selected,
+    keys_are_comparable,
+    lists_name_shown_values,
+    names_are_distinct,
+    columns_are_storable,
+    names_are_free,
+    names_are_not_those_of_files,
+    conditions_are_boolean,
+    sequence_is_orderable,
+    updated_columns_are_listed,
+)
+
+
+def check_flow(flow: CdcInput) -> Iterator[UserError]:
+    """All faults of one flow, in the order of the rules."""
+    for rule in RULES:
+        yield from rule(flow)
+
+
+def check_expressions(flow: CdcInput) -> Iterator[UserError]:
+    """The faults of a flow's expressions over the rows of its source."""
+    yield from conditions_are_boolean(flow)
+    yield from sequence_is_orderable(flow)

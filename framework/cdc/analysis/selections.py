@@ -1,0 +1,65 @@
+"""Which parts of a row the events of a flow author."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import StructField, StructType
+
+from framework.cdc.analysis.flow_input import CdcInput
+from framework.cdc.model.authorship import Leaf
+from framework.cdc.model.columns import bare_name, find_field
+from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
+from framework.declare.specs import AutoCdcSpec, ColumnSelection
+
+
+def ignores_null(selection: ColumnSelection | None, leaf: Leaf) -> bool:
+    """Whether a null in this leaf says "not authored"; a name selects its column or field with all below it."""
+    if selection is None:
+        return False
+    if selection.columns is None:
+        return True
+    return leaf.is_within([bare_name(name) for name in selection.columns]) is not selection.excluded
+
+
+def authors_parts(spec: AutoCdcSpec) -> bool:
+    """Whether the flow's events may author less than a whole row."""
+    return spec.ignore_null_updates is not None or spec.columns_to_update is not None
+
+
+def split_columns(
+    inputs: Sequence[CdcInput], values: Sequence[StructField], stored: StructType | None
+) -> tuple[str, ...] | None:
+    """The columns whose fields have authors of their own; None when rows have one author.
+
+    A table that has begun to keep authors goes on to, also when no flow needs them any more: late
+    events may still find leaves that older ones left open.
+    """
+    authors = _stored_authors(stored)
+    if authors is None and not any(authors_parts(flow.spec) for flow in inputs):
+        return None
+    structs = [field.name for field in values if isinstance(field.dataType, StructType)]
+    selections = [flow.spec.ignore_null_updates for flow in inputs]
+    return tuple(
+        name
+        for name in structs
+        if any(_touches(selection, name) for selection in selections)
+        or any(author.startswith(f"{name}/") for author in authors or ())
+    )
+
+
+def _stored_authors(stored: StructType | None) -> list[str] | None:
+    hidden = None if stored is None else find_field(stored, HIDDEN_COLUMN)
+    if hidden is None or not isinstance(hidden.dataType, StructType):
+        return None
+    field = find_field(hidden.dataType, AUTHORS)
+    return list(field.dataType.fieldNames()) if field is not None and isinstance(field.dataType, StructType) else None
+
+
+def _touches(selection: ColumnSelection | None, name: str) -> bool:
+    """Whether nulls are ignored in some part of the column."""
+    if selection is None:
+        return False
+    if selection.columns is None or selection.excluded:
+        return selection.columns is None or name.lower() not in {bare_name(n).lower() for n in selection.columns}
+    return name.lower() in {bare_name(column).split(".")[0].replace("`", "").lower() for column in selection.columns}

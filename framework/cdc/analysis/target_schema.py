@@ -1,0 +1,287 @@
+"""What the AUTO CDC flows of one target together make of it, decided before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from framework.cdc.analysis.compatibility import (
+    agreed_columns,
+    agreed_history,
+    agreed_sequence,
+    check_agreement,
+    check_declared_columns,
+    check_partition_keys,
+)
+from framework.cdc.analysis.flow_input import CdcInput
+from framework.cdc.analysis.rules import check_flow
+from framework.cdc.analysis.schema_drift import check_drift, stored_kind
+from framework.cdc.analysis.selections import split_columns
+from framework.cdc.model.authorship import Leaf, split_leaves
+from framework.cdc.model.columns import bare_name, find_field, struct_of
+from framework.cdc.model.reserved_names import (
+    AUTHORS,
+    CONTENT,
+    DELETED,
+    END_AT,
+    ENDED,
+    HIDDEN_COLUMN,
+    METADATA_KEY,
+    ONCE,
+    OPERATION_KIND,
+    RECORDED_AT,
+    SEQUENCE,
+    START_AT,
+    STARTED,
+)
+from framework.cdc.model.type_widening import merge_schemas, plain_schema, plain_type, stored_sequence
+from framework.foundation.errors import GraphErrors, SluiceError
+from framework.foundation.names import QualifiedName
+
+__all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdcTarget:
+    """The target that its flows describe; a value that compares and hashes.
+
+    Args:
+        name: the target's.
+        keys: the key columns, as the table spells them.
+        scd_type: 1 or 2.
+        table_json: the JSON of the physical schema: all columns and the hidden one.
+        literal_flows: the once flows whose sequence is a literal, and so sorts before everything.
+        split: columns whose fields are authored one by one.
+        tracked: for SCD type 2, the columns whose change begins a new row.
+        text_partitions: the columns of text that the table is partitioned by, as the table spells them.
+    """
+
+    name: QualifiedName
+    keys: tuple[str, ...]
+    scd_type: int
+    table_json: str
+    literal_flows: tuple[QualifiedName, ...]
+    split: tuple[str, ...] = ()
+    tracked: tuple[str, ...] = ()
+    text_partitions: tuple[str, ...] = ()
+
+    @property
+    def table_schema(self) -> StructType:
+        """The physical schema; the hidden column's metadata says how the table is kept."""
+        return _parsed(self.table_json)
+
+    @property
+    def visible_schema(self) -> StructType:
+        """What readers inside the pipeline see: the physical schema without the hidden column."""
+        return StructType([field for field in self.table_schema.fields if field.name != HIDDEN_COLUMN])
+
+    @property
+    def row_schema(self) -> StructType:
+        """The columns that come from the flows: the visible ones without those of SCD type 2."""
+        ours = {START_AT, END_AT} if self.scd_type == 2 else set()
+        return StructType([field for field in self.visible_schema.fields if field.name not in ours])
+
+    @property
+    def value_fields(self) -> tuple[StructField, ...]:
+        """The columns from the flows that are no keys."""
+        return tuple(field for field in self.row_schema.fields if field.name not in self.keys)
+
+    @property
+    def hidden_type(self) -> StructType:
+        """The type of the hidden column."""
+        return struct_of(self.table_schema, HIDDEN_COLUMN)
+
+    @property
+    def sequence_type(self) -> DataType | None:
+        """The type of incremental flows' sequences; None while there are only literal ones."""
+        field = find_field(self.hidden_type, SEQUENCE)
+        return None if field is None else field.dataType
+
+    @property
+    def point_type(self) -> StructType:
+        """The type of the points of events."""
+        return point_type(self.sequence_type)
+
+    @property
+    def order_type(self) -> StructType:
+        """The type of the orders of events."""
+        return order_type(self.sequence_type)
+
+    @property
+    def is_authored(self) -> bool:
+        """Whether events may author parts of a row, so that each leaf has an author of its own."""
+        return AUTHORS in self.hidden_type.fieldNames()
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The parts of a row that have authors; all of its columns but the keys, some taken apart."""
+        return split_leaves(self.value_fields, self.split)
+
+    @property
+    def companion_schema(self) -> StructType:
+        """The companion table: one struct that says what happened when, the keys, and a row for events of SCD 2."""
+        kind = [StructField(OPERATION_KIND, StringType()), StructField(RECORDED_AT, TimestampType())]
+        ours = StructField(HIDDEN_COLUMN, StructType([*kind, *self.order_type.fields]))
+        keys = [StructField(key, self.table_schema[key].dataType) for key in self.keys]
+        if self.scd_type == 1:
+            return StructType([ours, *keys])
+        row = [StructField("row", StructType(list(self.value_fields)))]
+        flags = [StructField(leaf.name, BooleanType()) for leaf in self.leaves] if self.is_authored else []
+        authored = [StructField("authored", StructType(flags))] if flags else []
+        event = StructType([*row, *authored])
+        return StructType([ours, *keys, StructField(f"{HIDDEN_COLUMN}_event", event)])
+
+
+@cache
+def _parsed(table_json: str) -> StructType:
+    return StructType.fromJson(json.loads(table_json))
+
+
+def plan_target(
+    target: QualifiedName,
+    inputs: Sequence[CdcInput],
+    *,
+    declared_schema: StructType | None = None,
+    stored: StructType | None = None,
+    partition_columns: Sequence[str] = (),
+) -> CdcTarget:
+    """Decide what the flows of a target make of it.
+
+    Args:
+        target: the target's name.
+        inputs: its AUTO CDC flows, at least one, in order of declaration.
+        declared_schema: the schema the user declared for the target, if any.
+        stored: the physical schema of the table as it is now, if it exists.
+        partition_columns: the columns that the table is partitioned by.
+
+    Raises:
+        UserError: one fault of the flows, or of the flows against the stored table; when there are
+            several, GraphErrors with all of them.
+    """
+    declared = StructType([]) if declared_schema is None else declared_schema
+    raise_all([fault for flow in inputs for fault in check_flow(flow)])
+    raise_all([*check_agreement(target, inputs), *check_declared_columns(target, inputs, declared)])
+    columns, faults = agreed_columns(target, inputs, declared_schema)
+    raise_all(faults)
+    scd_type = inputs[0].spec.scd_type
+    if stored is not None:
+        raise_all(list(check_drift(target, inputs, columns, stored)))
+    known = columns if stored is None else _with_stored(columns, stored, scd_type)
+    keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
+    values = [field for field in known.fields if field.name not in keys]
+    partitions = [f for f in map(partial(find_field, known), partition_columns) if f is not None]
+    raise_all(list(check_partition_keys(target, inputs, keys, partitions)))
+    split = split_columns(inputs, values, stored)
+    table = _physical(known, inputs, keys=keys, split=split, stored=stored)
+    table = StructType([_as_declared(field, declared) for field in table.fields])
+    return CdcTarget(
+        name=target,
+        keys=keys if stored is None else tuple(stored_kind(stored)["keys"]),
+        scd_type=scd_type,
+        table_json=table.json(),
+        literal_flows=tuple(flow.name for flow in inputs if flow.is_literal),
+        split=() if split is None else split,
+        tracked=agreed_history(inputs, values) if scd_type == 2 else (),
+        text_partitions=tuple(field.name for field in partitions if isinstance(field.dataType, StringType)),
+    )
+
+
+def raise_all(faults: Sequence[SluiceError]) -> None:
+    """Raise a fault as it is, and several as GraphErrors."""
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise GraphErrors(faults)
+
+
+def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:
+    """The flows' columns and those that only the stored table has, in the table's order."""
+    ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
+    merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
+    assert merged is not None  # check_drift found a common type of every column
+    return plain_schema(merged)
+
+
+def _as_declared(field: StructField, declared: StructType) -> StructField:
+    """A column of the table, NOT NULL if it was declared so."""
+    found = find_field(declared, field.name)
+    nullable = found is None or found.nullable
+    return StructField(field.name, field.dataType, nullable=nullable, metadata=field.metadata)
+
+
+def _spelling(columns: StructType, key: str) -> str:
+    field = find_field(columns, key)
+    return bare_name(key) if field is None else field.name
+
+
+def _physical(
+    columns: StructType,
+    inputs: Sequence[CdcInput],
+    *,
+    keys: tuple[str, ...],
+    split: tuple[str, ...] | None,
+    stored: StructType | None,
+) -> StructType:
+    """The table's schema: the flows' columns, those of SCD type 2, the hidden one; stored fields in their places."""
+    scd_type = inputs[0].spec.scd_type
+    shown = agreed_sequence(inputs, literal=False)
+    sequence = None if shown is None else plain_type(stored_sequence(shown))
+    values = [field for field in columns.fields if field.name not in keys]
+    hidden = hidden_type(sequence, scd_type, [] if split is None else split_leaves(values, split))
+    fields = list(columns.fields)
+    if scd_type == 2:
+        fields += [StructField(name, _shown_sequence(inputs, shown)) for name in (START_AT, END_AT)]
+    kind = {METADATA_KEY: {"keys": list(keys), "scd_type": scd_type}}
+    wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata=kind)])
+    merged = wanted if stored is None else merge_schemas(stored, wanted)
+    assert merged is not None  # check_drift found a common type of every column
+    return plain_schema(merged)
+
+
+def _shown_sequence(inputs: Sequence[CdcInput], shown: DataType | None) -> DataType:
+    """The type of `__START_AT`: the sequences'; that of literals, made roomy, while there are no others."""
+    if shown is not None:
+        return plain_type(shown)
+    literal = agreed_sequence(inputs, literal=True)
+    return stored_sequence(literal) if literal is not None else StringType()
+
+
+def point_type(sequence: DataType | None) -> StructType:
+    """The type of a point; without a sequence while a target has literal flows only."""
+    fields = [] if sequence is None else [StructField(SEQUENCE, sequence)]
+    return StructType([*fields, StructField(ONCE, DoubleType())])
+
+
+def order_type(sequence: DataType | None) -> StructType:
+    """The type of an order: a point and the fingerprint of the content."""
+    return StructType([*point_type(sequence).fields, StructField(CONTENT, LongType())])
+
+
+def hidden_type(sequence: DataType | None, scd_type: int, authored: Sequence[Leaf]) -> StructType:
+    """The type of the hidden column.
+
+    The order of the row's newest event; per authored leaf the order of the event that wrote it,
+    where that is not what the value itself says (see `authorship`); and for SCD type 2 the points at
+    which the row's run began and ended, and whether a delete ended it.
+    """
+    fields = list(order_type(sequence).fields)
+    if authored:
+        authors = [StructField(leaf.name, order_type(sequence)) for leaf in authored]
+        fields.append(StructField(AUTHORS, StructType(authors)))
+    if scd_type == 2:
+        point = point_type(sequence)
+        fields += [StructField(STARTED, point), StructField(ENDED, point), StructField(DELETED, BooleanType())]
+    return StructType(fields)

@@ -1,0 +1,312 @@
+"""Events into a target, by its SCD type: what is computed, what is written, in which order and why."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta.auxiliary_table import (
+    append_rows,
+    floor_of,
+    read_companion,
+    table_exists,
+    tombstone_rows,
+    tombstones_of,
+    truncate_row,
+)
+from framework.cdc.delta.compaction import compact
+from framework.cdc.delta.constraints import naming_violations
+from framework.cdc.delta.destination import Place
+from framework.cdc.delta.transaction import PLACE, PLACE_TYPE, Transaction
+from framework.cdc.delta.transaction_identifiers import CONFLICTS, Batch, committing_once
+from framework.cdc.events.batch_validation import BatchCounts, check_contract, count_events
+from framework.cdc.events.key_bounds import Ranges, key_range
+from framework.cdc.initial_load import Load
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.scd1.latest_events import FactCounts, count_facts, gather_facts, settle_facts
+from framework.cdc.scd1.merge import Settle, merge_facts, replace_facts
+from framework.cdc.scd2.merge import (
+    count_history,
+    lost_rows,
+    merge_history,
+    replace_history,
+    rewrite_history,
+    rows_at_stake,
+)
+from framework.cdc.spark.background_work import alongside
+from framework.cdc.spark.local_checkpoint import computed_once
+from framework.cdc.spark.session_settings import planned_once
+from framework.foundation.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from framework.foundation.table_address import TableAddress
+
+_TRIES = 4
+"""How often a batch is tried when other processes commit to its tables meanwhile."""
+
+
+def apply_events(
+    events: DataFrame, place: Place, batch_id: int, *, observed: bool = False, as_rows: DataFrame | None = None
+) -> CdcMetrics:
+    """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
+
+    A commit that loses against another process's is tried again from the start, with what that
+    process wrote: for the same reason that is safe.
+
+    Args:
+        events: in the shape of `read_events`.
+        place: the target.
+        batch_id: the batch's number.
+        observed: compute the events as an action of their own, of which a listener hears what was observed.
+        as_rows: events that say the same to a target without rows, each a row as it is (`may_load`), so that
+            such a target may just take them.
+
+    Raises:
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written;
+            AUTOCDC_CONSTRAINT_VIOLATED, when the target's table does not take a row.
+        pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
+    """
+    apply = _apply_facts if place.target.scd_type == 1 else _apply_history
+    session = events.sparkSession
+    is_wide = place.target.is_authored
+    with queued(place.table), planned_once(session, is_wide=is_wide), naming_violations(place, batch_id):
+        if as_rows is not None and not observed:
+            loaded = _load(as_rows, place, batch_id)
+            if isinstance(loaded, CdcMetrics):
+                return loaded
+            if as_rows is events:
+                events = loaded
+        for _ in range(_TRIES - 1):
+            try:
+                return apply(events, place, batch_id, observed=observed)
+            except CONFLICTS:
+                continue
+        return apply(events, place, batch_id, observed=observed)
+
+
+def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFrame:
+    """Events into a target without rows, as they are: one commit.
+
+    Returns:
+        What was done; or the events, computed once if they were computed, when that is not all there is to do.
+    """
+    session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
+    transaction = Transaction.begin(session, place.table, target.table_schema)
+    if transaction is None or table_exists(session, place.companion):
+        return events
+    if transaction.has_seen(batch) or not transaction.has_no_rows():
+        return events
+    load = Load.stage(events, transaction, target)
+    check_contract(load.counts, flow=place.flow, batch_id=batch_id)
+    rows = load.counts.rows
+    if not load.has_distinct_keys or not rows:
+        return load.events
+    try:
+        transaction.commit(batch, {"source": rows, "inserted": rows})
+    except CONFLICTS:
+        return load.events
+    failpoint("cdc.after_merge")
+    return CdcMetrics(rows=rows, upserted=rows)
+
+
+def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
+    """SCD type 1: what the batch says of each key, into the key's one row."""
+    target, truncates = place.target, place.truncates
+    with computed_once(gather_facts(events, target, truncates=truncates), at_once=observed) as facts:
+        with alongside(events.sparkSession, partial(_open, events.sparkSession, place, batch_id)) as opening:
+            counts = count_facts(facts, target, truncates=truncates)
+        check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
+        if not counts.batch.rows:
+            return CdcMetrics()
+        merged = _write_facts(facts, counts, opening.result(), place, batch_id)
+    late = 0 if merged.skipped else max(0, counts.upserts - merged.upserted)
+    return replace(merged, rows=counts.batch.rows, late=late)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Opened:
+    """A target's tables as a batch meets them.
+
+    Args:
+        transaction: on the target; None when Delta's own commands must write to it.
+        companion: the companion's rows; None when nothing had to be remembered yet.
+    """
+
+    transaction: Transaction | None
+    companion: DataFrame | None
+
+    def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
+        """What takes out of facts with keys in some ranges what is recorded as undone; None when nothing is."""
+        if self.companion is None:
+            return None
+        tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)
+        return partial(settle_facts, target=target, tombstones=tombstones, floor=floor_of(self.companion, target))
+
+
+def _open(session: SparkSession, place: Place, batch_id: int) -> _Opened:
+    """Open the tables, which can be done while a batch's events are counted.
+
+    The transaction begins before the companion is read. Each writer tells the companion first: so of
+    another process's batch the companion tells already, or else its rows come to the target while this
+    transaction goes on, which then fails if they matter.
+    """
+    compact(session, place.table, batch_id)
+    if table_exists(session, place.companion):
+        compact(session, place.companion, batch_id)
+    transaction = Transaction.begin(session, place.table, place.target.table_schema)
+    return _Opened(transaction=transaction, companion=read_companion(session, place.companion))
+
+
+def _write_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch_id: int) -> CdcMetrics:
+    """What must be remembered first, then the target: two commits, and why stopping between them is safe.
+
+    A tombstone holds back upserts up to its own point, and the target's rows up to that point are
+    what this very batch is about to delete; a truncate likewise. So after a crash here nothing but
+    rows that must go is there too long, for as long as the flow stands still: the batch comes
+    again, its tombstones are skipped by their transaction (writing them twice would say the
+    same twice), and the merge does now what it would have done then. It does not matter what
+    other flows merge in between: an upsert above the tombstone stays, and one below is dropped
+    or becomes the row that this batch then deletes. The other order would not do: a row deleted
+    without a tombstone could rise again.
+    """
+    write = _merge_facts if opened.transaction is None or counts.floor is not None else _replace_facts
+    return write(facts, counts, opened, place, place.batch(batch_id))
+
+
+def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
+    """Both commits by Delta's own commands, one after the other."""
+    if counts.tombstones or counts.floor is not None:
+        _remember(facts, counts, place, batch)
+        failpoint("cdc.after_tombstones")
+    settle = opened.settling(place.target, counts.batch.ranges)
+    with committing_once(facts.sparkSession, batch):
+        done = merge_facts(facts, counts, place.table, place.target, settle=settle)
+    failpoint("cdc.after_merge")
+    return done
+
+
+def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
+    """Both commits by transactions: the target's is prepared while the companion's is made, and made after it.
+
+    A row put in by hand may be older than a recorded delete of its key, of which this asks for new keys only.
+    """
+    transaction = opened.transaction
+    assert transaction is not None  # else the facts are merged
+    if transaction.has_seen(batch):
+        return CdcMetrics(skipped=True)
+    remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
+    with alongside(facts.sparkSession, remember) if remember is not None else nullcontext():
+        settle = opened.settling(place.target, counts.batch.ranges)
+        done = replace_facts(facts, counts, transaction, place.target, settle=settle)
+    if done is None:
+        return _merge_facts(facts, counts, opened, place, batch)
+    if remember is not None:
+        failpoint("cdc.after_tombstones")
+    transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
+    failpoint("cdc.after_merge")
+    return done
+
+
+def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) -> None:
+    """The batch's deletes and its truncate into the companion, which takes the batch once."""
+    rows = tombstone_rows(facts, place.target)
+    if counts.floor is not None:
+        truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
+        rows = truncate.unionByName(rows, allowMissingColumns=True)
+    append_rows(rows, place.companion, place.target, batch=batch)
+
+
+def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
+    """SCD type 2: the events into the histories of their keys."""
+    session, target = events.sparkSession, place.target
+    with computed_once(events, at_once=observed) as batch:
+        with alongside(session, partial(_open, session, place, batch_id)) as opening:
+            counts = count_events(batch, target)
+        check_contract(counts, flow=place.flow, batch_id=batch_id)
+        if not counts.rows:
+            return CdcMetrics()
+        opened = opening.result()
+        transaction = opened.transaction
+        if transaction is not None and transaction.has_seen(place.batch(batch_id)):
+            return CdcMetrics(rows=counts.rows, skipped=True)
+        touched = rows_at_stake(batch, _rows_to_touch(transaction, session, place, counts), target, counts)
+        with computed_once(rewrite_history(batch, touched, opened.companion, target, counts)) as history:
+            merged = _write_history(history, touched, transaction, place, counts=counts, batch_id=batch_id)
+    return replace(merged, rows=counts.rows)
+
+
+def _rows_to_touch(
+    transaction: Transaction | None, session: SparkSession, place: Place, counts: BatchCounts
+) -> DataFrame:
+    """The target's rows that the batch may touch, with their `PLACE` if a transaction will replace them."""
+    if transaction is not None:
+        return transaction.rows(counts.ranges)
+    rows = session.table(place.table.sql).where(key_range(counts.ranges))
+    return rows.withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
+
+
+def _write_history(
+    history: DataFrame,
+    touched: DataFrame,
+    transaction: Transaction | None,
+    place: Place,
+    *,
+    counts: BatchCounts,
+    batch_id: int,
+) -> CdcMetrics:
+    """What the target will not tell of first, then the target: two commits, and why stopping between them is safe.
+
+    The target's rows and the companion's together hold a set of events, and the rows are a function
+    of that set. The first commit only adds events to it. After a crash between the two the batch
+    comes again, finds those events in the companion, and computes the same rows from the same
+    set; if another flow's batch came between, from the set of all three. So this append has no
+    transaction of its own: what the batch must leave in the companion may have become more.
+    """
+    session, target, batch = history.sparkSession, place.target, place.batch(batch_id)
+    asked = count_history(history, target)
+    remember = None
+    if asked.lost:
+        remember = partial(append_rows, lost_rows(history, target), place.companion, target)
+    if transaction is None:
+        if remember is not None:
+            remember()
+            failpoint("cdc.after_events")
+        with committing_once(session, batch):
+            done = merge_history(history, touched, place.table, target, asked=asked, counts=counts)
+    else:
+        with alongside(session, remember) if remember is not None else nullcontext():
+            done = replace_history(history, touched, transaction, target, asked=asked)
+        if remember is not None:
+            failpoint("cdc.after_events")
+        transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
+    failpoint("cdc.after_merge")
+    return done
+
+
+_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_registry = threading.Lock()
+
+
+@contextmanager
+def queued(table: TableAddress) -> Iterator[None]:
+    """Hold the table for the length of the block; another thread's block for it waits.
+
+    Two merges into one table at a time would only make Delta throw one of them away.
+    """
+    with _registry:
+        lock = _locks[table.sql]
+    with lock:
+        yield

@@ -1,0 +1,1 @@
+"""Commits to Delta tables: transactions, file statistics, compaction, and the auxiliary table."""

@@ -1,0 +1,154 @@
+"""The companion table: what must be known of keys that the target does not show.
+
+It is a log: rows are only ever appended (and collected when they are old), never changed, so an
+append that is repeated says nothing new.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta.table_version import read_table
+from framework.cdc.delta.transaction import Transaction
+from framework.cdc.delta.transaction_identifiers import Batch, committing_once
+from framework.cdc.events.normalize import DELETE, TRUNCATE
+from framework.cdc.model.columns import column, struct_of
+from framework.cdc.model.event_order import point_of
+from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
+from framework.cdc.scd1.latest_events import RECORDED, TOMBSTONE
+from framework.cdc.spark.expression_cache import built_once
+from framework.foundation.table_address import TableAddress
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+TRUNCATED_MARK = "__sluice_truncated"
+"""A column that only a companion with recorded truncates has, so that the others need not be searched."""
+
+CHECKPOINT_INTERVAL = ("delta.checkpointInterval", "50")
+"""Each batch is a commit, and a checkpoint of Delta's log costs as much as some batches."""
+
+
+def table_exists(session: SparkSession, table: TableAddress) -> bool:
+    """Whether there is a Delta table at the address."""
+    if table.path is not None:
+        return DeltaTable.isDeltaTable(session, table.path)
+    return session.catalog.tableExists(table.sql)
+
+
+def create_companion(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
+    """Create the companion of a target if it is not there; the user's readers never need it."""
+    builder = DeltaTable.createIfNotExists(session)
+    builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
+    builder = builder.property(*CHECKPOINT_INTERVAL)
+    builder.addColumns(target.companion_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
+
+
+def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch | None = None) -> None:
+    """Append to the companion, which is created if need be; it gains the columns that it lacks.
+
+    Args:
+        rows: in the companion's shape.
+        table: the companion's.
+        target: the target's.
+        batch: which the companion takes once; None when it must take the rows whatever it has.
+    """
+    session, rows = rows.sparkSession, rows.coalesce(1)
+    if not table_exists(session, table):
+        create_companion(session, table, target)
+    transaction = Transaction.begin(session, table, rows.schema, replacing=False)
+    if transaction is None:
+        _append_wider_rows(rows, table, batch)
+    elif batch is None or not transaction.has_seen(batch):
+        count = transaction.add(rows)
+        transaction.commit(batch, {"source": count, "inserted": count})
+
+
+def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:
+    """Append with Delta's own command, by which the table gains columns."""
+    with committing_once(rows.sparkSession, batch) if batch is not None else nullcontext():
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        if table.path is not None:
+            writer.save(table.path)
+        else:
+            writer.saveAsTable(table.sql)
+
+
+def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+    """The deletes among a batch's facts that must be remembered, as rows of the companion."""
+    return facts.where(column(TOMBSTONE).isNotNull()).select(_tombstone(target), *(column(key) for key in target.keys))
+
+
+@built_once
+def _tombstone(target: CdcTarget) -> Column:
+    return record_of(target, operation=F.lit(DELETE), point=column(TOMBSTONE)).alias(HIDDEN_COLUMN)
+
+
+def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> DataFrame:
+    """A truncate as a row of the companion, without a key."""
+    record = record_of(target, operation=F.lit(TRUNCATE), point=floor)
+    keys = [F.lit(None).cast(target.table_schema[key].dataType).alias(key) for key in target.keys]
+    return session.range(1).select(record.alias(HIDDEN_COLUMN), *keys, F.expr("true").alias(TRUNCATED_MARK))
+
+
+def record_of(target: CdcTarget, *, operation: Column, point: Column, content: Column | None = None) -> Column:
+    """The companion's own column for something that happened at a point; of an upsert its content too."""
+    made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
+    if content is not None:
+        made[CONTENT] = content
+    fields = struct_of(target.companion_schema, HIDDEN_COLUMN).fields
+    parts = {name: point.getField(name) for name in target.point_type.names} | made
+    return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))
+
+
+def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | None:
+    """The companion's rows, or None when nothing had to be remembered yet."""
+    return read_table(session, table) if table_exists(session, table) else None
+
+
+def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:
+    """Remove the deletes and truncates recorded so long ago; what arrives later than that may rise again."""
+    record = column(HIDDEN_COLUMN)
+    limit = F.current_timestamp() - F.make_dt_interval(secs=F.lit(older_than_seconds))
+    is_old = record.getField(OPERATION_KIND).isin(DELETE, TRUNCATE) & (record.getField(RECORDED_AT) < limit)
+    DeltaTable.forName(session, table.sql).delete(is_old)
+
+
+def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
+    """The newest recorded delete of each key.
+
+    Returns:
+        The keys and `RECORDED`, the point of the delete.
+    """
+    return (
+        companion.where(_kind(companion) == F.lit(DELETE))
+        .groupBy(*(column(key) for key in target.keys))
+        .agg(F.max(_point(companion, target)).alias(RECORDED))
+    )
+
+
+def floor_of(companion: DataFrame, target: CdcTarget) -> DataFrame | None:
+    """The latest recorded truncate: one row with `RECORDED`, its point; None when there never was one."""
+    if TRUNCATED_MARK not in companion.columns:
+        return None
+    truncates = companion.where(_kind(companion) == F.lit(TRUNCATE))
+    return truncates.agg(F.max(_point(companion, target)).alias(RECORDED))
+
+
+def _kind(companion: DataFrame) -> Column:
+    return companion[HIDDEN_COLUMN].getField(OPERATION_KIND)
+
+
+def _point(companion: DataFrame, target: CdcTarget) -> Column:
+    """The point of a companion's row in the target's type, whatever the companion has of it yet."""
+    stored: StructType = struct_of(companion.schema, HIDDEN_COLUMN)
+    hidden = companion[HIDDEN_COLUMN]
+    present = {name: hidden.getField(name) for name in stored.names}
+    fields = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.point_type.fields]
+    return point_of(F.struct(*fields), target.point_type)

@@ -1,0 +1,53 @@
+"""What the statistics of new files tell of the events that were written to them, so that no job need ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.events.batch_validation import BatchCounts
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN, ONCE, SEQUENCE
+
+_ROWS, _NULLS, _LEAST, _MOST = "numRecords", "nullCount", "minValues", "maxValues"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedStatistics:
+    """Delta's statistics of new files.
+
+    Args:
+        files: one mapping a file; what was not collected is absent.
+    """
+
+    files: Sequence[Mapping[str, Any]]
+
+    def counts(self, target: CdcTarget) -> BatchCounts | None:
+        """The contract's counts of events without a fault; None when there may be one, or it is not told."""
+        if not all(_ROWS in file and _is_faultless(file.get(_NULLS, {}), target) for file in self.files):
+            return None
+        rows = sum(int(file[_ROWS]) for file in self.files)
+        return BatchCounts(rows=rows, null_sequences=0, null_keys=dict.fromkeys(target.keys, 0), ranges={})
+
+    def span(self, column: str) -> tuple[int, int] | None:
+        """The bounds of a column of whole numbers; None when they are not told."""
+        least = [file.get(_LEAST, {}).get(column) for file in self.files]
+        most = [file.get(_MOST, {}).get(column) for file in self.files]
+        told = [value for value in (*least, *most) if isinstance(value, int)]
+        return (min(told), max(told)) if told and len(told) == 2 * len(self.files) else None
+
+
+def _is_faultless(nulls: Mapping[str, Any], target: CdcTarget) -> bool:
+    """Whether no key and no order is null: a point has a value in some leaf of each row, if one leaf never lacks it."""
+    hidden = nulls.get(HIDDEN_COLUMN, {})
+    points = [leaf for part in (SEQUENCE, ONCE) for leaf in _leaves(hidden.get(part))]
+    return 0 in points and all(nulls.get(key) == 0 for key in target.keys)
+
+
+def _leaves(count: int | Mapping[str, Any] | None) -> Iterator[int]:
+    if isinstance(count, Mapping):
+        for inner in count.values():
+            yield from _leaves(inner)
+    elif count is not None:
+        yield count

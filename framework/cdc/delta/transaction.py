@@ -1,0 +1,241 @@
+"""One commit to a Delta table made of its parts: the rows that go, by their places, and the rows that come.
+
+Delta's MERGE reads a table with deletion vectors three times, and shuffles all of it when keys may be new. Here it
+is read once, and what a batch does to its rows is decided from that reading. ADR 13 tells why, and what guards it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from framework.cdc.delta.file_statistics import StagedStatistics
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.delta.transaction_identifiers import Batch
+from framework.cdc.events.key_bounds import Ranges, key_range, may_hold
+from framework.cdc.model.reserved_names import FILE_METADATA
+from framework.cdc.model.type_widening import plain_type
+from framework.cdc.spark.expression_cache import java_class
+
+if TYPE_CHECKING:
+    from framework.foundation.table_address import TableAddress
+
+PLACE = "__sluice_place"
+"""Where a row is stored: its file and its number in there."""
+
+_PATH, _INDEX = "path", "index"
+PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+_COMMANDS = f"{DELTA}.commands"
+_STATISTICS = "spark.databricks.delta.stats.collect"
+_STATISTICS_PREFIX = 32
+_TABLE_HAS_VECTORS = True
+_WITH_VECTORS = "delta.enableDeletionVectors"
+# What only a MERGE writes: which row a row was before.
+_TOLD_BY_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
+_COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
+_METRICS = {
+    "source": "operationNumSourceRows",
+    "inserted": "numTargetRowsInserted",
+    "updated": "numTargetRowsUpdated",
+    "deleted": "numTargetRowsDeleted",
+}
+
+
+class Transaction:
+    """A table as it is at one moment, and a commit that fails if others changed meanwhile what was read.
+
+    Attributes:
+        rows_to_read: how many rows the files have that `rows` reads; None when that is not told.
+    """
+
+    def __init__(self, version: TableVersion) -> None:
+        self._version = version
+        self._session = version.session
+        self._files: Any = None
+        self.rows_to_read: int | None = None
+        self._has_statistics = False
+        self._added: list[Any] = []
+        self._removed: list[Any] = []
+
+    @classmethod
+    def begin(
+        cls, session: SparkSession, table: TableAddress, schema: StructType, *, replacing: bool = True
+    ) -> Self | None:
+        """A transaction on a table; None where Delta's own commands must do it.
+
+        Args:
+            session: whose settings the commit takes.
+            table: the table, which exists.
+            schema: of the rows that come; a table with other columns, or with computed ones, can't take them so.
+            replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
+                which row became which.
+        """
+        if not can_open(table) or session.conf.get(_STATISTICS, "true") != "true":
+            return None
+        version = TableVersion(session, table)
+        fits = _takes(version, schema) and (not replacing or _hides_rows(version))
+        return cls(version) if fits else None
+
+    def has_seen(self, batch: Batch) -> bool:
+        """Whether the table took that batch of its application, or a later one, before."""
+        listed = self._version.listed_batches()
+        if listed is None:
+            return int(self._version.transaction.txnVersion(batch.application_id)) >= batch.number
+        self._version.transaction.readTxn().addOne(batch.application_id)
+        return listed.get(batch.application_id, -1) >= batch.number
+
+    def rows(self, ranges: Ranges) -> DataFrame:
+        """The rows with keys in some ranges, with their `PLACE`; asked once, for it is what the commit depends on."""
+        condition = key_range(ranges)
+        self._read(condition, ranges)
+        frame = self._version.frame(self._files)
+        # Not by name: a table may have a column of that name.
+        file = frame.metadataColumn(FILE_METADATA)
+        place = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
+        return frame.where(condition).select("*", place.alias(PLACE))
+
+    def has_no_rows(self) -> bool:
+        """Read the whole table, so that the commit depends on it, and tell whether it is empty."""
+        self._read(F.expr("true"), None)
+        return self.read_nothing
+
+    def _read(self, condition: Column, ranges: Ranges | None) -> None:
+        """Find the files that may have such rows, and make the commit depend on them."""
+        transaction, files = self._version.transaction, self._version.listed_files()
+        self._has_statistics = files is not None
+        if files is None:
+            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+            return
+        transaction.readWholeTable()
+        if ranges is not None:
+            kept = [
+                (index, file)
+                for index, file in enumerate(self._version.logged(files))
+                if may_hold(file.statistics, ranges)
+            ]
+            files = self._version.sequence(*(files.apply(index) for index, _ in kept))
+            counts = [file.rows for _, file in kept if file.rows is not None]
+            self.rows_to_read = sum(counts) if len(counts) == len(kept) else None
+        self._files = files
+        transaction.trackFilesRead(files)
+
+    @property
+    def read_nothing(self) -> bool:
+        """Whether there was no file that could have a row for `rows`."""
+        return bool(self._files.isEmpty())
+
+    def add(self, rows: DataFrame) -> int:
+        """Write rows that come with the commit, and count them."""
+        added = self._version.transaction.writeFiles(rows._jdf)
+        self._added += each(added)
+        return sum(int(file.numPhysicalRecords().get()) for file in each(added))
+
+    def added_rows(self) -> DataFrame:
+        """The rows that were added so far, read from their files."""
+        return self._version.frame(self._version.sequence(*self._added))
+
+    def added_statistics(self) -> StagedStatistics:
+        """What Delta told of the files that were added so far."""
+        added = self._version.logged(self._version.sequence(*self._added))
+        return StagedStatistics(files=[file.statistics for file in added])
+
+    def remove(self, places: DataFrame) -> None:
+        """Mark rows that go with the commit.
+
+        Args:
+            places: one row each, with `PLACE`.
+        """
+        some = java_class("scala.Option").apply
+        always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
+        transaction = self._version.transaction
+        vectors = java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
+            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, places.select(f"{PLACE}.*")._jdf,
+            self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
+        )  # fmt: skip
+        vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
+        by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), self._files)
+        touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
+        if self._has_statistics and all(_has_count(file.fileLogEntry()) for file in each(touched)):
+            self._removed += [action for file in each(touched) for action in self._replaced(file)]
+            return
+        found = vector_helper.processUnmodifiedData(
+            self._session._jsparkSession, touched, self._version.snapshot, _STATISTICS_PREFIX
+        )
+        self._removed += each(found._1())
+
+    def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
+        """Show what was added and hide what was removed, at once.
+
+        Args:
+            batch: what the table then has seen.
+            counts: rows that are `source`, `inserted`, `updated` and `deleted`, for the table's history.
+
+        Raises:
+            pyspark.errors.PySparkException: one of Delta's conflicts.
+        """
+        version, actions = self._version, [*self._added, *self._removed]
+        if batch is not None:
+            now = java_class("scala.Option").apply(version.now())
+            taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, now)
+            actions = [taken, *actions]
+        version.transaction.registerSQLMetrics(self._session._jsparkSession, self._metrics(counts))
+        none, nothing = java_class("scala.Option").empty(), version.sequence()
+        merge = java_class(f"{DELTA}.DeltaOperations$Merge")
+        operation = merge(none, none, none, none, nothing, nothing, nothing)
+        version.transaction.commit(version.sequence(*actions), operation)
+
+    def _resolved(self, condition: Column) -> Any:
+        """A condition over the table's columns as Catalyst's expressions, constants folded."""
+        frame = self._version.frame(self._version.sequence()).where(condition)
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        while plan.nodeName() != "Filter" and not plan.children().isEmpty():
+            plan = plan.children().head()
+        return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
+
+    def _replaced(self, file: Any) -> list[Any]:
+        """What the log says of a file that lost rows."""
+        if file.isFullyReplaced():
+            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a call of the JVM's
+        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a call of the JVM's
+        return [pair._1(), pair._2()]
+
+    def _metrics(self, counts: Mapping[str, int]) -> Any:
+        context = self._session.sparkContext._jsc.sc()
+        made = java_class("java.util.HashMap")()
+        metrics = java_class("org.apache.spark.sql.execution.metric.SQLMetrics")
+        for name, count in counts.items():
+            metric = metrics.createMetric(context, _METRICS[name])
+            metric.set(count)
+            made.put(_METRICS[name], metric)
+        immutable = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$")
+        return getattr(immutable, "from")(java_class("scala.jdk.javaapi.CollectionConverters").asScala(made))
+
+
+def _has_count(file: Any) -> bool:
+    """Whether the log tells how many rows a file has; other writers need not say it, but a deletion vector needs it."""
+    return bool(file.numPhysicalRecords().isDefined())
+
+
+def _takes(version: TableVersion, schema: StructType) -> bool:
+    """Whether the table's columns are those of the rows, and none is computed."""
+    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
+    if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
+        return False
+    return _columns(stored) == _columns(schema)
+
+
+def _columns(schema: StructType) -> list[tuple[str, DataType]]:
+    """Names and types, whatever may be null."""
+    return [(field.name, plain_type(field.dataType)) for field in schema.fields]
+
+
+def _hides_rows(version: TableVersion) -> bool:
+    """Whether the table keeps deletion vectors, and nothing that only a MERGE writes."""
+    properties = version.properties(_WITH_VECTORS, *_TOLD_BY_MERGE)
+    vectors = properties.pop(_WITH_VECTORS, "")
+    return vectors.lower() == "true" and not any(value.lower() == "true" for value in properties.values())

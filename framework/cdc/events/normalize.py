@@ -1,0 +1,173 @@
+"""Change events in one shape: keys, values, order and operation, whatever the source calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from framework.cdc.analysis.flow_input import literal_rank
+from framework.cdc.analysis.selections import ignores_null
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.events.leaf_columns import aliased, take_leaf, value_names, wrote_names
+from framework.cdc.model.columns import align_column, bare_name, column, find_field, select_fields
+from framework.cdc.model.equality import fingerprint, normal_key
+from framework.cdc.model.partitions import as_stored
+from framework.cdc.model.reserved_names import CONTENT, ONCE, SEQUENCE
+from framework.cdc.spark.expression_cache import built_once
+from framework.declare.specs import AutoCdcSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+    from framework.cdc.model.authorship import Leaf
+
+ORDER = "__sluice_order"
+OPERATION = "__sluice_operation"
+
+UPSERT = "upsert"
+DELETE = "delete"
+TRUNCATE = "truncate"
+
+_SEQUENCE_INPUT = "__sluice_sequence"
+_LISTED_INPUT = "__sluice_listed"
+
+
+def upsert_predicate(spec: AutoCdcSpec) -> str:
+    """SQL over a flow's source that is true for its upserts.
+
+    For the engine's expectations: a delete's row seldom carries values, so only upserts are held to them.
+    """
+    conditions = [text for text in (spec.apply_as_deletes, spec.apply_as_truncates) if text is not None]
+    return " AND ".join(f"NOT coalesce(({text}), false)" for text in conditions) or "true"
+
+
+def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, literal: bool) -> DataFrame:
+    """The events of a batch, in the target's shape.
+
+    Args:
+        batch: rows of the flow's source.
+        spec: what the flow declares.
+        target: what its target looks like.
+        literal: the flow's sequence is a once flow's literal, which comes before everything.
+
+    Returns:
+        One row an event: the columns `event_names`, `ORDER` and `OPERATION`. Columns that the flow does not
+        have are null.
+    """
+    filtered = batch if spec.where is None else batch.where(spec.where)
+    selected = StructType(list(select_fields(batch.schema, spec.columns)))
+    staged = filtered.select(*_inputs(spec, target, selected))
+    sequence_type = staged.schema[_SEQUENCE_INPUT].dataType
+    return staged.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
+
+
+@built_once
+def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
+    """What is taken from the source's columns, before they have the target's names."""
+    inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
+    if spec.columns_to_update is not None:
+        inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
+    values = [_aligned(selected, field, target) for field in target.row_schema.fields]
+    if target.is_authored:
+        values += aliased(value_names(target), [_taken(selected, leaf, target) for leaf in target.leaves])
+    return [*values, *(value.alias(name) for name, value in inputs.items())]
+
+
+@built_once
+def _outputs(
+    spec: AutoCdcSpec, target: CdcTarget, selected: StructType, sequence_type: DataType, *, literal: bool
+) -> list[Column]:
+    order = _order(target, sequence_type, literal=literal)
+    wrote = aliased(wrote_names(target), _wrote(spec, target, selected)) if target.is_authored else []
+    names = [*target.keys, *value_names(target)] if target.is_authored else target.row_schema.fieldNames()
+    return [*map(column, names), order.alias(ORDER), column(OPERATION), *wrote]
+
+
+def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Column:
+    field = find_field(selected, want.name)
+    if field is None:
+        return F.lit(None).cast(want.dataType).alias(want.name)
+    value = column(field.name)
+    if want.name in target.keys:
+        value = normal_key(value, field.dataType)
+    elif want.name in target.text_partitions:
+        value = as_stored(value.cast("string"))
+    if value is column(field.name) and (field.name, field.dataType) == (want.name, want.dataType):
+        # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
+        return value
+    return align_column(value, field.dataType, want.dataType).alias(want.name)
+
+
+def _taken(selected: StructType, leaf: Leaf, target: CdcTarget) -> Column:
+    """The value of a leaf; a partition column of text is a leaf of its own."""
+    value = take_leaf(leaf, selected, column)
+    return as_stored(value) if leaf.path[0] in target.text_partitions else value
+
+
+def _operation(spec: AutoCdcSpec) -> Column:
+    """What an event does; a condition that is null does not hold, and a truncate is never also a delete."""
+    operation = F.lit(UPSERT)
+    if spec.apply_as_deletes is not None:
+        operation = F.when(F.expr(spec.apply_as_deletes), F.lit(DELETE)).otherwise(operation)
+    if spec.apply_as_truncates is not None:
+        operation = F.when(F.expr(spec.apply_as_truncates), F.lit(TRUNCATE)).otherwise(operation)
+    return operation
+
+
+def _order(target: CdcTarget, sequence_type: DataType, *, literal: bool) -> Column:
+    """The event's order, in the order type of the target."""
+    value = column(_SEQUENCE_INPUT)
+    parts: dict[str, Column] = {CONTENT: fingerprint(target.value_fields)}
+    if literal:
+        parts[ONCE] = literal_rank(value, sequence_type)
+    elif target.sequence_type is not None:
+        parts[SEQUENCE] = align_sequence(value, sequence_type, target.sequence_type)
+    fields = [parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
+    return F.struct(*fields)
+
+
+def align_sequence(value: Column, have: DataType, want: DataType) -> Column:
+    """A sequence in the stored type; the fields of a struct correspond by position.
+
+    A struct whose fields are all null orders nothing, so it becomes null itself.
+    """
+    if not (isinstance(have, StructType) and isinstance(want, StructType)):
+        return value.cast(want)
+    pairs = zip(have.fields, want.fields, strict=True)
+    parts = [align_sequence(value.getField(a.name), a.dataType, b.dataType).alias(b.name) for a, b in pairs]
+    some = F.coalesce(*(F.when(part.isNotNull(), F.lit(1)) for part in parts))
+    return F.when(some.isNotNull(), F.struct(*parts)).cast(want)
+
+
+def _wrote(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
+    """Per leaf of the target, whether the event wrote it.
+
+    A leaf is not written when the flow has no such column, when its null is to be ignored, or when
+    `columns_to_update` lists others.
+    """
+    values = map(column, value_names(target))
+    return [_writes(spec, leaf, value, selected) for leaf, value in zip(target.leaves, values, strict=True)]
+
+
+def _writes(spec: AutoCdcSpec, leaf: Leaf, value: Column, selected: StructType) -> Column:
+    if not _has_leaf(selected, leaf.path):
+        return F.expr("false")
+    written = F.expr("true")
+    if ignores_null(spec.ignore_null_updates, leaf):
+        written = written & value.isNotNull()
+    if spec.columns_to_update is not None:
+        listed = column(_LISTED_INPUT)
+        prefixes = [".".join(leaf.path[:depth]).lower() for depth in range(1, len(leaf.path) + 1)]
+        named = F.exists(listed, lambda name: F.lower(name).isin(prefixes))
+        written = written & F.coalesce(named, F.expr("true"))
+    return written
+
+
+def _has_leaf(selected: StructType, path: tuple[str, ...]) -> bool:
+    field = find_field(selected, path[0])
+    if field is None or len(path) == 1:
+        return field is not None
+    return isinstance(field.dataType, StructType) and _has_leaf(field.dataType, path[1:])

@@ -1,0 +1,112 @@
+"""The first load of a target: what comes is what the target becomes, if no key comes twice.
+
+A snapshot is read once, from its source into the files that the target will have; whether keys came
+twice is asked of those files, before anybody sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
+
+from framework.cdc.events.batch_validation import BatchCounts, count_events
+from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
+from framework.cdc.model.columns import column
+from framework.cdc.model.event_order import order_of
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.cdc.scd1.merge_clauses import SOURCE, changes_to
+from framework.cdc.scd2.merge import open_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.delta.file_statistics import StagedStatistics
+    from framework.cdc.delta.transaction import Transaction
+    from framework.declare.specs import AutoCdcSpec
+
+_KEY_HASH = "__sluice_key_hash"
+_BITS = "__sluice_bits"
+_WORD_BITS = 6
+_WORD = 1 << _WORD_BITS
+_SPARSE = 32
+"""Up to so many numbers a key are close together."""
+
+
+def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
+    """Whether each event of a flow is a row as it is, where no key comes twice: whole upserts.
+
+    A load is checked after it is stored, and the value of a key that is a partition column may then be another.
+    """
+    is_stored_unchanged = not set(target.keys) & set(target.text_partitions)
+    is_upsert = spec.apply_as_deletes is None and spec.apply_as_truncates is None
+    return is_upsert and not target.is_authored and is_stored_unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Load:
+    """Events as rows in new files of a target that had none.
+
+    Args:
+        transaction: that will show the rows.
+        counts: the contract's.
+        events: the same events, read from the files.
+        has_distinct_keys: so the rows may be shown as they are.
+    """
+
+    transaction: Transaction
+    counts: BatchCounts
+    events: DataFrame
+    has_distinct_keys: bool
+
+    @classmethod
+    def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
+        """Write the events, in the shape of `read_events`, to where the target's rows will be."""
+        transaction.add(_rows(events, target))
+        staged = transaction.added_rows()
+        order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
+        again = staged.select(
+            *(column(name) for name in target.row_schema.fieldNames()),
+            order.alias(ORDER),
+            F.lit(UPSERT).alias(OPERATION),
+        )
+        statistics = transaction.added_statistics()
+        counts = statistics.counts(target) or count_events(again, target)
+        return cls(
+            transaction=transaction,
+            counts=counts,
+            events=again,
+            has_distinct_keys=_has_distinct_keys(staged, target, statistics, counts),
+        )
+
+
+def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """What the target becomes by events of which each has a key of its own."""
+    if target.scd_type == 2:
+        return open_rows(events, target)
+    inserted = changes_to(target, floor=None).inserted
+    return events.alias(SOURCE).select(*(inserted[name].alias(name) for name in target.table_schema.fieldNames()))
+
+
+def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedStatistics, counts: BatchCounts) -> bool:
+    """Whether no key comes twice; a wrong no costs time, and is not wrong."""
+    key = column(target.keys[0])
+    span = statistics.span(target.keys[0]) if _is_one_number(target) else None
+    if span is not None and span[1] - span[0] < _SPARSE * counts.rows:
+        # Numbers that lie close together are bits of a few words: nothing of each row is kept or shuffled.
+        number = key.cast("bigint")
+        bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
+        words = staged.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
+        found = words.agg(F.sum(F.bit_count(_BITS))).first()
+        assert found is not None  # an aggregate without groups has one row
+        return bool(found[0] == counts.rows)
+    # Two keys with one hash look like one that came twice.
+    hashes = staged.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
+    return not hashes.groupBy(_KEY_HASH).count().where("count > 1").limit(1).count()
+
+
+def _is_one_number(target: CdcTarget) -> bool:
+    return len(target.keys) == 1 and isinstance(target.table_schema[target.keys[0]].dataType, IntegralType)

@@ -1,0 +1,135 @@
+"""The leaves of a row: the parts of it that an event may author by itself.
+
+Where events author only some of a row's values (`ignore_null_updates`, `columns_to_update`), each
+leaf has an author of its own: the event with the highest order that wrote it. A column is one leaf,
+but a struct in which nulls are ignored is split into its fields, at every depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from framework.cdc.model.columns import column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+from typing import TYPE_CHECKING
+
+from framework.cdc.model.columns import struct_of
+from framework.cdc.model.event_order import order_of, row_order
+from framework.cdc.model.reserved_names import AUTHORS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, StructField
+
+
+_SEPARATOR = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A part of a row.
+
+    Args:
+        path: the names from the column down.
+        data_type: the type of its value.
+    """
+
+    path: tuple[str, ...]
+    data_type: DataType
+
+    @property
+    def name(self) -> str:
+        """The path as one field name."""
+        return _SEPARATOR.join(part.replace(_SEPARATOR, _SEPARATOR * 2) for part in self.path)
+
+    @property
+    def ancestors(self) -> tuple[Leaf, ...]:
+        """The structs that hold it, from the column down; empty for a column."""
+        return tuple(Leaf(path=self.path[:depth], data_type=self.data_type) for depth in range(1, len(self.path)))
+
+    def of(self, alias: str | None = None) -> Column:
+        """Its value in a row of the frame aliased so."""
+        value = column(self.path[0], of=alias)
+        for part in self.path[1:]:
+            value = value.getField(part)
+        return value
+
+    def is_within(self, names: Collection[str]) -> bool:
+        """Whether one of the dotted names (in any case) is its path or a struct around it."""
+        prefixes = {".".join(self.path[:depth]).lower() for depth in range(1, len(self.path) + 1)}
+        return any(name.replace("`", "").lower() in prefixes for name in names)
+
+
+def split_leaves(fields: Iterable[StructField], split: Collection[str]) -> tuple[Leaf, ...]:
+    """The leaves of columns, of which those named in `split` are taken apart."""
+    found: list[Leaf] = []
+    for field in fields:
+        found.extend(_descend((field.name,), field.dataType, into=field.name in split))
+    return tuple(found)
+
+
+def _descend(path: tuple[str, ...], data_type: DataType, *, into: bool) -> Iterable[Leaf]:
+    if not (into and isinstance(data_type, StructType) and data_type.fields):
+        return [Leaf(path=path, data_type=data_type)]
+    return [leaf for field in data_type.fields for leaf in _descend((*path, field.name), field.dataType, into=True)]
+
+
+def assemble(field: StructField, leaves: Sequence[Leaf], values: Sequence[Column]) -> Column:
+    """The value of a column from the values of its leaves; a struct is null when all of them are."""
+    pairs = [(leaf.path, value) for leaf, value in zip(leaves, values, strict=True) if leaf.path[0] == field.name]
+    return _build((field.name,), field.dataType, pairs)
+
+
+def _build(path: tuple[str, ...], data_type: DataType, pairs: Sequence[tuple[tuple[str, ...], Column]]) -> Column:
+    for leaf_path, value in pairs:
+        if leaf_path == path:
+            return value
+    assert isinstance(data_type, StructType), path
+    below = [value for leaf_path, value in pairs if leaf_path[: len(path)] == path]
+    fields = [_build((*path, f.name), f.dataType, pairs).alias(f.name) for f in data_type.fields]
+    some = F.coalesce(*(F.when(value.isNotNull(), F.lit(1)) for value in below))
+    return F.when(some.isNotNull(), F.struct(*fields))
+
+
+def kept_authors(
+    hidden: Column, hidden_type: StructType, leaves: Sequence[Leaf], values: Sequence[Column]
+) -> list[Column]:
+    """The order of each leaf's author in a row of the target; null where nobody wrote it."""
+    own = row_order(hidden, hidden_type)
+    return [
+        F.coalesce(*_told(hidden, hidden_type, leaf), F.when(value.isNotNull(), own))
+        for leaf, value in zip(leaves, values, strict=True)
+    ]
+
+
+def _told(hidden: Column, hidden_type: StructType, leaf: Leaf) -> list[Column]:
+    """What the hidden column says of a leaf, or of a struct around it from when that was one leaf."""
+    authors_type = struct_of(hidden_type, AUTHORS)
+    names = [part.name for part in (leaf, *reversed(leaf.ancestors)) if part.name in authors_type.names]
+    kept = hidden.getField(AUTHORS)
+    return [order_of(kept.getField(name), struct_of(authors_type, name)) for name in names]
+
+
+def authors_to_keep(
+    leaves: Sequence[Leaf],
+    values: Sequence[Column],
+    authors: Sequence[Column],
+    newest: Column,
+    authors_type: StructType,
+) -> Column:
+    """The hidden column's `authors` of a row whose newest event has the order `newest`."""
+    kept = {}
+    for leaf, value, author in zip(leaves, values, authors, strict=True):
+        is_told = F.coalesce(value.isNotNull() & (author == newest), F.expr("false"))
+        kept[leaf.name] = F.when(~is_told, author)
+    fields = [kept.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in authors_type.fields]
+    return F.struct(*fields)

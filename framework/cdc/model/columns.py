@@ -1,0 +1,111 @@
+"""Columns of a source: found by name, selected by a flow, brought into a table's shape."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+
+from framework.cdc.spark.expression_cache import built_once
+from framework.declare.specs import ColumnSelection
+
+
+def quote(name: str) -> str:
+    """A column name as SQL, in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+@built_once
+def column(name: str, *, of: str | None = None) -> Column:
+    """The column called exactly `name` (dots and all), of the frame aliased `of`."""
+    return F.col(quote(name) if of is None else f"{of}.{quote(name)}")
+
+
+def bare_name(text: str) -> str:
+    """A column name without the backticks that a face may have put around it."""
+    if len(text) > 2 and text.startswith("`") and text.endswith("`"):
+        return text[1:-1].replace("``", "`")
+    return text
+
+
+def find_field(schema: StructType, name: str) -> StructField | None:
+    """The field called `name`, exactly or else in another case; None when there is none."""
+    folded = bare_name(name).lower()
+    found = [field for field in schema.fields if field.name.lower() == folded]
+    exact = [field for field in found if field.name == bare_name(name)]
+    return next(iter(exact or found), None)
+
+
+def struct_of(schema: StructType, name: str) -> StructType:
+    """The type of the struct column `name`.
+
+    Raises:
+        KeyError: there is no such column.
+    """
+    data_type = schema[name].dataType
+    assert isinstance(data_type, StructType), name
+    return data_type
+
+
+def missing_names(schema: StructType, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `names` that the schema has no column for, in their order."""
+    return tuple(name for name in names if find_field(schema, name) is None)
+
+
+def repeated_names(data_type: DataType, path: str = "") -> tuple[str, ...]:
+    """The names, at any depth, that another name in the same struct differs from in case only, or not at all."""
+    if isinstance(data_type, ArrayType):
+        return repeated_names(data_type.elementType, path)
+    if isinstance(data_type, MapType):
+        return (*repeated_names(data_type.keyType, path), *repeated_names(data_type.valueType, path))
+    if not isinstance(data_type, StructType):
+        return ()
+    folded = Counter(field.name.lower() for field in data_type.fields)
+    found = [f"{path}{field.name}" for field in data_type.fields if folded[field.name.lower()] > 1]
+    below = [name for field in data_type.fields for name in repeated_names(field.dataType, f"{path}{field.name}.")]
+    return (*found, *below)
+
+
+def select_fields(schema: StructType, selection: ColumnSelection) -> tuple[StructField, ...]:
+    """The fields of `schema` that a selection leaves, in the schema's order."""
+    if selection.columns is None:
+        return tuple(schema.fields)
+    named = {bare_name(name).lower() for name in selection.columns}
+    return tuple(field for field in schema.fields if (field.name.lower() in named) is not selection.excluded)
+
+
+def align_column(value: Column, have: DataType, want: DataType) -> Column:
+    """`value` in the shape of `want`: fields by name, absent ones null, at every depth."""
+    if have == want:
+        return value
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        fields = [_align_field(value, have, field).alias(field.name) for field in want.fields]
+        return F.when(value.isNotNull(), F.struct(*fields)).cast(want)
+    if isinstance(have, ArrayType) and isinstance(want, ArrayType):
+        inner = (have.elementType, want.elementType)
+        return F.transform(value, lambda element: align_column(element, *inner)).cast(want)
+    if isinstance(have, MapType) and isinstance(want, MapType):
+        inner = (have.valueType, want.valueType)
+        return F.transform_values(value, lambda _, element: align_column(element, *inner)).cast(want)
+    return value.cast(want)
+
+
+def _align_field(value: Column, have: StructType, want: StructField) -> Column:
+    field = find_field(have, want.name)
+    if field is None:
+        return F.lit(None).cast(want.dataType)
+    return align_column(value.getField(field.name), field.dataType, want.dataType)
+
+
+def has_void(data_type: DataType) -> bool:
+    """Whether the type is that of NULL, at any depth."""
+    if isinstance(data_type, StructType):
+        return any(has_void(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return has_void(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return has_void(data_type.keyType) or has_void(data_type.valueType)
+    return isinstance(data_type, NullType)

@@ -1,0 +1,166 @@
+"""SCD type 1 with authors: what facts do to the rows of a target, leaf by leaf.
+
+Each step names what the next one uses several times. So a plan grows with the number of leaves, and not with
+what is computed of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.events.leaf_columns import aliased, assembled, author_names, flat_row, numbered, value_names
+from framework.cdc.events.normalize import ORDER
+from framework.cdc.model.authorship import authors_to_keep
+from framework.cdc.model.columns import column, struct_of
+from framework.cdc.model.event_order import is_dead, point_of, row_order
+from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
+from framework.cdc.scd1.latest_events import DELETED
+from framework.cdc.scd1.merge_clauses import DOES, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, hidden_column, same_key
+from framework.cdc.spark.expression_cache import built_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+
+_OLD = "__sluice_old"
+_OLD_ORDER = "__sluice_old_order"
+_IS_DEAD = "__sluice_is_dead"
+_IS_GONE = "__sluice_is_gone"
+_TAKES = "__sluice_takes"
+_NEWEST = "__sluice_newest"
+
+
+def decide_rows(
+    facts: DataFrame,
+    rows: DataFrame,
+    target: CdcTarget,
+    *,
+    how: str,
+    carried: Sequence[str] = (),
+    floor: Column | None = None,
+) -> DataFrame:
+    """Decide what becomes of the rows that a fact, or a truncate, is about.
+
+    Args:
+        facts: one row a key, without what is undone.
+        rows: of the target.
+        target: the target.
+        how: the join of facts with rows.
+        carried: further columns of either that the result keeps.
+        floor: the literal of a truncate in the batch.
+
+    Returns:
+        `DOES`, null where nothing changes; the carried columns, and those of the target's table.
+    """
+    steps = _steps_without_floor(target) if floor is None else _steps(target, floor)
+    theirs = [name for name in carried if name in rows.columns]
+    flat = rows.select(*map(column, (*target.keys, *theirs)), *steps.flat).alias(TARGET)
+    keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
+    # In key order, as the facts are: a merge join of a left join sorts the rows only.
+    met = facts.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
+    staged = met.select(*keys, *map(column, carried), *steps.met).select("*", *steps.gone).select("*", *steps.takes)
+    kept = map(column, (*target.keys, *carried))
+    return staged.select(*kept, *steps.becomes).select(DOES, *map(column, carried), *_row(target))
+
+
+def new_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+    """The rows of keys that have none yet."""
+    return facts.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Steps:
+    """The columns that each step adds; the next step uses them.
+
+    Args:
+        flat: of a target's row: its order, and value and author of each leaf.
+        met: of a fact with its row: both, and whether the row is undone.
+        gone: whether each leaf of the row is undone.
+        takes: whether each leaf of the fact is newer.
+        becomes: the leaves of the row that is to be, and what it does to the table.
+    """
+
+    flat: Sequence[Column]
+    met: Sequence[Column]
+    gone: Sequence[Column]
+    takes: Sequence[Column]
+    becomes: Sequence[Column]
+
+
+@built_once
+def _steps_without_floor(target: CdcTarget) -> _Steps:
+    return _steps(target, None)
+
+
+def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
+    values, authors = value_names(target), author_names(target)
+    old_order, deleted = column(_OLD_ORDER), column(DELETED)
+    old_values, old_authors = [f"{_OLD}{name}" for name in values], [f"{_OLD}{name}" for name in authors]
+    takes, gone = numbered(_TAKES, target), numbered(_IS_GONE, target)
+    flat = [row_order(column(HIDDEN_COLUMN), target.hidden_type), *flat_row(target)]
+    come = zip(authors, old_authors, gone, strict=True)
+    return _Steps(
+        flat=aliased([_OLD_ORDER, *old_values, *old_authors], flat),
+        met=[
+            *map(column, (ORDER, DELETED, _OLD_ORDER, *values, *authors, *old_values, *old_authors)),
+            is_dead(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_DEAD),
+        ],
+        gone=aliased(gone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
+        takes=[
+            *aliased(takes, [_is_newer(column(new), column(old), column(lost)) for new, old, lost in come]),
+            F.greatest(column(ORDER), _theirs()).alias(_NEWEST),
+        ],
+        becomes=[
+            _does(map(column, takes), map(column, gone)).alias(DOES),
+            column(_NEWEST),
+            *aliased(values, _chosen(takes, gone, values, old_values)),
+            *aliased(authors, _chosen(takes, gone, authors, old_authors)),
+        ],
+    )
+
+
+def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:
+    return is_dead(point_of(author, target.order_type), deleted=deleted, floor=floor)
+
+
+def _is_newer(new: Column, old: Column, is_gone: Column) -> Column:
+    return new.isNotNull() & (old.isNull() | is_gone | (new > old))
+
+
+def _theirs() -> Column:
+    """The order of the row's newest event; null where there is no row, or where that event is undone."""
+    return F.when(~column(_IS_DEAD), column(_OLD_ORDER))
+
+
+def _does(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
+    """What becomes of a row: facts without an upsert remove an undone row, and newer parts update one."""
+    upsert, old = column(ORDER), column(_OLD_ORDER)
+    is_newer = F.coalesce(upsert > _theirs(), upsert.isNotNull())
+    return (
+        F.when(old.isNull(), F.when(upsert.isNotNull(), F.lit(INSERTED)))
+        .when(upsert.isNull() & column(_IS_DEAD), F.lit(REMOVED))
+        .when(F.greatest(is_newer, *takes, *gone), F.lit(UPDATED))
+    )
+
+
+def _chosen(takes: Sequence[str], gone: Sequence[str], come: Sequence[str], old: Sequence[str]) -> list[Column]:
+    """Per leaf, what the fact says, or else what the row keeps."""
+    return [
+        F.when(column(taken), column(new)).when(~column(lost), column(kept))
+        for taken, lost, new, kept in zip(takes, gone, come, old, strict=True)
+    ]
+
+
+@built_once
+def _row(target: CdcTarget) -> list[Column]:
+    """The columns of a row from its keys, the flat columns of its leaves, and the order of its newest event."""
+    newest, values = column(_NEWEST), [column(name) for name in value_names(target)]
+    authors = [column(name) for name in author_names(target)]
+    kept = authors_to_keep(target.leaves, values, authors, newest, struct_of(target.hidden_type, AUTHORS))
+    row = assembled(target, values) | {HIDDEN_COLUMN: hidden_column(target, newest, kept)}
+    return [row.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]

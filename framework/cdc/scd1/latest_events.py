@@ -1,0 +1,192 @@
+"""What a batch says of each key: its newest upsert and its newest delete, all from one pass over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.events.batch_validation import BatchCounts, counting_columns, is_unordered, read_counts
+from framework.cdc.events.key_bounds import struct_literal
+from framework.cdc.events.leaf_columns import aliased, author_names, value_names, wrote_names
+from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
+from framework.cdc.model.columns import column
+from framework.cdc.model.event_order import is_dead, point_of
+from framework.cdc.spark.expression_cache import built_once
+
+DELETED = "__sluice_deleted"
+TOMBSTONE = "__sluice_tombstone"
+"""The batch's own newest delete of the key, if it must be remembered."""
+
+RECORDED = "__sluice_recorded"
+"""The newest delete of the key, or the latest truncate, that the companion tells of."""
+
+_TRUNCATED = "__sluice_truncated"
+_ROWS = "__sluice_rows"
+_KEYED = "__sluice_keyed"
+_NULL_SEQUENCES = "__sluice_null_sequences"
+_VALUES = "__sluice_values"
+_FLOOR = "__sluice_floor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FactCounts:
+    """What one pass over the facts tells of a batch.
+
+    Args:
+        batch: the contract's counts.
+        upserts: keys with an upsert that the batch itself does not undo.
+        tombstones: keys with a delete that must be remembered.
+        effects: keys that may change the target.
+        floor: the literal of the batch's latest truncate.
+    """
+
+    batch: BatchCounts
+    upserts: int
+    tombstones: int
+    effects: int
+    floor: Column | None
+
+
+def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> DataFrame:
+    """What a batch says of each key: one row a key, from one scan of the batch.
+
+    Rows that break the contract are kept and counted, so that `count_facts` finds them without a second scan.
+
+    Args:
+        events: in the shape of `read_events`.
+        target: the target.
+        truncates: some events may be truncates.
+
+    Returns:
+        The values and `ORDER` of the key's newest upsert, where the batch itself does not undo it; `DELETED`, the
+        point of its newest delete; `TOMBSTONE`, the same where it must be remembered. For a target with authors
+        the values are those of each leaf's newest author, whose order is in the column of `author_names`.
+    """
+    aggregates, made, tombstone = _gathering(target, truncates=truncates)
+    grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
+    facts = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
+    return clear_dead(facts, target, deleted=column(DELETED), floor=None)
+
+
+@built_once
+def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], list[Column], Column]:
+    """What to aggregate of a key's events, what to make of that, and the delete that must be remembered."""
+    operation, order = column(OPERATION), column(ORDER)
+    point = point_of(order, target.order_type)
+    upsert = F.when(operation == F.lit(UPSERT), order)
+    counts = [F.count(F.lit(1)).alias(_ROWS), F.count_if(is_unordered(target, order)).alias(_NULL_SEQUENCES)]
+    if truncates:
+        counts.append(F.max(F.when(operation == F.lit(TRUNCATE), point)).alias(_TRUNCATED))
+        counts.append(F.count_if(operation != F.lit(TRUNCATE)).alias(_KEYED))
+    values, made = _authored_values(target, upsert) if target.is_authored else _whole_values(target, upsert)
+    newest = [F.max(upsert).alias(ORDER), F.max(F.when(operation == F.lit(DELETE), point)).alias(DELETED)]
+    kept = (ORDER, DELETED, _ROWS, _NULL_SEQUENCES, *((_TRUNCATED, _KEYED) if truncates else ()))
+    return [*values, *newest, *counts], [*made, *(column(name) for name in kept)], _own_tombstone(target)
+
+
+def _own_tombstone(target: CdcTarget) -> Column:
+    """A key's delete, if it must be remembered.
+
+    One that the batch itself overtakes need not be: what it undoes is older than the row, and stays so.
+    But where leaves have authors, older ones may be under a newer row.
+    """
+    if target.is_authored:
+        return column(DELETED)
+    point = point_of(column(ORDER), target.order_type)
+    survives = column(ORDER).isNotNull() & ~is_dead(point, deleted=column(DELETED), floor=None)
+    return F.when(~survives, column(DELETED))
+
+
+def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
+    """The newest upsert's values: how to aggregate them, and how to take them out."""
+    names = [field.name for field in target.value_fields]
+    if not names:
+        return [], []
+    payload = F.struct(*(column(name) for name in names))
+    values = F.max_by(payload, upsert).alias(_VALUES)
+    return [values], [column(_VALUES).getField(name).alias(name) for name in names]
+
+
+def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
+    """Each leaf's newest author and what it wrote."""
+    values, authors = value_names(target), author_names(target)
+    written = [F.when(column(wrote), upsert) for wrote in wrote_names(target)]
+    aggregates = [
+        *aliased(values, [F.max_by(column(value), order) for value, order in zip(values, written, strict=True)]),
+        *aliased(authors, [F.max(order) for order in written]),
+    ]
+    return aggregates, [column(name) for name in (*values, *authors)]
+
+
+def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None) -> DataFrame:
+    """Facts with what is recorded as undone taken out.
+
+    Args:
+        facts: of `gather_facts`.
+        target: the target.
+        tombstones: the keys and `RECORDED`, the newest recorded delete of each.
+        floor: one row with the latest recorded truncate, `RECORDED` too.
+
+    Returns:
+        The facts; `ORDER` is null where the newest upsert is undone, and `DELETED` is the newest delete known.
+    """
+    # By a merge join, for both sides have their keys in order; a broadcast would be a job to wait for.
+    settled = facts.join(tombstones.hint("merge"), list(target.keys), "left")
+    settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
+    if floor is None:
+        return clear_dead(settled, target, deleted=column(DELETED), floor=None)
+    settled = settled.crossJoin(F.broadcast(floor))
+    return clear_dead(settled, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+
+
+def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
+    """The facts without upserts, and without leaves, that a delete or a truncate undoes."""
+    order = column(ORDER)
+    dead = is_dead(point_of(order, target.order_type), deleted=deleted, floor=floor)
+    changes = {ORDER: F.when(~dead, order)}
+    if target.is_authored:
+        for value, author in zip(value_names(target), author_names(target), strict=True):
+            is_gone = is_dead(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
+            changes |= {name: F.when(~is_gone, column(name)) for name in (value, author)}
+    return facts.withColumns(changes)
+
+
+@built_once
+def has_effect() -> Column:
+    """Whether a key's facts may change the target: an upsert that lives, or a delete."""
+    return column(ORDER).isNotNull() | column(DELETED).isNotNull()
+
+
+def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> FactCounts:
+    """The counts of a batch, from its facts (which are computed by this): one job, and one more if it truncates."""
+    row = facts.agg(*_counting(target, truncates=truncates)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return FactCounts(
+        batch=read_counts(row, target),
+        upserts=row["upserts"],
+        tombstones=row["tombstones"],
+        effects=row["effects"],
+        floor=struct_literal(facts.agg(F.max(column(_TRUNCATED)))) if truncates and row["truncates"] else None,
+    )
+
+
+@built_once
+def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
+    counting = counting_columns(
+        target,
+        rows=F.sum(_ROWS),
+        null_sequences=F.sum(_NULL_SEQUENCES),
+        keyed=column(_KEYED if truncates else _ROWS),
+        counts=has_effect(),
+    )
+    if truncates:
+        counting.append(F.count(column(_TRUNCATED)).alias("truncates"))
+    return [
+        *counting,
+        F.count(column(ORDER)).alias("upserts"),
+        F.count(column(TOMBSTONE)).alias("tombstones"),
+        F.count_if(has_effect()).alias("effects"),
+    ]

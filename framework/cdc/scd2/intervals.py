@@ -1,0 +1,189 @@
+"""SCD type 2 as a pure function: from the events of keys to the rows of their histories.
+
+A row stands for a run of upserts whose tracked columns are equal, with no delete between them. It
+begins at the run's first event, shows the values of its last, and ends at whatever comes next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from framework.cdc.events.normalize import DELETE, OPERATION, UPSERT
+from framework.cdc.model.columns import column
+from framework.cdc.model.equality import comparable
+from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLDS, POINT, gather_moments, key_columns
+from framework.cdc.spark.expression_cache import built_once
+
+if TYPE_CHECKING:
+    from framework.cdc.analysis.target_schema import CdcTarget
+
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import DataType, DateType, NumericType, StructType, TimestampNTZType, TimestampType
+
+from framework.cdc.analysis.flow_input import literal_rank
+from framework.cdc.events.normalize import align_sequence
+from framework.cdc.model.reserved_names import ONCE, SEQUENCE, START_AT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+
+
+STARTS = "__sluice_started"
+ENDS = "__sluice_ended"
+ENDS_BY_DELETE = "__sluice_deleted"
+IS_ROW = "__sluice_is_row"
+"""The event is the newest of a row."""
+IS_LOST = "__sluice_is_lost"
+"""No row tells of the event, and it is not remembered yet."""
+
+IS_TWIN = "__sluice_is_twin"
+"""Several rows of the target are at the moment, of which the moment has one only: somebody put in the others."""
+
+_PREVIOUS = "__sluice_previous"
+_FOLLOWING = "__sluice_following"
+_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLDS)
+
+
+def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """The histories of keys from all of their events that matter.
+
+    Args:
+        events: in the shape of `read_events`, with `ORIGIN` and `OLD`; each event any number of times.
+        target: the target.
+
+    Returns:
+        The moments of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
+        belongs to, and whether it `IS_ROW`, `IS_LOST` and `IS_TWIN`.
+    """
+    moments = gather_moments(events, target).select("*", _previous(target))
+    return moments.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
+
+
+@built_once
+def _ordered(target: CdcTarget) -> WindowSpec:
+    """A key's moments in order; those that another at their own point overrides stand apart."""
+    apart = [column(IS_INNER)] if target.is_authored else []
+    return Window.partitionBy(*key_columns(target), *apart).orderBy(POINT)
+
+
+@built_once
+def _tracked(target: CdcTarget) -> Column:
+    values = (comparable(column(name), target.row_schema[name].dataType).alias(name) for name in target.tracked)
+    return F.struct(F.lit(0).alias(IS_ROW), *values)
+
+
+@built_once
+def _previous(target: CdcTarget) -> Column:
+    """What a moment must know of the one before it."""
+    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLDS).alias("olds"))
+    return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
+
+
+def _comes_after_upsert() -> Column:
+    return F.coalesce(column(_PREVIOUS).getField("operation") == F.lit(UPSERT), F.expr("false"))
+
+
+@built_once
+def _links(target: CdcTarget) -> list[Column]:
+    """Where the run began that a moment belongs to, and what must be known of the moment after it."""
+    ordered, point, is_upsert = _ordered(target), column(POINT), column(OPERATION) == F.lit(UPSERT)
+    goes_on = _comes_after_upsert() & (column(_PREVIOUS).getField("tracked") == _tracked(target))
+    begins = is_upsert & ~goes_on
+    upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    follows = F.struct(column(OPERATION).alias("operation"), point.alias("point"), begins.alias("begins"))
+    return [
+        F.last(F.when(begins, point), ignorenulls=True).over(upto).alias(STARTS),
+        F.lead(follows).over(ordered).alias(_FOLLOWING),
+    ]
+
+
+@built_once
+def _bounds(target: CdcTarget) -> list[Column]:
+    """What each row's bounds are, which moments rows are made of, and which would be forgotten.
+
+    A row that shows no width (a snapshot's literal beside a first event of the same number) is none.
+    """
+    following, stands = column(_FOLLOWING), ~column(IS_INNER)
+    is_upsert, end = column(OPERATION) == F.lit(UPSERT), following.getField("point")
+    is_ended = F.coalesce(following.getField("operation") == F.lit(DELETE), F.expr("false"))
+    is_closed = F.coalesce(following.getField("operation") != F.lit(UPSERT), F.expr("false"))
+    ends = following.isNull() | is_closed | following.getField("begins")
+    is_row = is_upsert & ends & stands & _has_width(target, end)
+    # To a delete, the run that it ends is the last that began.
+    is_told_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
+    is_told = F.when(is_upsert, is_row).otherwise(is_told_end)
+    return [
+        end.alias(ENDS),
+        is_ended.alias(ENDS_BY_DELETE),
+        is_row.alias(IS_ROW),
+        (column(FRESH) & ~is_told & ~column(KNOWN)).alias(IS_LOST),
+        (column(OLDS) - _olds_before(target) > F.lit(1)).alias(IS_TWIN),
+    ]
+
+
+def _olds_before(target: CdcTarget) -> Column:
+    none = F.lit(0)
+    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("olds"), none)
+
+
+def _has_width(target: CdcTarget, end: Column) -> Column:
+    """Whether a row with the start at hand and this end, if it has any, shows an interval."""
+    return F.coalesce(shown_point(target, column(STARTS)) < shown_point(target, end), F.expr("true"))
+
+
+def shown_point(target: CdcTarget, point: Column) -> Column:
+    """A point in the type that the target shows: its sequence.
+
+    The literal of a once flow is shown as itself where sequences are numbers, and as microseconds
+    since 1970 where they are times, so that `lit(0)` is long ago; elsewhere it is null.
+    """
+    want = target.table_schema[START_AT].dataType
+    literal = _literal(point.getField(ONCE), want)
+    if target.sequence_type is None:
+        return literal
+    return F.coalesce(_sequence(point.getField(SEQUENCE), target.sequence_type, want), literal)
+
+
+def shows(target: CdcTarget, point: Column, value: Column) -> Column:
+    """Whether a value of `__START_AT` or `__END_AT` is that of a point.
+
+    A literal as a date, or as a time without a zone, depends on the zone of the session that wrote it, so any is.
+    """
+    is_same = shown_point(target, point).eqNullSafe(value)
+    if isinstance(target.table_schema[START_AT].dataType, DateType | TimestampNTZType):
+        return is_same | point.getField(ONCE).isNotNull()
+    return is_same
+
+
+def point_at(target: CdcTarget, value: Column) -> Column:
+    """The point of an event at a value of `__START_AT` or `__END_AT`; NULL is before everything."""
+    have = target.table_schema[START_AT].dataType
+    parts = {ONCE: F.lit(None)}
+    if target.sequence_type is None:
+        parts[ONCE] = literal_rank(value, have)
+    else:
+        parts[SEQUENCE] = align_sequence(value, have, target.sequence_type)
+    return F.struct(*(parts[f.name].cast(f.dataType).alias(f.name) for f in target.point_type.fields))
+
+
+def _sequence(value: Column, have: DataType, want: DataType) -> Column:
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        pairs = zip(have.fields, want.fields, strict=True)
+        parts = [_sequence(value.getField(a.name), a.dataType, b.dataType).alias(b.name) for a, b in pairs]
+        return F.when(value.isNotNull(), F.struct(*parts)).cast(want)
+    return value.cast(want)
+
+
+def _literal(value: Column, want: DataType) -> Column:
+    if isinstance(want, NumericType):
+        return value.cast(want)
+    if isinstance(want, TimestampType | TimestampNTZType) or want.typeName() == "date":
+        return F.timestamp_micros(value.cast("bigint")).cast(want)
+    return F.lit(None).cast(want)

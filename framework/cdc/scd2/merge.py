@@ -1,0 +1,336 @@
+"""SCD type 2: the events of a batch into the histories of their keys."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from framework.cdc.delta.auxiliary_table import record_of
+from framework.cdc.delta.transaction import PLACE, Transaction
+from framework.cdc.events.batch_validation import BatchCounts
+from framework.cdc.events.key_bounds import key_range
+from framework.cdc.events.leaf_columns import aliased, wrote_names
+from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
+from framework.cdc.model.columns import column
+from framework.cdc.model.event_order import point_of
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.reserved_names import (
+    AUTHORS,
+    CONTENT,
+    DELETED,
+    END_AT,
+    ENDED,
+    HIDDEN_COLUMN,
+    START_AT,
+    STARTED,
+)
+from framework.cdc.scd1.merge import BROADCAST_ROWS, assignments, merge_metrics
+from framework.cdc.scd2.intervals import (
+    ENDS,
+    ENDS_BY_DELETE,
+    IS_LOST,
+    IS_ROW,
+    IS_TWIN,
+    STARTS,
+    shown_point,
+    write_history,
+)
+from framework.cdc.scd2.known_events import (
+    EVENT_COLUMN,
+    OLD,
+    as_new,
+    ended_at,
+    old_row,
+    remembered_events,
+    shown_events,
+    started_at,
+)
+from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
+from framework.cdc.spark.background_work import alongside
+from framework.cdc.spark.expression_cache import built_once
+
+if TYPE_CHECKING:
+    from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.foundation.table_address import TableAddress
+
+_SOURCE = "__sluice_source"
+_TARGET = "__sluice_target"
+_FROM = "__sluice_from"
+_STAYS = "__sluice_stays"
+_ROW = "__sluice_row"
+
+
+def rows_at_stake(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+    """The rows of the target that a batch may change.
+
+    Args:
+        events: the batch's.
+        rows: the target's, with their `PLACE`; at least those of the batch's keys.
+        target: the target.
+        counts: of the batch.
+    """
+    _, is_touched = _at_stake(target)
+    return rows.join(_first_points(events, target, counts), list(target.keys)).where(is_touched)
+
+
+def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+    earliest, _ = _at_stake(target)
+    return small(events.groupBy(*key_columns(target)).agg(earliest), counts)
+
+
+def rewrite_history(
+    events: DataFrame, touched: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
+) -> DataFrame:
+    """The histories of a batch's keys, as they are with the batch.
+
+    Args:
+        events: the batch's.
+        touched: the target's rows that the batch may change.
+        companion: the companion's rows, if there are any.
+        target: the target.
+        counts: of the batch.
+
+    Returns:
+        The result of `write_history`, over the part of each history that the batch may touch.
+    """
+    known = as_new(events, target).unionByName(shown_events(touched, target))
+    if companion is not None:
+        keys = _first_points(events, target, counts)
+        ours = companion.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
+        known = known.unionByName(remembered_events(ours, target))
+    return write_history(known, target)
+
+
+@built_once
+def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
+    """A key's first point in a batch, and whether a row of the key may change because of what happened from there.
+
+    A row put in by hand may overlap others, so the first event of its key makes it a row of AUTO CDC.
+    """
+    earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
+    if target.is_authored:  # an older row may hold what a newer one takes over
+        return earliest, F.expr("true")
+    ended, is_by_hand = ended_at(target), column(HIDDEN_COLUMN).isNull()
+    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_by_hand
+
+
+def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
+    """The rows that upserts are, each the only event of its key."""
+    return events.select("*", *_alone(target)).select(*_made(target))
+
+
+@built_once
+def _alone(target: CdcTarget) -> list[Column]:
+    """The bounds of a row that one event makes."""
+    point = point_of(column(ORDER), target.order_type)
+    return [
+        *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(FINGERPRINT), point.alias(STARTS)),
+        *(F.lit(None).cast(target.point_type).alias(ENDS), F.expr("false").alias(ENDS_BY_DELETE)),
+    ]
+
+
+def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
+    """The rows of a batch, marked for a broadcast when the batch is small enough for that."""
+    return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
+
+
+def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """The events that the target will not tell of, as rows of the companion."""
+    return history.where(column(IS_LOST)).select(*_lost(target))
+
+
+@built_once
+def _lost(target: CdcTarget) -> list[Column]:
+    names = [field.name for field in target.value_fields]
+    is_upsert = column(OPERATION) == F.lit(UPSERT)
+    values = (
+        [column(WRITTEN).getField(name).alias(name) for name in names] if target.is_authored else map(column, names)
+    )
+    event = [F.struct(*values).alias("row")] if names else []
+    if target.is_authored:
+        flags = aliased([leaf.name for leaf in target.leaves], [column(name) for name in wrote_names(target)])
+        event.append(F.struct(*flags).alias("authored"))
+    record = record_of(
+        target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(FINGERPRINT))
+    )
+    shape = target.companion_schema[EVENT_COLUMN].dataType
+    told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
+    return [record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCounts:
+    """What a history asks for.
+
+    Args:
+        lost: events to be remembered.
+        made: rows to be written.
+        going: rows of the target that go, for good or for another in their place.
+        by_hand: rows of the target that were put in or edited by hand. Two of them may begin at one point, or
+            overlap, so with any of them all rows that the batch may change are replaced.
+    """
+
+    lost: int
+    made: int
+    going: int
+    by_hand: int
+
+
+def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
+    """What a history asks for: one job, by which it is computed."""
+    row = history.agg(*_counting(target)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], by_hand=row["by_hand"])
+
+
+@built_once
+def _counting(target: CdcTarget) -> list[Column]:
+    is_changed = _is_changed(target)
+    is_by_hand = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
+    return [
+        F.count_if(column(IS_LOST)).alias("lost"),
+        F.count_if(is_changed & column(IS_ROW)).alias("made"),
+        F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
+        F.count_if(is_by_hand | column(IS_TWIN)).alias("by_hand"),
+    ]
+
+
+def replace_history(
+    history: DataFrame, touched: DataFrame, transaction: Transaction, target: CdcTarget, *, asked: HistoryCounts
+) -> CdcMetrics:
+    """Stage in a transaction what brings the target's rows to what the history says.
+
+    Rows that stay are not written again, unless some are `by_hand`.
+
+    Returns:
+        The rows that will be upserted and deleted; a row that goes for another with its start is no deleted one.
+    """
+    session, changed = history.sparkSession, history.where(_is_changed(target))
+    made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
+    places = going.select(column(OLD).getField(PLACE).alias(PLACE))
+    if asked.by_hand:
+        made, places = history.where(column(IS_ROW)), touched.select(PLACE)
+    upserted, deleted = 0, None
+    with ExitStack() as meanwhile:
+        if asked.going or asked.by_hand:
+            meanwhile.enter_context(alongside(session, partial(transaction.remove, places)))
+            deleted = meanwhile.enter_context(alongside(session, partial(_count_deleted, changed, target)))
+        if asked.made or asked.by_hand:
+            upserted = transaction.add(made.select(*_made(target)))
+    return CdcMetrics(upserted=upserted, deleted=0 if deleted is None else deleted.result())
+
+
+def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
+    """How many of the target's rows go of which no row keeps the start."""
+    keys, start = key_columns(target), column(STARTS)
+    starts = changed.select(*_starts(target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
+    return starts.groupBy(*keys, start).agg(F.max(_STAYS).alias(_STAYS)).where(~column(_STAYS)).count()
+
+
+@built_once
+def _starts(target: CdcTarget) -> list[Column]:
+    """The starts of rows as they are and were, and whether a row still has it."""
+    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
+    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
+    return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
+
+
+def merge_history(
+    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, asked: HistoryCounts,
+    counts: BatchCounts,
+) -> CdcMetrics:  # fmt: skip
+    """Bring the target's rows to what the history says, in one commit.
+
+    Rows that stay are not written again, unless some are `by_hand`.
+    """
+    changes = _rows_again(history, touched, target) if asked.by_hand else _row_changes(history, target)
+    source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
+    started, ended = started_at(target, of=_TARGET), ended_at(target, of=_TARGET)
+    matching = key_range(counts.ranges, of=_TARGET) & (started == column(STARTS, of=_SOURCE))
+    if asked.by_hand:
+        matching = matching & ~stays & ended.eqNullSafe(column(ENDS, of=_SOURCE))
+    for key in target.keys:
+        matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
+    row = {name: column(name, of=_SOURCE) for name in target.table_schema.fieldNames()}
+    values = {name: value for name, value in row.items() if name not in target.keys}
+    merge = (
+        DeltaTable.forName(history.sparkSession, table.sql)
+        .alias(_TARGET)
+        .merge(source.alias(_SOURCE), matching)
+        .whenMatchedDelete(condition=~stays)
+        .whenMatchedUpdate(condition=stays, set=assignments(values))
+        .whenNotMatchedInsert(condition=stays, values=assignments(row))
+    )
+    return merge_metrics(merge.execute())
+
+
+@built_once
+def _is_changed(target: CdcTarget) -> Column:
+    """Whether a moment's row is new or other than before, or is no more."""
+    old = column(OLD)
+    now = old_row(
+        target,
+        started=column(STARTS),
+        ended=column(ENDS),
+        deleted=column(ENDS_BY_DELETE),
+        content=column(FINGERPRINT),
+        authors=column(LEAF_AUTHORS) if target.is_authored else None,
+        place=old.getField(PLACE),
+    )
+    return ~(column(IS_ROW) & old.eqNullSafe(now))
+
+
+def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
+    """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
+    changed = history.where(_is_changed(target))
+    keys, names = key_columns(target), target.table_schema.fieldNames()
+    made = changed.where(column(IS_ROW)).select(*_made(target), STARTS, F.expr("true").alias(_STAYS))
+    gone = changed.where(column(OLD).isNotNull()).select(
+        *keys, column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
+    )
+    together = made.unionByName(gone, allowMissingColumns=True)
+    values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
+    best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
+    return best.select(*keys, STARTS, f"{_ROW}.*")
+
+
+def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> DataFrame:
+    """All rows of the histories, and the bounds of all rows that stand there now."""
+    keys = key_columns(target)
+    made = history.where(column(IS_ROW)).select(*_made(target), STARTS, ENDS, F.expr("true").alias(_STAYS))
+    bounds = (started_at(target).alias(STARTS), ended_at(target).alias(ENDS))
+    gone = touched.select(*keys, *bounds).distinct().withColumn(_STAYS, F.expr("false"))
+    return made.unionByName(gone, allowMissingColumns=True)
+
+
+@built_once
+def _made(target: CdcTarget) -> list[Column]:
+    """The columns of the row that a moment has now."""
+    shown = _shown_row(target)
+    return [shown.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
+
+
+def _shown_row(target: CdcTarget) -> dict[str, Column]:
+    """The columns of a row that are not the flows': its interval and what is hidden of it."""
+    point = column(POINT)
+    hidden = {name: point.getField(name) for name in target.point_type.names}
+    hidden |= {
+        CONTENT: column(FINGERPRINT),
+        STARTED: column(STARTS),
+        ENDED: column(ENDS),
+        DELETED: column(ENDS_BY_DELETE),
+    }
+    if target.is_authored:
+        hidden[AUTHORS] = column(LEAF_AUTHORS)
+    fields = [hidden[f.name].cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
+    return {
+        START_AT: shown_point(target, column(STARTS)),
+        END_AT: F.when(column(ENDS).isNotNull(), shown_point(target, column(ENDS))),
+        HIDDEN_COLUMN: F.struct(*fields),
+    }

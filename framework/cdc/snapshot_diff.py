@@ -1,0 +1,122 @@
+"""A snapshot against what its target holds: what is new, other or gone becomes events at its version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.apply import apply_events
+from framework.cdc.events.batch_validation import BatchCounts, check_contract
+from framework.cdc.events.leaf_columns import assembled, event_names, value_names, wrote_names
+from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence, read_events
+from framework.cdc.initial_load import may_load
+from framework.cdc.model.columns import column
+from framework.cdc.model.equality import comparable
+from framework.cdc.model.reserved_names import SEQUENCE
+from framework.cdc.scd2.known_events import ended_at
+from framework.cdc.spark.local_checkpoint import computed_once
+from framework.foundation.errors import OperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.delta.destination import Place
+    from framework.cdc.model.metrics import CdcMetrics
+    from framework.cdc.model.snapshot_versions import SnapshotVersion
+    from framework.declare.specs import AutoCdcSpec
+
+_HERE = "__sluice_here"
+_OLD = "__sluice_old"
+_ROWS = "__sluice_rows"
+
+
+def apply_snapshot(
+    snapshot: DataFrame, spec: AutoCdcSpec, place: Place, version: SnapshotVersion, ordinal: int
+) -> CdcMetrics:
+    """Make the target's open rows those of the snapshot; what is so already is not touched.
+
+    Args:
+        snapshot: all rows of the source.
+        spec: what the flow declares.
+        place: the target.
+        version: the snapshot's, which is the sequence of what changes.
+        ordinal: the number of its transaction, which the target takes once.
+
+    Raises:
+        OperationError: a key is null or comes twice, before anything is written.
+    """
+    ordered = replace(spec, sequence_by=version.sql)
+    with computed_once(read_events(snapshot, ordered, place.target, literal=False), at_once=True) as rows:
+        _check_keys(rows, place, ordinal)
+        as_rows = rows if may_load(ordered, place.target) else None
+        return apply_events(_changes(rows, version, place), place, ordinal, as_rows=as_rows)
+
+
+def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
+    """Hold a snapshot to its contract: each key is there, and once."""
+    keys = [column(key) for key in place.target.keys]
+    whole = F.expr("true")
+    for key in keys:
+        whole = whole & key.isNotNull()
+    counted = F.when(whole, column(_ROWS))
+    nulls = [F.coalesce(F.sum(F.when(key.isNull(), column(_ROWS))), F.lit(0)) for key in keys]
+    row = (
+        rows.groupBy(*keys)
+        .agg(F.count(F.lit(1)).alias(_ROWS))
+        .agg(
+            F.coalesce(F.sum(_ROWS), F.lit(0)).alias("rows"),
+            F.array(*nulls).alias("nulls"),
+            F.max(counted).alias("most"),
+            F.max_by(F.to_json(F.struct(*keys)), counted).alias("key"),
+        )
+        .first()
+    )
+    assert row is not None  # an aggregate without groups has one row
+    null_keys = dict(zip(place.target.keys, row["nulls"], strict=True))
+    counts = BatchCounts(rows=row["rows"], null_sequences=0, null_keys=null_keys, ranges={})
+    check_contract(counts, flow=place.flow, batch_id=ordinal)
+    if row["most"] is not None and row["most"] > 1:
+        raise OperationError(
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION",
+            flow=place.flow,
+            count=row["most"],
+            key=row["key"],
+            keys=", ".join(place.target.keys),
+        )
+
+
+def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFrame:
+    """The snapshot's rows that the target does not show so, and deletes of those that only it has."""
+    target = place.target
+    table = rows.sparkSession.table(place.table.sql)
+    if target.scd_type == 2:
+        table = table.where(ended_at(target).isNull())
+    shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
+    whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
+    joined = rows.withColumns({_HERE: F.lit(1)} | whole).join(shown, list(target.keys), "full_outer")
+    is_gone = column(_HERE).isNull()
+    told = {
+        ORDER: F.when(is_gone, _delete_order(target, version)).otherwise(column(ORDER)),
+        OPERATION: F.when(is_gone, F.lit(DELETE)).otherwise(column(OPERATION)),
+    }
+    told |= {name: ~is_gone & column(name) for name in wrote_names(target)}
+    changed = joined.where(is_gone | ~column(_OLD).eqNullSafe(_values(target)))
+    names = (column(name) for name in event_names(target) if name not in told)
+    return changed.select(*names, *(value.alias(name) for name, value in told.items()))
+
+
+def _values(target: CdcTarget) -> Column:
+    """A row's values as one thing that compares, null ones too; never null itself."""
+    values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
+    return F.struct(F.lit(1).alias(_HERE), *values)
+
+
+def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:
+    assert target.sequence_type is not None  # a version is a sequence
+    sequence = align_sequence(F.expr(version.sql), version.data_type, target.sequence_type)
+    parts = {SEQUENCE: sequence}
+    fields = target.order_type.fields
+    return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

@@ -1,0 +1,1 @@
+"""The workspace's API: the SDK client, SQL statements, lookups, pipeline runs."""

@@ -1,0 +1,75 @@
+"""SQL statements on a warehouse: rows as lists of texts, all chunks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from databricks.sdk.errors import NotFound, ResourceConflict
+
+from framework.deploy.api.workspace import Workspace
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.secrecy import hide_in_text
+
+_MOST_CHUNKS = 1000
+_MOST_POLLS = 120
+_OPEN = frozenset({"PENDING", "RUNNING"})
+
+
+def require_warehouse(workspace: Workspace, purpose: str) -> None:
+    """Refuse to go on without a SQL warehouse; `purpose` says what needs it.
+
+    Raises:
+        UserError: DEPLOY_WAREHOUSE_MISSING.
+    """
+    if not workspace.warehouse_id:
+        raise UserError("DEPLOY_WAREHOUSE_MISSING", purpose=purpose)
+
+
+def run_statement(
+    workspace: Workspace, statement: str, values: Mapping[str, str | None] | None = None, *, again: bool = True
+) -> list[Sequence[str | None]]:
+    """The rows of a statement.
+
+    Args:
+        workspace: where it runs.
+        statement: its text.
+        values: of its named parameters.
+        again: whether it may be sent again when its answer is lost.
+
+    Raises:
+        AnswerLost: it may have run, and `again` is False.
+        OperationError: DEPLOY_STATEMENT_FAILED.
+        UserError: DEPLOY_WAREHOUSE_MISSING.
+    """
+    require_warehouse(workspace, "a SQL statement needs one")
+    parameters = [{"name": name, "value": value} for name, value in (values or {}).items()]
+    body = {
+        "statement": statement,
+        "warehouse_id": workspace.warehouse_id,
+        "wait_timeout": "30s",
+        **({"parameters": parameters} if parameters else {}),
+    }
+    send = workspace.repeat if again else workspace.write
+    try:
+        answer = send("POST", "/api/2.0/sql/statements", body)
+    except (NotFound, ResourceConflict) as refusal:
+        raise OperationError("DEPLOY_STATEMENT_FAILED", cause=hide_in_text(str(refusal))) from None
+    path = f"/api/2.0/sql/statements/{answer['statement_id']}"
+    for _ in range(_MOST_POLLS):
+        if answer["status"]["state"] not in _OPEN:
+            break
+        workspace.clock.sleep(1)
+        answer = workspace.read(path)
+    if answer["status"]["state"] != "SUCCEEDED":
+        error = answer["status"].get("error") or {}
+        cause = hide_in_text(str(error.get("message", answer["status"]["state"])))
+        raise OperationError("DEPLOY_STATEMENT_FAILED", cause=cause)
+    chunk = answer.get("result") or {}
+    rows: list[Sequence[str | None]] = list(chunk.get("data_array") or [])
+    for _ in range(_MOST_CHUNKS):
+        following = chunk.get("next_chunk_index")
+        if following is None:
+            return rows
+        chunk = workspace.read(f"{path}/result/chunks/{following}")
+        rows += chunk.get("data_array") or []
+    raise OperationError("DEPLOY_STATEMENT_FAILED", cause="its result has no end")

@@ -1,0 +1,1 @@
+"""A bundle's target: read, merged, interpolated and checked, offline."""

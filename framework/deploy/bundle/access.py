@@ -1,0 +1,101 @@
+"""The bundle's own `permissions` and `run_as`, as they become settings of its jobs and pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.deploy.bundle.findings import Finding, warning
+from framework.deploy.bundle.nodes import Node
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+_PRINCIPALS = ("user_name", "group_name", "service_principal_name")
+# A bundle's level -> that of a resource of the kind; schemas and volumes have grants of their own.
+_LEVELS: Mapping[str, Mapping[str, str]] = {
+    "jobs": {"CAN_VIEW": "CAN_VIEW", "CAN_RUN": "CAN_MANAGE_RUN", "CAN_MANAGE": "CAN_MANAGE"},
+    "pipelines": {"CAN_VIEW": "CAN_VIEW", "CAN_RUN": "CAN_RUN", "CAN_MANAGE": "CAN_MANAGE"},
+}
+
+_RANKS = ("CAN_VIEW", "CAN_RUN", "CAN_MANAGE_RUN", "CAN_MANAGE", "IS_OWNER")
+
+
+def with_access(
+    kind: str, key: str, settings: Node, *, permissions: Node | None, run_as: Node | None
+) -> tuple[Node, tuple[Finding, ...]]:
+    """Add the bundle's permissions to a job's or pipeline's own, and an identity where it has none.
+
+    A principal of the resource's own list keeps the level that it has there, with a warning.
+
+    Raises:
+        UserError: BUNDLE_PERMISSION_INVALID; BUNDLE_RUN_AS_INVALID.
+    """
+    if kind not in _LEVELS:
+        return settings, ()
+    if run_as is not None and settings.get("run_as") is None:
+        settings = settings.with_entry("run_as", run_as)
+    own = settings.get("permissions")
+    if permissions is None and own is None:
+        return settings, ()
+    named = _highest(own.items(f"{key}.permissions") if own is not None else ())
+    entries, findings = [*named.values()], []
+    for entry in permissions.items("permissions") if permissions is not None else ():
+        principal = _principal(entry)
+        if principal in named:
+            place, other = named[principal].place, entry.place
+            findings.append(warning("BUNDLE_PERMISSION_TWICE", place, key=key, principal=principal[1], other=other))
+        else:
+            entries.append(entry.with_entry("level", _level(kind, entry)))
+    return settings.with_entry("permissions", tuple(entries)), tuple(findings)
+
+
+def check_run_as(tree: Node) -> Node | None:
+    """The bundle's identity, which names exactly one.
+
+    Raises:
+        UserError: BUNDLE_RUN_AS_INVALID.
+    """
+    run_as = tree.get("run_as")
+    if run_as is None:
+        return None
+    names = [name for name, node in run_as.entries("run_as").items() if node.value]
+    if len(names) != 1 or len(run_as.value) != 1:
+        raise UserError("BUNDLE_RUN_AS_INVALID", location=run_as.place, count=len(names))
+    run_as.value[names[0]].text(f"run_as.{names[0]}")
+    return run_as
+
+
+def _highest(entries: tuple[Node, ...]) -> dict[tuple[str, str], Node]:
+    """The entry with the highest level of each principal."""
+    found: dict[tuple[str, str], Node] = {}
+    for entry in entries:
+        principal = _principal(entry)
+        former = found.get(principal)
+        if former is None or _rank(entry) > _rank(former):
+            found[principal] = entry
+    return found
+
+
+def _rank(entry: Node) -> int:
+    """The place of an entry's level in the order of levels; an unknown one counts as the lowest."""
+    level = entry.get("level")
+    return _RANKS.index(level.value) if level is not None and level.value in _RANKS else -1
+
+
+def _principal(entry: Node) -> tuple[str, str]:
+    found = [(name, entry.value[name]) for name in _PRINCIPALS if name in entry.entries("an entry of permissions")]
+    if len(found) != 1:
+        cause = f"it names {len(found)} principals"
+        expected = f"one of {', '.join(_PRINCIPALS)}"
+        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.place, cause=cause, expected=expected)
+    return found[0][0], found[0][1].text(found[0][0])
+
+
+def _level(kind: str, entry: Node) -> str:
+    node = entry.get("level")
+    level = "" if node is None else str(node.value)
+    if level not in _LEVELS[kind]:
+        hint = nearest_hint(level, _LEVELS[kind])
+        cause = f"its level is {level or 'missing'}{hint and ':'}{hint}"
+        expected = f"one of {', '.join(_LEVELS[kind])}"
+        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.place, cause=cause, expected=expected)
+    return _LEVELS[kind][level]

@@ -1,0 +1,119 @@
+"""Artifacts: what a bundle builds before it deploys."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from framework.deploy.bundle.nodes import Node
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.locations import SourceLocation
+
+_DEFAULT_BUILD = "python3 setup.py bdist_wheel"
+
+
+def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
+    """The artifacts of a bundle, references resolved.
+
+    Raises:
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_SETTING_UNSUPPORTED; BUNDLE_FIELD_TYPE.
+    """
+    for name, node in artifacts.entries("artifacts").items() if artifacts is not None else ():
+        path, executable = node.get("path"), node.get("executable")
+        folder = root / Path(node.place.file).parent / (path.text("path") if path is not None else ".")
+        if not folder.resolve().is_relative_to(root.resolve()):
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=folder, root=root)
+        dynamic = node.get("dynamic_version")
+        if dynamic is not None and dynamic.value is not False:
+            field = f"artifacts.{name}.dynamic_version"
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=dynamic.place, field=field)
+        if executable is not None and executable.value not in SHELLS:
+            field = f"artifacts.{name}.executable: {executable.value}"
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=executable.place, field=field)
+        yield Artifact(
+            name=name,
+            folder=folder,
+            build=_command(folder, node),
+            executable="sh" if executable is None else str(executable.value),
+            location=node.place,
+        )
+
+
+def build_artifacts(artifacts: Iterable[Artifact], *, environment: Mapping[str, str]) -> None:
+    """Run the build of each artifact that has one.
+
+    Raises:
+        OperationError: BUNDLE_BUILD_FAILED with the last lines that it said; nothing was deployed.
+    """
+    for artifact in artifacts:
+        failure = run_build(artifact, environment=environment) if artifact.build else None
+        if failure is not None:
+            raise OperationError("BUNDLE_BUILD_FAILED", location=artifact.location, name=artifact.name, cause=failure)
+
+
+def _command(folder: Path, node: Node) -> str | None:
+    """What is written; a wheel's folder with a `setup.py` is built by that when nothing is."""
+    build, kind = node.get("build"), node.get("type")
+    if build is not None:
+        return build.text("build")
+    is_wheel = kind is not None and kind.value == "whl"
+    return _DEFAULT_BUILD if is_wheel and (folder / "setup.py").is_file() else None
+
+
+SHELLS = ("bash", "sh")
+_MOST_SECONDS = 1800
+_LAST_LINES = 20
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A package that a bundle builds before it deploys.
+
+    Args:
+        folder: where its build runs.
+        build: the shell command; None when there is nothing to run.
+        executable: the shell.
+    """
+
+    name: str
+    folder: Path
+    build: str | None
+    executable: str = "sh"
+    location: SourceLocation | None = None
+
+
+def run_build(artifact: Artifact, *, environment: Mapping[str, str]) -> str | None:
+    """Run an artifact's build; None when it went well, else how it ended and the last lines that it said.
+
+    The secrets of the workspace's sign-in are not in its environment, so that no build can print them.
+
+    Raises:
+        UserError: BUNDLE_PATH_MISSING for its folder; BUNDLE_SHELL_MISSING.
+    """
+    if not artifact.folder.is_dir():
+        path = artifact.folder
+        raise UserError("BUNDLE_PATH_MISSING", location=artifact.location, path=path, inside=path)
+    shown = {name: value for name, value in environment.items() if not _is_secret(name)}
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own build
+            [artifact.executable, "-c", f"set -e\n{artifact.build}"], cwd=artifact.folder, env=shown,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_MOST_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise UserError("BUNDLE_SHELL_MISSING", location=artifact.location, shell=artifact.executable) from None
+    except subprocess.TimeoutExpired as error:
+        return _ending(f"it took longer than {_MOST_SECONDS} seconds", error.output)
+    return None if done.returncode == 0 else _ending(f"it ended with exit code {done.returncode}", done.stdout)
+
+
+def _ending(how: str, output: bytes | None) -> str:
+    lines = (output or b"").decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
+    return "\n".join([how, *(f"    {line}" for line in lines)])
+
+
+def _is_secret(name: str) -> bool:
+    return name.startswith(("DATABRICKS_", "ARM_")) and any(word in name for word in _SECRETS)

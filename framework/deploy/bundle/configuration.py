@@ -1,0 +1,39 @@
+"""The resolved configuration of a target, as `sluice bundle validate -o json` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from framework.deploy.bundle.bundle import FrozenSpec, Resource
+from framework.deploy.bundle.nodes import Node
+
+_MOVED = ("mode", "cluster_id", "compute_id", "targets")
+
+
+def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Sequence[Resource]) -> FrozenSpec:
+    """The sections of a target in the shape in which Databricks' own command line prints them.
+
+    Args:
+        tree: the target merged in, resolved.
+        variables: the declarations of the variables, with their values.
+        resources: as they are deployed; kinds that Sluice does not deploy stand as they are written.
+    """
+    plain: dict[str, Any] = tree.plain()
+    moved = {key: plain.pop(key) for key in _MOVED if key in plain}
+    bundle = plain["bundle"]
+    bundle["git"] = _git(bundle["git"])
+    if moved.get("mode"):
+        bundle["mode"] = moved["mode"]
+    for resource in resources:
+        kind, _, name = resource.key.partition(".")
+        plain["resources"][kind][name] = resource.spec.as_dict()
+    plain["variables"] = {name: node.plain() for name, node in sorted(variables.items())}
+    return FrozenSpec.of(plain)
+
+
+def _git(git: Mapping[str, Any]) -> dict[str, Any]:
+    """The repository's state: `branch` is the one that is written, else the one that is checked out."""
+    found = {"branch": git.get("wanted_branch") or git.get("branch")}
+    found |= {key: git.get(key) for key in ("commit", "origin_url")}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,124 @@
+"""What everything in a bundle may refer to: its target, its paths, who deploys it, the repository it lies in."""
+
+from __future__ import annotations
+
+import re
+
+from framework.deploy.bundle.git_state import GitState
+from framework.deploy.bundle.nodes import Node, as_node
+from framework.foundation.errors import UserError
+
+_HOME = "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
+_PATHS = (
+    ("root_path", _HOME),
+    ("state_path", "${workspace.root_path}/state"),
+    ("file_path", "${workspace.root_path}/files"),
+    ("artifact_path", "${workspace.root_path}/artifacts"),
+    ("resource_path", "${workspace.root_path}/resources"),
+)
+# What the format has and Sluice does not do: ignoring it would deploy something else than what is written.
+_UNSUPPORTED = (
+    ("python",),
+    ("experimental", "python"),
+    ("experimental", "scripts"),
+    ("presets", "source_linked_deployment"),
+    ("presets", "artifacts_dynamic_version"),
+    ("experimental", "immutable_folder"),
+    ("experimental", "pydabs"),
+    ("experimental", "python_wheel_wrapper"),
+    ("experimental", "use_legacy_run_as"),
+    ("bundle", "cluster_id"),
+    ("bundle", "compute_id"),
+    ("cluster_id",),
+    ("compute_id",),
+)
+
+
+def short_name(user: str) -> str:
+    """The part of a user name that goes into the names of resources, in lower case.
+
+    Examples:
+        >>> short_name("Ada.Lovelace@example.com"), short_name("ada--b.@example.com")
+        ('ada_lovelace', 'ada_b')
+    """
+    return re.sub(r"[\W_]+", "_", user.partition("@")[0].lower()).strip("_")
+
+
+def with_context(tree: Node, *, target: str, user: str | None, git: GitState) -> Node:
+    """The tree with `bundle.target`, `bundle.git`, the signed-in user, and the paths that are not written."""
+    bundle = tree.get("bundle") or as_node({}, tree.place)
+    workspace = tree.get("workspace") or as_node({}, tree.place)
+    own = dict(workspace.entries("workspace"))
+    if user is not None:
+        own["current_user"] = as_node(_user_fields(user), workspace.place)
+    for key, default in _PATHS:
+        if workspace.get(key) is None:
+            own[key] = as_node(default, workspace.place)
+        own[key] = _in_workspace(own[key])
+    bundle = _with_git(bundle, git).with_entry("target", target).with_entry("environment", target)
+    return tree.with_entry("bundle", bundle).with_entry("workspace", own)
+
+
+def _user_fields(user: str) -> dict[str, str]:
+    name = short_name(user)
+    return {"userName": user, "short_name": name, "domain_friendly_name": re.sub(r"[\W_]", "-", name)}
+
+
+def check_settings(tree: Node, *, target: str, user: str | None) -> None:
+    """Refuse settings that Sluice can't honour.
+
+    Raises:
+        UserError: BUNDLE_SETTING_UNSUPPORTED; BUNDLE_VOLUME_PATH; BUNDLE_PATH_SHARED when users would share a
+            development target; BUNDLE_GIT_BRANCH when a production target names another branch.
+    """
+    _check_paths(tree, target=target, user=user)
+    for path in _UNSUPPORTED:
+        node = tree.get(*path)
+        if node is not None and node.value is not False and node.value != {}:
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=node.place, field=".".join(path))
+    mode, wanted = tree.get("mode"), tree.get("bundle", "git", "wanted_branch")
+    actual = tree.get("bundle", "git", "branch")
+    if mode is None or mode.value != "production" or wanted is None or actual is None or not actual.value:
+        return
+    if wanted.value != actual.value:
+        raise UserError(
+            "BUNDLE_GIT_BRANCH", location=wanted.place, target=target, wanted=wanted.value, actual=actual.value
+        )
+
+
+def _check_paths(tree: Node, *, target: str, user: str | None) -> None:
+    """Paths lie in the workspace, and in development in a folder that names who deploys."""
+    mode = tree.get("mode")
+    for key, _ in _PATHS:
+        node = tree.get("workspace", key)
+        if node is None:
+            continue
+        path, field = node.text(f"workspace.{key}"), f"workspace.{key}"
+        if path.startswith("/Volumes/") and key != "artifact_path":
+            raise UserError("BUNDLE_VOLUME_PATH", location=node.place, field=field, path=path)
+        is_development = mode is not None and mode.value == "development"
+        if is_development and user is not None and user not in path and short_name(user) not in path:
+            raise UserError("BUNDLE_PATH_SHARED", location=node.place, field=field, path=path, target=target)
+
+
+def _with_git(bundle: Node, git: GitState) -> Node:
+    """The repository's state as it is; the branch that is written is the one that a production target demands."""
+    written = bundle.get("git")
+    own = {} if written is None else dict(written.entries("bundle.git"))
+    known = {"branch": git.branch, "commit": git.commit, "origin_url": git.origin_url}
+    found = {key: as_node(value, bundle.place) for key, value in known.items() if value or key not in own}
+    if "branch" in own:
+        found["wanted_branch"] = own["branch"]
+    return bundle.with_entry("git", own | found)
+
+
+def _in_workspace(path: Node) -> Node:
+    """A path as the workspace calls it: `~/` is the home of who deploys, and `/Shared` is `/Workspace/Shared`."""
+    text = path.value
+    if not isinstance(text, str):
+        return path
+    if text.startswith("~/"):
+        return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], place=path.place)
+    if text.startswith("/") and not text.startswith(("/Workspace/", "/Volumes/")):
+        return Node(value=f"/Workspace{text}", place=path.place)
+    return path

@@ -1,0 +1,96 @@
+"""Names in a bundle file: keys that the format does not have, and keys of resources.
+
+A key that resembles a known one is a mistyped one, and an error: the CLI warns and goes on without the setting. Any
+other unknown key is a warning, as it is there.
+"""
+
+from __future__ import annotations
+
+from framework.deploy.bundle.field_checks import FieldChecks
+from framework.deploy.bundle.findings import Finding, warning
+from framework.deploy.bundle.format import KINDS, UNDEPLOYED_KINDS, BundleFile, MergedBundle
+from framework.deploy.bundle.nodes import Node
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+from framework.foundation.nearest import nearest_hint
+
+TOP_KEYS = frozenset(BundleFile.__optional_keys__)
+"""The top-level keys of a bundle file."""
+
+
+def check_names(tree: Node) -> tuple[Finding, ...]:
+    """Check the keys of all sections and targets; what resources contain is checked once a target is resolved.
+
+    Returns:
+        A warning for each unknown key.
+
+    Raises:
+        UserError: BUNDLE_UNKNOWN_KEY with the nearest known key; BUNDLE_FIELD_TYPE; BUNDLE_RESOURCE_KEY;
+            BUNDLE_RESOURCE_EMPTY.
+    """
+    found: list[Finding] = []
+
+    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+        # Values are checked again once references are resolved.
+        if condition == "BUNDLE_FIELD_CHOICE":
+            found.append(warning(condition, place, **fields))
+        elif condition == "BUNDLE_FIELD_TYPE" and fields["expected"] in ("a mapping", "a list"):
+            raise UserError(condition, location=place, **fields)
+
+    def unknown(path: str, key: str, value: Node, known: frozenset[str]) -> None:
+        refuse_near(key, known, path or "a bundle", value.place)
+        found.append(warning("BUNDLE_UNKNOWN_KEY", value.place, key=key, where=path or "a bundle", hint=""))
+
+    FieldChecks(report, unknown).convert(tree, BundleFile, "")
+    targets = tree.get("targets")
+    for part in (tree, *(targets.entries("targets").values() if targets is not None else ())):
+        resources = part.get("resources")
+        for kind, named in resources.entries("resources").items() if resources is not None else ():
+            if kind not in KINDS | UNDEPLOYED_KINDS:
+                unknown("resources", kind, named, KINDS | UNDEPLOYED_KINDS)
+            _check_keys(kind, named)
+    return tuple(found)
+
+
+def refuse_near(key: str, known: frozenset[str], where: str, place: SourceLocation) -> None:
+    """Refuse an unknown key that resembles a known one.
+
+    Raises:
+        UserError: BUNDLE_UNKNOWN_KEY.
+    """
+    hint = nearest_hint(key, known)
+    if hint:
+        raise UserError("BUNDLE_UNKNOWN_KEY", location=place, key=key, where=where, hint=hint)
+
+
+def check_defined(tree: Node) -> None:
+    """Refuse resources without any settings, after the target is merged in.
+
+    Raises:
+        UserError: BUNDLE_RESOURCE_EMPTY.
+    """
+    resources = tree.get("resources")
+    for kind, named in resources.entries("resources").items() if resources is not None else ():
+        for name, settings in named.entries(f"resources.{kind}").items():
+            if settings.value is None:
+                raise UserError("BUNDLE_RESOURCE_EMPTY", location=settings.place, key=f"{kind}.{name}")
+
+
+def convert_sections(tree: Node) -> Node:
+    """A resolved target with each scalar of its sections in the type of its key; resources stay as they are.
+
+    Raises:
+        UserError: BUNDLE_FIELD_TYPE.
+    """
+
+    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+        if condition == "BUNDLE_FIELD_TYPE":
+            raise UserError(condition, location=place, **fields)
+
+    return FieldChecks(report).convert(tree, MergedBundle, "")
+
+
+def _check_keys(kind: str, named: Node) -> None:
+    for name, settings in named.entries(f"resources.{kind}").items():
+        if "${" in name:
+            raise UserError("BUNDLE_RESOURCE_KEY", location=settings.place, key=f"{kind}.{name}")

@@ -1,0 +1,146 @@
+"""The lint of a bundle's target: what would sooner or later restart, lose or entangle an ingestion gateway.
+
+An error is what no guard can make good: a gateway that would be another one at each deploy. What the guard holds or
+defers anyway is a warning, for other tools don't, and so that a bundle that was made before can be put right in steps.
+A gateway in development mode and a reference into another target are errors that the loader finds first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from framework.deploy.bundle.bundle import Resource
+from framework.deploy.bundle.findings import Finding, error, warning
+from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.volatile_values import VolatileValues, leaves_in
+from framework.foundation.locations import SourceLocation
+
+_PRINCIPAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LASTING = ("schemas", "volumes")
+
+
+def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], target: str) -> tuple[Finding, ...]:
+    """What the lint finds in a target, in the order of its places.
+
+    Args:
+        tree: the target's settings as they are written, before references are resolved.
+        values: of the variables.
+        resources: as they will be deployed.
+        target: its name.
+    """
+    written = {resource.key: _written(tree, resource) for resource in resources}
+    specs = {resource.key: resource.spec.as_dict() for resource in resources}
+    found = [*_spelling(resources, specs, written)]
+    gateways = [each for each in resources if "gateway_definition" in specs[each.key]]
+    if gateways:
+        found += _company(gateways, resources, specs, target)
+        found += _unprotected(resources, specs)
+        volatile = VolatileValues(tree, values)
+        for gateway in gateways:
+            found += _changing(gateway.key, written[gateway.key], volatile)
+            found += _presets(gateway.key, written[gateway.key], tree, volatile)
+    return tuple(sorted(found, key=_place))
+
+
+def check_production(
+    whole: Node, target: str, mode: Node | None, resources: Sequence[Resource], user: str | None
+) -> tuple[Finding, ...]:
+    """A production target without a root path of its own: each user would deploy a copy.
+
+    A warning where all jobs run as a named identity or a service principal deploys, as with Databricks' own command
+    line; else an error.
+    """
+    root_path = whole.get("targets", target, "workspace", "root_path")
+    if mode is None or mode.value != "production" or root_path is not None:
+        return ()
+    jobs = [each.spec.as_dict() for each in resources if each.kind == "jobs"]
+    is_named = all(job.get("run_as") for job in jobs) or (user is not None and _PRINCIPAL.fullmatch(user) is not None)
+    severity = warning if is_named else error
+    return (severity("BUNDLE_PRODUCTION_PATH", mode.place, target=target),)
+
+
+def _company(
+    gateways: Sequence[Resource], resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], target: str
+) -> Iterator[Finding]:
+    """A gateway in a target that also deploys pipelines of another kind."""
+    others = [
+        each.key
+        for each in resources
+        if each.kind == "pipelines" and not {"gateway_definition", "ingestion_definition"} & set(specs[each.key])
+    ]
+    if others:
+        for gateway in gateways:
+            others_text = ", ".join(others)
+            yield warning(
+                "BUNDLE_GATEWAY_NOT_APART", gateway.location, key=gateway.key, target=target, others=others_text
+            )
+
+
+def _unprotected(resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]]) -> Iterator[Finding]:
+    """What holds or moves ingested data, and does not say whether it may be destroyed; `false` is an answer."""
+    for each in resources:
+        spec = specs[each.key]
+        lasts = each.kind in _LASTING or bool({"gateway_definition", "ingestion_definition"} & set(spec))
+        if lasts and not isinstance((spec.get("lifecycle") or {}).get("prevent_destroy"), bool):
+            yield warning("BUNDLE_DESTROY_NOT_PREVENTED", each.location, key=each.key)
+
+
+def _spelling(
+    resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], written: Mapping[str, Node | None]
+) -> Iterator[Finding]:
+    """A pipeline's channel, edition or catalog in another case than the one that the service gives it."""
+    for each in resources:
+        if each.kind != "pipelines":
+            continue
+        for field, fold in (("channel", str.upper), ("edition", str.upper), ("catalog", str.lower)):
+            value = specs[each.key].get(field)
+            if isinstance(value, str) and "${" not in value and value != fold(value):
+                node = written[each.key]
+                at = None if node is None else node.get(field)
+                place = each.location if at is None else at.place
+                yield warning(
+                    "BUNDLE_SPELLING", place, key=each.key, field=field, value=value, expected=fold(value)
+                )  # fmt: skip
+
+
+def _changing(key: str, written: Node | None, volatile: VolatileValues) -> Iterator[Finding]:
+    """Fields of a gateway that are others at each deploy."""
+    for path, node in leaves_in(written) if written is not None else ():
+        source = volatile.source(node)
+        if source is None:
+            continue
+        name = ".".join(path)
+        if path[0] == "tags" or "custom_tags" in path:
+            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.place, key=key, field=name, source=source)
+        else:
+            yield error("BUNDLE_GATEWAY_CHANGES", node.place, key=key, field=name, source=source)
+
+
+def _presets(key: str, written: Node | None, tree: Node, volatile: VolatileValues) -> Iterator[Finding]:
+    """Presets that reach a gateway: tags that it does not pin itself, and a prefix of its name."""
+    presets = tree.get("presets")
+    prefix = None if presets is None else presets.get("name_prefix")
+    if prefix is not None and (source := volatile.source(prefix)) is not None:
+        yield error("BUNDLE_GATEWAY_CHANGES", prefix.place, key=key, field="name", source=source)
+    tags = None if presets is None else presets.get("tags")
+    own = None if written is None else written.get("tags")
+    for tag, node in tags.entries("presets.tags").items() if tags is not None else ():
+        pinned = None if own is None else own.get(tag)
+        if pinned is not None and pinned.value != "":
+            continue
+        field, source = f"tags.{tag}", volatile.source(node)
+        if source is None:
+            yield warning("BUNDLE_GATEWAY_TAG_UNPINNED", node.place, key=key, tag=tag)
+        else:
+            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.place, key=key, field=field, source=source)
+
+
+def _written(tree: Node, resource: Resource) -> Node | None:
+    return tree.get("resources", *resource.key.split(".", 1))
+
+
+def _place(finding: Finding) -> tuple[str, int, str]:
+    place: SourceLocation | None = finding.location
+    return ("", 0, finding.condition) if place is None else (place.file, place.line, finding.condition)

@@ -1,0 +1,146 @@
+"""Loads a bundle's target: files, target, variables, references, mode and presets, in that order."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from framework.deploy.api.lookups import LookUp
+from framework.deploy.bundle.artifacts import read_artifacts
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.configuration import configuration_of
+from framework.deploy.bundle.context import check_settings, with_context
+from framework.deploy.bundle.edges import check_edges
+from framework.deploy.bundle.git_state import read_git_state
+from framework.deploy.bundle.interpolation import Interpolation
+from framework.deploy.bundle.known_keys import check_defined, convert_sections
+from framework.deploy.bundle.lint import check_production, lint
+from framework.deploy.bundle.merging import collapse_resources
+from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.reading import read_files
+from framework.deploy.bundle.resources import resources_in
+from framework.deploy.bundle.synced_files import synced_files
+from framework.deploy.bundle.targets import choose_target, merge_target, target_names
+from framework.deploy.bundle.variables import set_variables
+from framework.foundation.errors import UserError
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No search for garbage in cycles while the block runs.
+
+    Trees of many small values have no cycles, and looking for some takes as long as loading does.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collections()
+def load_bundle(
+    root: Path,
+    *,
+    target: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    user: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    look_up: LookUp | None = None,
+) -> Bundle:
+    """One target of the bundle in a folder, everything resolved but the ids that the workspace gives.
+
+    Args:
+        root: the folder of `databricks.yml`.
+        target: the target's name; None for the default one.
+        variables: values given with the call.
+        user: the user name of who deploys; None when nobody is signed in.
+        environment: `BUNDLE_VAR_name` is read from it.
+        look_up: asks a workspace for the variables that look something up; None when none is at hand.
+
+    Raises:
+        UserError: the first fault, with file, line and column.
+    """
+    files = read_files(root)
+    whole = files.tree
+    name = choose_target(whole, target)
+    tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root))
+    check_defined(tree)
+    values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})
+    interpolation = Interpolation(tree, values, look_up)
+    resolved, variables_resolved = _resolved(tree, interpolation)
+    check_settings(resolved, target=name, user=user)
+    resources, findings = resources_in(resolved, root=root, target=name, user=user)
+    check_edges(whole, resolved, name, resources)
+    mode = resolved.get("mode")
+    found = (
+        *files.findings,
+        *interpolation.findings,
+        *findings,
+        *check_production(whole, name, mode, resources, user),
+        *lint(_as_written(tree), values.values, resources, name),
+    )
+    return Bundle(
+        name=_text(resolved, "bundle", "name"),
+        target=name,
+        mode=None if mode is None else str(mode.value),
+        root_path=_text(resolved, "workspace", "root_path"),
+        state_path=_text(resolved, "workspace", "state_path"),
+        file_path=_text(resolved, "workspace", "file_path"),
+        artifact_path=_text(resolved, "workspace", "artifact_path"),
+        root=root,
+        resources=resources,
+        sync=synced_files(root, resolved.get("sync")),
+        artifacts=tuple(read_artifacts(root, resolved.get("artifacts"))),
+        locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
+        findings=tuple(dict.fromkeys(found)),
+        configuration=configuration_of(resolved, variables_resolved, resources),
+    )
+
+
+def list_targets(root: Path) -> tuple[str, ...]:
+    """The names of the bundle's targets, as they are written.
+
+    Raises:
+        UserError: a file can't be read, or holds what the format does not know.
+    """
+    return target_names(read_files(root).tree)
+
+
+def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[str, Node]]:
+    """The sections of a target without references and in the types of their fields, and its variables."""
+    try:
+        resolved = interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+        return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
+    except RecursionError:
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.place) from None
+
+
+def _as_written(tree: Node) -> Node:
+    """The settings before references are resolved, where entries of a list can be merged already."""
+    try:
+        return collapse_resources(tree)
+    except UserError:
+        return tree
+
+
+def _deployed(tree: Node) -> dict[str, Node]:
+    """The parts of the tree that a deploy looks at; variables only matter where they are referred to."""
+    return {key: node for key, node in tree.value.items() if key not in {"variables", "include", "scripts"}}
+
+
+def _locks(tree: Node, *, is_development: bool) -> bool:
+    """Whether deploys take a lock: what is written, else all but those in development."""
+    written = tree.get("bundle", "deployment", "lock", "enabled")
+    return not is_development if written is None else written.value is True
+
+
+def _text(tree: Node, *keys: str) -> str:
+    node = tree.get(*keys)
+    if node is None:
+        raise UserError("BUNDLE_FIELD_MISSING", location=tree.place, field=".".join(keys))
+    return node.text(".".join(keys))

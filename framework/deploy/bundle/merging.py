@@ -1,0 +1,111 @@
+"""Merging: one mapping over another, and lists that collapse by a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from framework.deploy.bundle.nodes import Node, kind_of
+from framework.foundation.errors import UserError
+
+# Kind of resource -> its lists whose entries are one when their key is the same, and that key.
+_KEYED = {
+    "jobs": {
+        "tasks": "task_key",
+        "job_clusters": "job_cluster_key",
+        "parameters": "name",
+        "environments": "environment_key",
+    },
+    "pipelines": {"clusters": "label"},
+}
+_KEYED_EVERYWHERE = {"grants": "principal"}
+
+
+def merge(base: Node, over: Node) -> Node:
+    """Merge `over` into `base`: mappings deep, lists one after the other, scalars as in `over`; null changes nothing.
+
+    Places are those of what won; a mapping keeps its first.
+
+    Raises:
+        UserError: BUNDLE_MERGE_KINDS, a mapping, a list and a scalar (a reference is one) don't merge with each other.
+    """
+    if over.value is None:
+        return base
+    if base.value is None:
+        return over
+    if isinstance(base.value, dict) and isinstance(over.value, dict):
+        merged = dict(base.value)
+        for key, value in over.value.items():
+            merged[key] = merge(merged[key], value) if key in merged else value
+        return Node(value=merged, place=base.place)
+    if isinstance(base.value, tuple) and isinstance(over.value, tuple):
+        return Node(value=base.value + over.value, place=base.place)
+    if isinstance(base.value, dict | tuple) or isinstance(over.value, dict | tuple):
+        kinds = {"actual": kind_of(over.value), "expected": kind_of(base.value)}
+        raise UserError("BUNDLE_MERGE_KINDS", location=over.place, other=base.place, **kinds)
+    return over
+
+
+def collapse_resources(tree: Node) -> Node:
+    """The tree with its keyed lists collapsed: tasks by `task_key`, clusters by `label`, grants by principal, ...
+
+    References are resolved before: a key may come from a variable.
+    """
+    resources = tree.get("resources")
+    if resources is None:
+        return tree
+    collapsed = {
+        kind: Node(value={key: collapse(kind, each) for key, each in named.entries(kind).items()}, place=named.place)
+        for kind, named in resources.entries("resources").items()
+    }
+    return tree.with_entry("resources", Node(value=collapsed, place=resources.place))
+
+
+def collapse(kind: str, resource: Node) -> Node:
+    """A resource whose keyed lists hold each key once: later entries merged over the first of their key."""
+    if not isinstance(resource.value, dict):
+        return resource
+    fields = {**_KEYED.get(kind, {}), **_KEYED_EVERYWHERE}
+    changed = {
+        field: _collapse_list(resource.value[field], partial(_key_of, key))
+        for field, key in fields.items()
+        if field in resource.value and isinstance(resource.value[field].value, tuple)
+    }
+    if "grants" in changed:
+        grants = tuple(_without_repeats(grant) for grant in changed["grants"].value)
+        changed["grants"] = Node(value=grants, place=changed["grants"].place)
+    return Node(value={**resource.value, **changed}, place=resource.place)
+
+
+def _key_of(key: str, entry: Node) -> str:
+    """The key of an entry; entries without one are one entry."""
+    found = entry.get(key)
+    if key == "label":
+        # A cluster without a label is the default one, and labels know no case.
+        return "default" if found is None else str(found.value).lower()
+    return "" if found is None else str(found.value)
+
+
+def _collapse_list(entries: Node, key_of: Callable[[Node], str]) -> Node:
+    kept: list[Node] = []
+    index: dict[str, int] = {}
+    for entry in entries.value:
+        key = key_of(entry) if entry.is_map else None
+        if key is not None and key in index:
+            kept[index[key]] = merge(kept[index[key]], entry)
+            continue
+        if key is not None:
+            index[key] = len(kept)
+        kept.append(entry)
+    return Node(value=tuple(kept), place=entries.place)
+
+
+def _without_repeats(grant: Node) -> Node:
+    """A grant that names each privilege once."""
+    privileges = grant.get("privileges")
+    if privileges is None or not isinstance(privileges.value, tuple):
+        return grant
+    unique: dict[str, Node] = {}
+    for each in privileges.value:
+        unique.setdefault(repr(each.plain()), each)
+    return grant.with_entry("privileges", tuple(unique.values()))

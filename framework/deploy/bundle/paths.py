@@ -1,0 +1,156 @@
+"""Paths in a bundle: written relative to the file they stand in, in the workspace below the bundle's files."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+
+from framework.deploy.bundle.library_patterns import expand_libraries, is_notebook
+from framework.deploy.bundle.links import first_link
+from framework.deploy.bundle.nodes import Node
+from framework.foundation.errors import UserError
+
+
+class _Role(Enum):
+    """What a path is for."""
+
+    FOLDER = "a folder, which must be there"
+    PATTERN = "a folder or a pattern, which need not be there"
+    FILE = "a file, which must be there"
+    SOURCE = "a file of source code, which is no notebook"
+    NOTEBOOK = "a file, whose extension the workspace drops"
+    LIBRARY = "a package to upload, or a requirement of another kind"
+
+
+# Where settings hold paths; `*` is every entry of a list.
+_PIPELINE: Mapping[tuple[str, ...], _Role] = {
+    ("root_path",): _Role.FOLDER,
+    ("libraries", "*", "glob", "include"): _Role.PATTERN,
+    ("libraries", "*", "file", "path"): _Role.SOURCE,
+    ("libraries", "*", "notebook", "path"): _Role.NOTEBOOK,
+    ("environment", "dependencies", "*"): _Role.LIBRARY,
+}
+_TASK: Mapping[tuple[str, ...], _Role] = {
+    ("notebook_task", "notebook_path"): _Role.NOTEBOOK,
+    ("spark_python_task", "python_file"): _Role.SOURCE,
+    ("sql_task", "file", "path"): _Role.FILE,
+    ("dbt_task", "project_directory"): _Role.PATTERN,
+    ("libraries", "*", "whl"): _Role.LIBRARY,
+    ("libraries", "*", "jar"): _Role.LIBRARY,
+    ("libraries", "*", "requirements"): _Role.FILE,
+}
+_JOB: Mapping[tuple[str, ...], _Role] = {
+    **{("tasks", "*", *path): role for path, role in _TASK.items()},
+    **{("tasks", "*", "for_each_task", "task", *path): role for path, role in _TASK.items()},
+    ("environments", "*", "spec", "dependencies", "*"): _Role.LIBRARY,
+}
+_PATHS = {"pipelines": _PIPELINE, "jobs": _JOB}
+_ELSEWHERE = re.compile(r"/|\w[\w+.-]*:|~|\$\{|\{\{")
+_OPTION = re.compile(r"(-r|-e|--requirement|--editable)\s+(?![/'\"$])(?!\w+:)")
+_DESIGNER = ".designer.ipynb"
+_PACKAGE = re.compile(r"\.(whl|jar)$")
+_EXTENSION = re.compile(r"\.(py|sql|r|scala|ipynb)$", re.IGNORECASE)
+_NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebook_task"})
+
+
+def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> Node:
+    """The settings with the paths of the bundle's own files turned into those of the workspace.
+
+    A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
+
+    Raises:
+        UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_LINK; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
+    """
+    if kind == "jobs" and settings.get("git_source") is not None:
+        return settings
+    if kind == "pipelines":
+        settings = expand_libraries(settings, root)
+    translation = _Translation(root, file_path)
+    for path, role in _PATHS.get(kind, {}).items():
+        settings = translation.at(settings, path, role)
+    return settings
+
+
+class _Translation:
+    """Translates the paths of one resource."""
+
+    def __init__(self, root: Path, file_path: str) -> None:
+        self._root = root
+        self._file_path = file_path
+
+    def at(self, node: Node, path: tuple[str, ...], role: _Role) -> Node:
+        if not path:
+            return self._translated(node, role)
+        if path[0] == "*":
+            if not isinstance(node.value, tuple):
+                return node
+            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), place=node.place)
+        below = node.get(path[0])
+        if below is None or (path[0] in _NOT_NOTEBOOKS and _is_from_git(below)):
+            return node
+        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, place=node.place)
+
+    def _translated(self, node: Node, role: _Role) -> Node:
+        text = node.value
+        if isinstance(text, str) and role is _Role.LIBRARY and (option := _OPTION.match(text)):
+            path = self._translated(Node(value=text[option.end() :], place=node.place), _Role.FILE)
+            return Node(value=f"{option[0]}{path.value}", place=node.place)
+        if not isinstance(text, str) or not _is_local(text, role):
+            return node
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.place.file), text))
+        if inside == ".." or inside.startswith("../"):
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=text, root=self._root)
+        if role is _Role.LIBRARY and _PACKAGE.search(inside):
+            return Node(value=f"./{inside}", place=node.place)
+        if role not in (_Role.PATTERN, _Role.LIBRARY):
+            inside = self._found(inside, node, role)
+        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
+
+    def _found(self, inside: str, node: Node, role: _Role) -> str:
+        link = first_link(self._root, inside)
+        if link is not None:
+            raise UserError("BUNDLE_PATH_LINK", location=node.place, path=node.value, link=link)
+        path = self._root / inside
+        if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
+            raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
+        if role in (_Role.SOURCE, _Role.NOTEBOOK) and is_notebook(path) != (role is _Role.NOTEBOOK):
+            kinds = ("a notebook", "a plain file") if role is _Role.SOURCE else ("a plain file", "a notebook")
+            raise UserError(
+                "BUNDLE_NOT_A_NOTEBOOK", location=node.place, path=node.value, inside=inside,
+                actual=kinds[0], expected=kinds[1],
+            )  # fmt: skip
+        if role is not _Role.NOTEBOOK or inside.endswith(_DESIGNER):
+            return inside
+        return _EXTENSION.sub("", inside)
+
+
+def packages_of(kind: str, settings: object) -> Iterator[str]:
+    """The packages of the bundle's own that plain settings name, as `./dist/x.whl`."""
+    for path, role in _PATHS.get(kind, {}).items():
+        if role is _Role.LIBRARY:
+            yield from (text for text in _texts(settings, path) if text.startswith("./") and _PACKAGE.search(text))
+
+
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[str]:
+    if not path:
+        yield from [value] if isinstance(value, str) else []
+    elif path[0] == "*":
+        for each in value if isinstance(value, list) else []:
+            yield from _texts(each, path[1:])
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _texts(value[path[0]], path[1:])
+
+
+def _is_local(text: str, role: _Role) -> bool:
+    """Whether a text names a file of the bundle's own: no path of a workspace, address, parameter or package's name."""
+    if not text or _ELSEWHERE.match(text):
+        return False
+    return role is not _Role.LIBRARY or text.startswith(("./", "../")) or _PACKAGE.search(text) is not None
+
+
+def _is_from_git(task: Node) -> bool:
+    source = task.get("source")
+    return source is not None and source.value == "GIT"

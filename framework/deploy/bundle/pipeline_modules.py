@@ -1,0 +1,67 @@
+"""The modules of a bundle's pipelines, checked before they are uploaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pathspec import GitIgnoreSpec
+
+from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.foundation.errors import UserError
+from framework.native.module_check import face_import, files_faults
+
+_FACE = "framework/pipelines.py"
+
+
+def native_faults(bundle: Bundle) -> tuple[UserError, ...]:
+    """What the bundle's pipelines have no form for on Databricks, each with file and line.
+
+    Each is a UserError: those of `framework.native.module_check`, and NATIVE_WHEEL_MISSING for a pipeline whose
+    modules import our face while nothing brings it there.
+    """
+    pipelines = [resource for resource in bundle.resources if resource.kind == "pipelines"]
+    missing = (fault for pipeline in pipelines for fault in _missing_wheel(bundle, pipeline))
+    return (*files_faults(bundle.root / path for path in module_files(bundle)), *missing)
+
+
+def module_files(bundle: Bundle, pipeline: Resource | None = None) -> tuple[str, ...]:
+    """The uploaded files that the libraries of the pipeline, or of all, name; relative to the bundle's root."""
+    pipelines = (pipeline,) if pipeline is not None else bundle.resources
+    patterns = [
+        pattern
+        for resource in pipelines
+        if resource.kind == "pipelines"
+        for pattern in _patterns(resource.spec.as_dict(), bundle)
+    ]
+    chosen = GitIgnoreSpec.from_lines(patterns)
+    return tuple(path for path in bundle.sync if chosen.match_file(path))
+
+
+def _missing_wheel(bundle: Bundle, pipeline: Resource) -> Iterator[UserError]:
+    """At most one fault: an environment that names anything may bring the wheel with it."""
+    spec = pipeline.spec.as_dict()
+    folder = _below(spec.get("root_path") or "", bundle)
+    beside = folder is not None and f"{folder}{_FACE}" in bundle.sync
+    if beside or (spec.get("environment") or {}).get("dependencies"):
+        return
+    for path in module_files(bundle, pipeline):
+        place = face_import(bundle.root / path)
+        if place is not None:
+            yield UserError("NATIVE_WHEEL_MISSING", location=place, pipeline=pipeline.key)
+            return
+
+
+def _patterns(spec: dict[str, Any], bundle: Bundle) -> Iterator[str]:
+    """What the libraries name of the bundle's own files, as patterns from its root."""
+    for library in spec.get("libraries") or ():
+        named = library.get("glob", {}).get("include") or library.get("file", {}).get("path") or ""
+        inside = _below(named, bundle)
+        if inside is not None:
+            yield "/" + inside.removesuffix("/")
+
+
+def _below(path: str, bundle: Bundle) -> str | None:
+    """A path of the workspace as one below the bundle's root, a folder's with a slash after it; None elsewhere."""
+    inside = f"{path}/".removeprefix(f"{bundle.file_path.rstrip('/')}/")
+    return None if inside == f"{path}/" else inside

@@ -1,0 +1,119 @@
+"""The files of a bundle, read into one tree: the root file, then what it includes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from framework.deploy.bundle.findings import Finding, warning
+from framework.deploy.bundle.known_keys import TOP_KEYS, check_names
+from framework.deploy.bundle.links import leads_outside
+from framework.deploy.bundle.merging import merge
+from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.yaml_source import find_anchors, read_bundle_yaml
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+ROOT_FILE = "databricks.yml"
+_FORMER_TARGETS = "environments"
+_SUFFIXES = frozenset({".yml", ".yaml", ".json"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleFiles:
+    """The files of a bundle as one tree.
+
+    Args:
+        tree: the merged mappings.
+        findings: warnings about unknown keys and misplaced includes.
+    """
+
+    tree: Node
+    findings: tuple[Finding, ...]
+
+
+def read_files(root: Path) -> BundleFiles:
+    """Read a bundle's root file and its includes, and merge them.
+
+    Raises:
+        UserError: a file that can't be read, an include without a file, a mistyped key, a resource declared twice.
+    """
+    tree = _read(root / ROOT_FILE, root)
+    findings = [*check_names(tree)]
+    known = {(kind, name): settings.place for kind, name, settings in resources_of(tree)}
+    for path in _included(root, tree):
+        part = _read(path, root)
+        findings += check_names(part)
+        if (include := part.get("include")) is not None:
+            findings.append(warning("BUNDLE_INCLUDE_NESTED", include.place))
+            part = _without(part, {"include"})
+        _add_resources(known, part)
+        tree = merge(tree, part)
+    return BundleFiles(tree=tree, findings=tuple(findings))
+
+
+def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
+    """Kind, name and settings of each resource."""
+    resources = tree.get("resources")
+    for kind, named in resources.entries("resources").items() if resources is not None else ():
+        for name, settings in named.entries(f"resources.{kind}").items():
+            yield kind, name, settings
+
+
+def _read(path: Path, root: Path) -> Node:
+    """A file's mapping, without unknown top-level keys that only hold anchors (`definitions: {a: &a ...}`)."""
+    tree = read_bundle_yaml(path, root=root)
+    if _FORMER_TARGETS in tree.value and "targets" not in tree.value:
+        targets = tree.value[_FORMER_TARGETS]
+        tree = _without(tree, {_FORMER_TARGETS}).with_entry("targets", targets)
+    unknown = set(tree.value) - TOP_KEYS
+    if not unknown:
+        return tree
+    anchors = find_anchors(path)
+    return _without(tree, {key for key in unknown if _holds_anchors(tree.value[key], anchors)})
+
+
+def _holds_anchors(node: Node, anchors: frozenset[tuple[int, int]]) -> bool:
+    """Whether a node is an anchor, or a collection of nothing else."""
+    if (node.place.line, node.place.column) in anchors:
+        return True
+    below = tuple(node.value.values()) if isinstance(node.value, dict) else node.value
+    return isinstance(below, tuple) and bool(below) and all(_holds_anchors(each, anchors) for each in below)
+
+
+def _without(tree: Node, keys: set[str]) -> Node:
+    return Node(value={key: each for key, each in tree.value.items() if key not in keys}, place=tree.place)
+
+
+def _included(root: Path, tree: Node) -> Iterator[Path]:
+    """The included files, each once: pattern after pattern, by name within one."""
+    include = tree.get("include")
+    seen = {(root / ROOT_FILE).resolve()}
+    for pattern in include.items("include") if include is not None else ():
+        text = pattern.text("include")
+        if not text or PurePosixPath(text).is_absolute():
+            raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.place, pattern=text)
+        # `**` is `*` here: the CLI's patterns match within one folder.
+        found = sorted(path for path in root.glob(text.replace("**", "*")) if path.is_file())
+        if not found and not set(text) & set("*?["):
+            raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
+        for path in found:
+            # A pattern with `..` leaves the root by its own words; a link must not.
+            if leads_outside(path, root) and ".." not in PurePosixPath(text).parts:
+                named = path.relative_to(root).as_posix()
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.place, path=named, target=path.resolve())
+            if path.suffix not in _SUFFIXES:
+                raise UserError("BUNDLE_INCLUDE_NOT_YAML", location=pattern.place, pattern=text, path=path.name)
+            if path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
+
+
+def _add_resources(known: dict[tuple[str, str], SourceLocation], part: Node) -> None:
+    """Note the resources of a file; one that another file declares is refused."""
+    for kind, name, settings in resources_of(part):
+        if (kind, name) in known:
+            key, other = f"{kind}.{name}", known[kind, name]
+            raise UserError("BUNDLE_DUPLICATE_RESOURCE", location=settings.place, key=key, other=other)
+        known[kind, name] = settings.place

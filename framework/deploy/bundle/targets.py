@@ -1,0 +1,105 @@
+"""A bundle's target: which one is meant, and the tree with its changes merged in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.deploy.bundle.field_checks import as_scalar
+from framework.deploy.bundle.merging import merge
+from framework.deploy.bundle.nodes import Node, as_node
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+MODES = frozenset({"development", "production"})
+_OVERWRITTEN = ("run_as", "variables")
+_DECLARES = frozenset({"default", "description", "lookup", "type"})
+_GIVES = frozenset({"default", "lookup"})
+
+
+def choose_target(tree: Node, wanted: str | None) -> str:
+    """The target's name: the wanted one, else the default one, else the only one.
+
+    Raises:
+        UserError: BUNDLE_TARGET_UNKNOWN; BUNDLE_TARGET_AMBIGUOUS when none was named and none is the default.
+    """
+    targets = _targets(tree)
+    known = ", ".join(sorted(targets)) or "none"
+    if wanted is not None:
+        if wanted not in targets:
+            hint = nearest_hint(wanted, targets)
+            raise UserError("BUNDLE_TARGET_UNKNOWN", location=tree.place, target=wanted, hint=hint, known=known)
+        return wanted
+    flags = {name: node.get("default") for name, node in targets.items()}
+    defaults = [name for name, flag in flags.items() if flag is not None and as_scalar(flag.value, bool) is True]
+    if len(defaults) == 1:
+        return defaults[0]
+    if not defaults and len(targets) == 1:
+        return next(iter(targets))
+    reason = f"{len(defaults)} are the default" if defaults else "none is the default"
+    raise UserError("BUNDLE_TARGET_AMBIGUOUS", location=tree.place, reason=reason, known=known)
+
+
+def merge_target(tree: Node, name: str) -> Node:
+    """The tree with the target's settings over it; `run_as`, `mode` and each variable are overwritten whole.
+
+    Raises:
+        UserError: BUNDLE_MODE_UNKNOWN; BUNDLE_VARIABLE_UNKNOWN; BUNDLE_MERGE_KINDS.
+    """
+    over = _targets(tree)[name]
+    settings = dict(over.value or {})
+    base = {key: node for key, node in tree.value.items() if key != "targets"}
+    settings.pop("default", None)
+    git = settings.pop("git", None)
+    if git is not None and git.value is not None:
+        under = settings.get("bundle") or Node(value={}, place=git.place)
+        settings["bundle"] = merge(under, Node(value={"git": git}, place=git.place))
+    mode = settings.get("mode")
+    if mode is not None and mode.value is not None and mode.value not in MODES:
+        raise UserError("BUNDLE_MODE_UNKNOWN", location=mode.place, mode=mode.value)
+    for key in _OVERWRITTEN:
+        if key in settings and settings[key].value is not None:
+            base[key] = _overwritten(key, base.get(key), settings.pop(key))
+    return merge(Node(value=base, place=tree.place), Node(value=settings, place=over.place))
+
+
+def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
+    """The other targets that declare the resource."""
+    kind, _, resource = key.partition(".")
+    return tuple(
+        other for other, node in _targets(tree).items() if other != name and node.get("resources", kind, resource)
+    )
+
+
+def target_names(tree: Node) -> tuple[str, ...]:
+    """The names of all targets; a bundle without any has one."""
+    return tuple(_targets(tree))
+
+
+def _targets(tree: Node) -> Mapping[str, Node]:
+    targets = tree.get("targets")
+    if targets is None:
+        return {"default": as_node({}, tree.place)}
+    return targets.entries("targets")
+
+
+def _overwritten(key: str, base: Node | None, over: Node) -> Node:
+    """`run_as` as the target says; of `variables` each one that it names, whose declaration stays."""
+    if key != "variables":
+        return over
+    known = {} if base is None else dict(base.entries(key))
+    for name, value in over.entries(key).items():
+        if name not in known:
+            hint = nearest_hint(name, known)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=value.place, name=name, hint=hint)
+        if value.value is not None:
+            known[name] = _declared_again(known[name], value)
+    return Node(value=known, place=over.place if base is None else base.place)
+
+
+def _declared_again(declared: Node, value: Node) -> Node:
+    """A variable's declaration with what a target says of it: a value, or `default` or `lookup` with their like."""
+    is_declaration = value.is_map and set(value.value) <= _DECLARES and bool(set(value.value) & _GIVES)
+    new = dict(value.value) if is_declaration else {"default": value}
+    kept = {} if not declared.is_map else declared.value
+    dropped = _GIVES if set(new) & _GIVES else set()
+    return Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, place=value.place)

@@ -1,0 +1,170 @@
+"""The bundle's rendered files: one for each spec, committed beside it, the same as long as spec and template are.
+
+`bundles/specs/NAME.yml` says which of `bundles/templates/` it is rendered with, to `bundles/rendered/NAME.yml`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from framework.deploy.bundle.links import leads_outside
+from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.yaml_source import parse_bundle_yaml, read_bundle_yaml
+from framework.deploy.ingestion.rendering_process import RenderCall, render_apart
+from framework.deploy.ingestion.spec import IngestionSpec, read_ingestion_spec
+from framework.foundation.errors import UserError
+
+SPECS = Path("bundles/specs")
+TEMPLATES = Path("bundles/templates")
+RENDERED = Path("bundles/rendered")
+_MARK = "# Rendered by `sluice bundle render`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedFile:
+    """A file that specs and templates ask for: `text` is None where none does any more, `state` is what is there.
+
+    Args:
+        path: from the bundle's root on.
+        state: `same`, `missing`, `differs` or `left over`.
+    """
+
+    path: Path
+    text: str | None
+    state: str
+
+
+class Renderer(Protocol):
+    """Renders templates of a folder, one for each call."""
+
+    def __call__(self, root: Path, folder: Path, calls: Sequence[RenderCall], /) -> tuple[str, ...]:
+        """The texts, in the order of the calls."""
+        ...
+
+
+def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[RenderedFile, ...]:
+    """All rendered files of a bundle as they should be, and what is there; writes nothing.
+
+    Args:
+        root: the bundle's root.
+        render: renders the templates; a process of its own bounds what they may use.
+
+    Raises:
+        UserError: the first fault in a spec or template, with file and line; a file in the way that is not ours.
+    """
+    _refuse_links(root)
+    wanted = dict(_rendered(root, render))
+    found = []
+    for path in sorted({*wanted, *_there(root)}):
+        there, text = _read(root / path), wanted.get(path)
+        if there is not None and not there.startswith(_MARK):
+            if text is None:
+                continue
+            raise UserError("BUNDLE_RENDERED_FOREIGN", path=path.as_posix())
+        state = "left over" if text is None else "missing" if there is None else "differs"
+        found.append(RenderedFile(path=path, text=text, state="same" if there == text else state))
+    return tuple(found)
+
+
+def write_rendered(root: Path, files: tuple[RenderedFile, ...]) -> tuple[RenderedFile, ...]:
+    """Bring each file that is not the same up to date, whole or not at all; left over ones go. Returns those.
+
+    Raises:
+        UserError: BUNDLE_RENDERED_UNWRITABLE.
+    """
+    changed = tuple(file for file in files if file.state != "same")
+    for file in changed:
+        try:
+            if file.text is None:
+                (root / file.path).unlink()
+            else:
+                _replace(root / file.path, file.text)
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise UserError("BUNDLE_RENDERED_UNWRITABLE", path=file.path.as_posix(), cause=cause) from error
+    return changed
+
+
+def _rendered(root: Path, render: Renderer) -> Iterator[tuple[Path, str]]:
+    """The text of each spec's file. All are made before one is written."""
+    specs = _specs(root)
+    calls = [
+        RenderCall(template=spec.template, values=spec.values(), place=tree.value["template"].place)
+        for tree, spec in specs.values()
+    ]
+    texts = render(root, root / TEMPLATES, calls) if calls else ()
+    for (path, (_, spec)), text in zip(specs.items(), texts, strict=True):
+        name, output = path.as_posix(), RENDERED / path.name
+        whole = f"{_MARK} from {name} and {TEMPLATES.as_posix()}/{spec.template}; do not edit.\n{text.rstrip()}\n"
+        _check(whole, spec, name, output)
+        yield output, whole
+
+
+def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
+    """All specs by their paths from the root on, as they are written and as they are read; no two share a target."""
+    found: dict[Path, tuple[Node, IngestionSpec]] = {}
+    owners: dict[str, Path] = {}
+    for path in sorted((root / SPECS).glob("*.yml")):
+        tree = read_bundle_yaml(path, root=root)
+        spec = read_ingestion_spec(tree, path.stem)
+        name = path.relative_to(root)
+        for target in spec.targets:
+            if (other := owners.setdefault(target.name, name)) != name:
+                place = tree.value["targets"].value[target.name].place
+                raise UserError("BUNDLE_SPEC_TARGET_TWICE", location=place, target=target.name, other=other.as_posix())
+        found[name] = (tree, spec)
+    return found
+
+
+def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
+    """Refuse what is no YAML, before it replaces a file that is."""
+    try:
+        parse_bundle_yaml(text, output.as_posix())
+    except UserError as error:
+        raise UserError(
+            "BUNDLE_RENDERED_INVALID", location=error.location, template=spec.template, spec=name, cause=error.what,
+            path=output.as_posix(),
+        ) from error  # fmt: skip
+
+
+def _refuse_links(root: Path) -> None:
+    """Refuse links: none where something is written, and none that leads out of the root where something is read."""
+    for path in (Path("bundles"), RENDERED, *_there(root)):
+        if (root / path).is_symlink():
+            raise UserError("BUNDLE_RENDERED_OUTSIDE", path=path.as_posix())
+    for path in (SPECS, TEMPLATES, *sorted(each.relative_to(root) for each in (root / SPECS).glob("*.yml"))):
+        if leads_outside(root / path, root):
+            target = (root / path).resolve()
+            raise UserError("BUNDLE_LINK_OUTSIDE", location=None, path=path.as_posix(), target=target)
+
+
+def _there(root: Path) -> Iterator[Path]:
+    return (path.relative_to(root) for path in (root / RENDERED).glob("*.yml"))
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise UserError("BUNDLE_FILE_UNREADABLE", path=path, cause=cause) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8"))
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

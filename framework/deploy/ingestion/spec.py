@@ -1,0 +1,227 @@
+"""The short spec of an ingestion from a database: source, gateway, tables, schedules, targets; checked with places.
+
+The words are Lakeflow Connect's where it has one. What is left out has its default here, so that a template finds every
+name it may ask for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framework.deploy.bundle.nodes import Node
+from framework.deploy.ingestion.spec_fields import SpecFields
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+_SCD_TYPES = ("SCD_TYPE_1", "SCD_TYPE_2", "APPEND_ONLY")
+_DAY = 86_400
+# The bounds that gateways take for the frequency of progress events, and the service's own default.
+_PROGRESS_SECONDS = (30, 3600)
+_PROGRESS_DEFAULT = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The database: the connection of Unity Catalog that leads to it, and its name there."""
+
+    connection: str
+    database: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """How the gateway runs; `cluster` holds fields of its cluster as the service names them."""
+
+    progress_event_frequency_seconds: int
+    cluster: Mapping[str, Any]
+    tags: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of the source, and how it arrives."""
+
+    name: str
+    schema: str
+    primary_keys: tuple[str, ...]
+    scd_type: str
+    sequence_by: tuple[str, ...]
+    include_columns: tuple[str, ...]
+    exclude_columns: tuple[str, ...]
+    row_filter: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When some of the tables are brought up to date: a job of its own."""
+
+    name: str
+    cron: str
+    timezone: str
+    tables: tuple[str, ...]
+    retries: int
+    retry_delay_seconds: int
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target of the bundle that holds this ingestion and nothing else.
+
+    Args:
+        suffix: goes behind the names of its pipelines and jobs.
+        tables: those it takes.
+    """
+
+    name: str
+    suffix: str
+    mode: str | None
+    root_path: str
+    catalog: str
+    schema: str
+    staging_schema: str
+    tables: tuple[str, ...]
+    paused: bool
+    prevent_destroy: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestionSpec:
+    """A whole spec; `template` names the file that it is rendered with."""
+
+    name: str
+    template: str
+    source: Source
+    gateway: Gateway
+    tables: tuple[Table, ...]
+    schedules: tuple[Schedule, ...]
+    notify_on_failure: tuple[str, ...]
+    targets: tuple[Target, ...]
+
+    def values(self) -> dict[str, Any]:
+        """What a template sees, in plain values."""
+        return asdict(self)
+
+
+def read_ingestion_spec(tree: Node, name: str) -> IngestionSpec:
+    """The spec that a file holds; `name` is the file's own, after which the resources are named.
+
+    Raises:
+        UserError: the first fault, with file, line and column.
+    """
+    if re.fullmatch(r"[a-z]\w*", name, re.ASCII) is None:
+        expected = "lower-case letters, digits and underscores, as resources are named after it"
+        raise UserError("BUNDLE_FIELD_RANGE", location=tree.place, field="file name", value=name, expected=expected)
+    fields = SpecFields(tree, "the spec")
+    source = fields.below("source")
+    tables = _tables(fields)
+    known = tuple(table.name for table in tables)
+    spec = IngestionSpec(
+        name=name,
+        template=fields.text("template"),
+        source=Source(
+            connection=source.text("connection"),
+            database=source.text("database"),
+            kind=source.choice("kind", ("sqlserver", "postgresql", "mysql"), default="sqlserver"),
+        ),
+        gateway=_gateway(fields.below("gateway", optional=True)),
+        tables=tables,
+        schedules=tuple(_schedule(key, node, known) for key, node in fields.entries("schedules")),
+        notify_on_failure=fields.texts("notify_on_failure"),
+        targets=tuple(_target(key, node, known, name) for key, node in fields.entries("targets")),
+    )
+    source.refuse_others()
+    fields.refuse_others()
+    return spec
+
+
+def _gateway(fields: SpecFields) -> Gateway:
+    low, high = _PROGRESS_SECONDS
+    gateway = Gateway(
+        progress_event_frequency_seconds=fields.number(
+            "progress_event_frequency_seconds", low, high, default=_PROGRESS_DEFAULT
+        ),
+        cluster=fields.mapping("cluster"),
+        tags=fields.mapping("tags"),
+    )
+    fields.refuse_others()
+    return gateway
+
+
+def _tables(fields: SpecFields) -> tuple[Table, ...]:
+    found: dict[str, Table] = {}
+    for key, node in fields.entries("tables"):
+        table = _table(key, node)
+        if table.name in found:
+            raise UserError("BUNDLE_SPEC_TABLE_TWICE", location=node.place, name=table.name)
+        found[table.name] = table
+    return tuple(found.values())
+
+
+def _table(key: str, node: Node) -> Table:
+    """`schema.table`, or `table` in the schema dbo."""
+    fields = SpecFields(node, f"table {key}")
+    schema, _, name = key.rpartition(".")
+    table = Table(
+        name=name,
+        schema=schema or "dbo",
+        primary_keys=fields.texts("primary_keys"),
+        scd_type=fields.choice("scd_type", _SCD_TYPES, default="SCD_TYPE_1"),
+        sequence_by=fields.texts("sequence_by"),
+        include_columns=fields.texts("include_columns"),
+        exclude_columns=fields.texts("exclude_columns"),
+        row_filter=fields.text("row_filter", default="") or None,
+    )
+    fields.refuse_others()
+    if table.include_columns and table.exclude_columns:
+        place = node.value["exclude_columns"].place
+        raise UserError("BUNDLE_SPEC_COLUMNS", location=place, table=key)
+    return table
+
+
+def _schedule(key: str, node: Node, known: tuple[str, ...]) -> Schedule:
+    fields = SpecFields(node, f"schedule {key}")
+    schedule = Schedule(
+        name=key,
+        cron=fields.text("cron"),
+        timezone=fields.text("timezone", default="UTC"),
+        tables=_known_tables(fields, known),
+        retries=fields.number("retries", 0, 100, default=2),
+        retry_delay_seconds=fields.number("retry_delay_seconds", 0, _DAY, default=300),
+        timeout_seconds=fields.number("timeout_seconds", 0, 30 * _DAY, default=0),
+    )
+    fields.refuse_others()
+    return schedule
+
+
+def _target(key: str, node: Node, known: tuple[str, ...], name: str) -> Target:
+    fields = SpecFields(node, f"target {key}")
+    schema = fields.text("schema")
+    target = Target(
+        name=key,
+        suffix=fields.text("suffix", default=""),
+        mode="production" if fields.choice("mode", ("production", "none"), default="none") == "production" else None,
+        root_path=fields.text("root_path", default=f"/Workspace/Shared/.bundle/${{bundle.name}}/{key}"),
+        catalog=fields.text("catalog"),
+        schema=schema,
+        staging_schema=fields.text("staging_schema", default=f"{name}_staging"),
+        tables=_known_tables(fields, known),
+        paused=fields.flag("paused", default=False),
+        prevent_destroy=fields.flag("prevent_destroy", default=True),
+    )
+    fields.refuse_others()
+    return target
+
+
+def _known_tables(fields: SpecFields, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The tables that are named, by their names without a schema; all of them where none is."""
+    named = fields.text_nodes("tables")
+    for node in named:
+        if node.value not in known:
+            hint = nearest_hint(str(node.value), known)
+            raise UserError("BUNDLE_SPEC_TABLE_UNKNOWN", location=node.place, name=node.value, hint=hint)
+    return tuple(str(node.value) for node in named) or known

@@ -1,0 +1,135 @@
+"""Fields of one mapping of a spec, each asked for with its type, so that what was not asked for is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from framework.deploy.bundle.nodes import Node, as_node
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+
+class SpecFields:
+    """The fields of a mapping.
+
+    Args:
+        node: the mapping.
+        where: what it is, for errors.
+
+    Raises:
+        UserError: BUNDLE_FIELD_TYPE, it is no mapping.
+    """
+
+    def __init__(self, node: Node, where: str) -> None:
+        self._node = node
+        self._where = where
+        self._asked: set[str] = set()
+        node.entries(where)
+
+    def below(self, key: str, *, optional: bool = False) -> SpecFields:
+        """The fields of a mapping below this one; none at all where it is optional and missing."""
+        found = self._find(key)
+        if found is None and not optional:
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
+        return SpecFields(found or as_node({}, self._node.place), key)
+
+    def text(self, key: str, *, default: str | None = None) -> str:
+        """A text.
+
+        Raises:
+            UserError: BUNDLE_FIELD_TYPE; BUNDLE_FIELD_MISSING where there is no default.
+        """
+        found = self._find(key)
+        if found is not None:
+            return found.text(key)
+        if default is None:
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
+        return default
+
+    def choice(self, key: str, known: tuple[str, ...], *, default: str) -> str:
+        """One of some words.
+
+        Raises:
+            UserError: BUNDLE_FIELD_RANGE.
+        """
+        value = self.text(key, default=default)
+        if value not in known:
+            self._refuse(key, value, f"one of {', '.join(known)}")
+        return value
+
+    def number(self, key: str, low: int, high: int, *, default: int) -> int:
+        """A whole number within bounds.
+
+        Raises:
+            UserError: BUNDLE_FIELD_RANGE.
+        """
+        found = self._find(key)
+        value = default if found is None else found.value
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self._refuse(key, value, f"a whole number from {low} to {high}")
+        return int(value)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false.
+
+        Raises:
+            UserError: BUNDLE_FIELD_RANGE.
+        """
+        found = self._find(key)
+        value = default if found is None else found.value
+        if not isinstance(value, bool):
+            self._refuse(key, value, "true or false")
+        return bool(value)
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A mapping of anything, in plain values; empty where it is missing."""
+        found = self._find(key)
+        if found is None:
+            return {}
+        found.entries(key)
+        plain: dict[str, Any] = found.plain()
+        return plain
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; empty where it is missing."""
+        return tuple(str(node.value) for node in self.text_nodes(key))
+
+    def text_nodes(self, key: str) -> tuple[Node, ...]:
+        """A list of texts with their places; empty where it is missing."""
+        found = self._find(key)
+        nodes = () if found is None else found.items(key)
+        for node in nodes:
+            node.text(key)
+        return nodes
+
+    def entries(self, key: str) -> Iterator[tuple[str, Node]]:
+        """The named entries of a mapping, which holds at least one.
+
+        Raises:
+            UserError: BUNDLE_FIELD_MISSING.
+        """
+        found = self._find(key)
+        if found is None or not found.entries(key):
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
+        for name, node in found.entries(key).items():
+            yield name, as_node({}, found.place) if node.value is None else node
+
+    def refuse_others(self) -> None:
+        """Refuse a field that nobody asked for.
+
+        Raises:
+            UserError: BUNDLE_UNKNOWN_KEY, with the nearest known one.
+        """
+        for key, value in self._node.entries(self._where).items():
+            if key not in self._asked:
+                hint = nearest_hint(key, self._asked)
+                raise UserError("BUNDLE_UNKNOWN_KEY", location=value.place, key=key, where=self._where, hint=hint)
+
+    def _find(self, key: str) -> Node | None:
+        self._asked.add(key)
+        return self._node.get(key)
+
+    def _refuse(self, key: str, value: object, expected: str) -> None:
+        place = (self._node.get(key) or self._node).place
+        raise UserError("BUNDLE_FIELD_RANGE", location=place, field=key, value=value, expected=expected)

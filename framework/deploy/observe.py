@@ -1,0 +1,76 @@
+"""What a plan is made from, read from the workspace: one read a resource, event logs only where they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.deploy.api.workspace import Workspace
+from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.gateways.ingested_tables import ingested_tables
+from framework.deploy.gateways.parts import GatewayParts
+from framework.deploy.plan.deploy_plan import PlannedChange
+from framework.deploy.plan.gateway_state import GatewayState
+from framework.deploy.plan.planner import Observed, changed_resources, is_at_stake, is_gateway
+from framework.deploy.plan.policy import Policy
+from framework.deploy.state.resource_api import Remote, RemoteKind
+from framework.deploy.state.state import Deployed, DeployState
+
+
+def observe(
+    workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState, policy: Policy
+) -> Observed:
+    """Read each resource that the state knows, and the gateways that a change could stop."""
+    remotes = {each.key: kinds[each.kind].read(each.id) for each in state.resources if each.id is not None}
+    ids = {(each.kind, each.id): remotes[each.key] for each in state.resources if each.id is not None}
+    parts = GatewayParts(workspace, kinds, ingested_tables(bundle), ids)
+    gateways, jobs = {}, set()
+    for change in changed_resources(bundle, state, remotes):
+        behind = gateways_behind(parts, change, remotes[change.key], state.get(change.key))
+        if not behind:
+            continue
+        jobs |= {change.key} if change.kind == "jobs" else set()
+        if is_at_stake(change, policy):
+            gateways[change.key] = parts.state_of(behind)
+    return Observed(remotes=remotes, gateways=gateways, jobs=frozenset(jobs))
+
+
+def observe_again(
+    workspace: Workspace,
+    kinds: Mapping[str, RemoteKind],
+    bundle: Bundle,
+    change: PlannedChange,
+    deployed: Deployed | None,
+    *,
+    stopped: frozenset[str],
+) -> tuple[Observed, tuple[str, ...]]:
+    """Read one resource, and what its gateways do, right before a write.
+
+    Args:
+        workspace: the workspace.
+        kinds: the calls for each kind of resource.
+        bundle: what is deployed.
+        change: what is about to be done.
+        deployed: the resource as it was deployed last.
+        stopped: gateways that this deploy stopped itself: they have nothing more to lose.
+
+    Returns:
+        What is there, and the ids of the gateways that the write can stop.
+    """
+    remote = kinds[change.kind].read(change.remote_id or "")
+    parts = GatewayParts(workspace, kinds, ingested_tables(bundle))
+    behind = () if remote is None else gateways_behind(parts, change, remote, deployed)
+    states: dict[str, GatewayState] = {}
+    if behind:
+        states[change.key] = parts.state_of(each for each in behind if each not in stopped)
+    jobs = frozenset({change.key}) if behind and change.kind == "jobs" else frozenset[str]()
+    return Observed(remotes={change.key: remote}, gateways=states, jobs=jobs), behind
+
+
+def gateways_behind(
+    parts: GatewayParts, change: PlannedChange, remote: Remote | None, deployed: Deployed | None
+) -> tuple[str, ...]:
+    """Return the gateways that a write to a resource can stop: by what it is, what it was, and what it is to be."""
+    specs = [each.as_dict() for each in (change.spec, deployed and deployed.spec, remote and remote.spec) if each]
+    if change.kind == "jobs":
+        return parts.behind(specs)
+    return (remote.id,) if remote is not None and any(is_gateway(spec) for spec in specs) else ()

@@ -1,0 +1,69 @@
+"""Accepting a resource as it is: what was changed outside, or added by the service, becomes its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec
+from framework.deploy.plan.deploy_plan import PlannedChange
+from framework.deploy.plan.diff import ChangeClass
+from framework.deploy.plan.planner import Observed, make_plan
+from framework.deploy.plan.policy import Policy, Verdict
+from framework.deploy.state.resource_api import Remote, RemoteKind, access_of
+from framework.deploy.state.state import DeployState
+from framework.foundation.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """A resource that was accepted.
+
+    Args:
+        change: its fields that are no difference any more.
+        state: what is deployed, with the new baseline.
+        warnings: what could not be recorded.
+    """
+
+    change: PlannedChange
+    state: DeployState
+    warnings: tuple[str, ...] = ()
+
+
+def accept_resource(
+    kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState, key: str, *, now: datetime
+) -> Acceptance:
+    """Return the state whose baseline of a resource is what is there; what the bundle itself changes stays a change.
+
+    Raises:
+        UserError: DEPLOY_NOT_BOUND when it is not on record, DEPLOY_BIND_MISSING when it is gone.
+    """
+    former = state.get(key)
+    if former is None or former.id is None:
+        raise UserError("DEPLOY_NOT_BOUND", key=key, target=bundle.target)
+    remote = kinds[former.kind].read(former.id)
+    if remote is None:
+        raise UserError("DEPLOY_BIND_MISSING", kind=former.kind, id=former.id)
+    # Without a baseline so far, as after `bind`, each value that the bundle names is its wish.
+    spec = former.spec if former.remote is not None else FrozenSpec.of(access_of(former.spec.as_dict()))
+    accepted = state.with_resource(replace(former, spec=spec, remote=remote.spec))
+    before = _change(bundle, state, key, remote, now)
+    left = {field.path for field in _change(bundle, accepted, key, remote, now).fields}
+    fields = tuple(field for field in before.fields if field.path not in left)
+    classes = [field.change_class for field in fields]
+    change = replace(
+        before,
+        fields=fields,
+        change_class=max(classes, key=lambda each: each.rank, default=ChangeClass.NONE),
+        verdict=Verdict.ACCEPT,
+        reason="what is there is its baseline",
+    )
+    return Acceptance(change=change, state=accepted)
+
+
+def _change(bundle: Bundle, state: DeployState, key: str, remote: Remote, now: datetime) -> PlannedChange:
+    observed = Observed(remotes={key: remote}, gateways={})
+    change = make_plan(bundle, state, observed, files=state.files, policy=Policy(), now=now).change(key)
+    assert change is not None, "the bundle has the resource"
+    return change

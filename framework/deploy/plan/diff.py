@@ -1,0 +1,156 @@
+"""Three-way comparison: what the bundle says, what was deployed last, what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from framework.deploy.state.normalize import FieldPath, Leaves, flatten, normalise
+from framework.foundation.secrecy import hide_secrets
+
+
+class ChangeClass(StrEnum):
+    """What a difference means, from nothing to the worst; a mixed change takes its highest class."""
+
+    NONE = "none"
+    PHANTOM = "phantom"
+    TAG_ONLY = "tag-only"
+    METADATA = "metadata"
+    DRIFT = "drift"
+    CREATE = "create"
+    SEMANTIC = "semantic"
+    RECREATE = "recreate"
+    DELETE = "delete"
+
+    @property
+    def rank(self) -> int:
+        """0 for the mildest."""
+        return list(ChangeClass).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """One field that differs: its value there and in the bundle, as JSON, secrets hidden; None where there is none."""
+
+    path: FieldPath
+    remote: str | None
+    wanted: str | None
+    change_class: ChangeClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All fields of a resource that differ, and those that only seem to.
+
+    Args:
+        changes: what differs.
+        phantoms: fields of the bundle that need no write: another spelling, and `settled`.
+        settled: fields whose other value is the service's, from right after the last deploy, or was accepted.
+    """
+
+    changes: tuple[FieldChange, ...] = ()
+    phantoms: tuple[FieldPath, ...] = ()
+    settled: tuple[FieldPath, ...] = ()
+
+    @property
+    def change_class(self) -> ChangeClass:
+        """The highest class among the fields."""
+        classes = [change.change_class for change in self.changes]
+        if classes:
+            return max(classes, key=lambda each: each.rank)
+        return ChangeClass.PHANTOM if self.phantoms else ChangeClass.NONE
+
+
+_RECREATES: Mapping[str, frozenset[FieldPath]] = {
+    "pipelines": frozenset(
+        {
+            ("storage",),
+            ("gateway_definition", "connection_id"),
+            ("gateway_definition", "connection_name"),
+            ("gateway_definition", "gateway_storage_catalog"),
+            ("gateway_definition", "gateway_storage_schema"),
+            ("ingestion_definition", "connection_name"),
+            ("ingestion_definition", "ingestion_gateway_id"),
+            ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
+        }
+    ),
+    "jobs": frozenset(),
+    "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
+    "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
+}
+
+
+def compare(
+    kind: str,
+    *,
+    wanted: Mapping[str, Any],
+    deployed: Mapping[str, Any] | None,
+    remote: Mapping[str, Any],
+    remote_then: Mapping[str, Any] | None,
+) -> Comparison:
+    """The differences between a bundle's settings and those that are there, each with its class.
+
+    Args:
+        kind: of the resource.
+        wanted: the bundle's settings.
+        deployed: those that were deployed last; None when nothing is known, as when it is adopted.
+        remote: those that are there now.
+        remote_then: what was there right after the last deploy.
+    """
+    now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
+    last = None if deployed is None else _leaves(kind, deployed)
+    then = None if remote_then is None else _leaves(kind, remote_then)
+    changes, settled = [], []
+    for path in sorted({*now, *bundle}):
+        if now.get(path) == bundle.get(path):
+            continue
+        outside = _origin(path, bundle, last, now, then)
+        if outside is None:
+            settled += [path] if path in bundle else []
+            continue
+        changes.append(
+            FieldChange(
+                path=path,
+                remote=now.get(path),
+                wanted=bundle.get(path),
+                change_class=_class(kind, path, outside=outside, is_named=path in bundle),
+            )
+        )
+    raw, raw_now = flatten(wanted), flatten(remote)
+    spelled = [path for path in raw if path in raw_now and raw[path] != raw_now[path]]
+    changed = {change.path for change in changes}
+    return Comparison(
+        changes=tuple(changes),
+        phantoms=tuple(sorted({*settled, *(path for path in spelled if path not in changed)})),
+        settled=tuple(settled),
+    )
+
+
+def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
+    return flatten(normalise(kind, hide_secrets(spec)))
+
+
+def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, then: Leaves | None) -> bool | None:
+    """Who made a field differ: False, the bundle; True, somebody outside; None, the service, right at the deploy."""
+    stands = then is not None and then.get(path) == now.get(path)
+    if last is None:
+        # Nothing is known of it: what the bundle names is its wish, what it does not name is somebody else's.
+        return path not in bundle
+    if last.get(path) != bundle.get(path):
+        return False
+    return None if stands else True
+
+
+def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:
+    if path[0] == "tags" or (path[0] == "clusters" and len(path) > 2 and path[2] == "custom_tags"):
+        return ChangeClass.TAG_ONLY
+    # A field that only the service names, such as the id of a connection, makes no other resource.
+    if path in _RECREATES.get(kind, frozenset()) and (is_named or not outside):
+        return ChangeClass.RECREATE
+    if outside:
+        return ChangeClass.DRIFT
+    if path[0] in ("notifications", "email_notifications", "webhook_notifications"):
+        return ChangeClass.METADATA
+    return ChangeClass.SEMANTIC

@@ -1,0 +1,263 @@
+"""From bundle, state and workspace to a plan: pure, so that whatever was read gives one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.references import resolve
+from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, digest_of
+from framework.deploy.plan.diff import ChangeClass, Comparison, compare
+from framework.deploy.plan.gateway_state import GatewayState, Phase
+from framework.deploy.plan.policy import WAITING, Policy, Verdict, decide
+from framework.deploy.plan.reasons import reason_of
+from framework.deploy.state.files import FileHashes, changed_files
+from framework.deploy.state.normalize import flatten
+from framework.deploy.state.redaction import hidden_spec
+from framework.deploy.state.resource_api import Remote, access_of
+from framework.deploy.state.state import Deployed, DeployState
+
+_CALM = frozenset(
+    {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What was read from the workspace, by the key of a resource.
+
+    Args:
+        remotes: the resources; None for one that is gone.
+        gateways: what the gateways do that a change could stop.
+        jobs: the jobs that run a gateway.
+    """
+
+    remotes: Mapping[str, Remote | None]
+    gateways: Mapping[str, GatewayState]
+    jobs: frozenset[str] = frozenset()
+
+
+def make_plan(
+    bundle: Bundle, state: DeployState, observed: Observed, *, files: FileHashes, policy: Policy, now: datetime
+) -> DeployPlan:
+    """The plan: deletions first, then all else in the order of dependencies."""
+    ids = {each.key: each.id for each in state.resources if each.id is not None}
+    specs = {each.key: each.spec for each in bundle.resources}
+    resources = {each.key: each for each in bundle.resources}
+    ordered = []
+    for key in _order({each.key: each.depends_on for each in bundle.resources}):
+        spec = resolve(resources[key].spec.as_dict(), ids, specs)
+        ordered.append(plan_resource(resources[key], state.get(key), observed, spec=spec, policy=policy, now=now))
+        if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
+            # It will have a new id, so that what names it differs too.
+            ids.pop(key, None)
+    gone = [each for each in state.resources if each.key not in resources]
+    deletions = {each.key: each.depends_on for each in gone}
+    by_key = {each.key: each for each in gone}
+    first = [plan_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
+    uploads, removals = changed_files(files, state.files)
+    return DeployPlan(
+        bundle=bundle.name,
+        target=bundle.target,
+        lineage=state.lineage,
+        serial=state.serial,
+        changes=tuple(_hold_dependents([*first, *ordered])),
+        uploads=uploads,
+        removals=removals,
+        files=files,
+    )
+
+
+def is_gateway(spec: Mapping[str, Any]) -> bool:
+    """Whether settings of a pipeline are those of an ingestion gateway."""
+    return "gateway_definition" in spec
+
+
+def changed_resources(
+    bundle: Bundle, state: DeployState, remotes: Mapping[str, Remote | None]
+) -> tuple[PlannedChange, ...]:
+    """Return what is there and differs, as far as no gateway's state is needed to see it."""
+    blank = Observed(remotes=remotes, gateways={})
+    plan = make_plan(bundle, state, blank, files=state.files, policy=Policy(), now=datetime.min)  # noqa: DTZ901 - no window is asked
+    unchanged = (ChangeClass.NONE, ChangeClass.CREATE)
+    return tuple(
+        change for change in plan.changes if change.remote_id is not None and change.change_class not in unchanged
+    )
+
+
+def is_at_stake(change: PlannedChange, policy: Policy) -> bool:
+    """Return whether a change, if it can stop a gateway, needs to know what the gateway does: its log is read."""
+    return change.change_class not in _CALM or policy.tag_reason_for(change.key) is not None
+
+
+def plan_resource(
+    resource: Resource,
+    deployed: Deployed | None,
+    observed: Observed,
+    *,
+    spec: dict[str, Any],
+    policy: Policy,
+    now: datetime,
+) -> PlannedChange:
+    """The change of one resource, whose references are resolved in `spec` as far as ids are known."""
+    remote = observed.remotes.get(resource.key)
+    compared = _compared(resource.kind, spec, deployed, remote)
+    gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
+    stops = gateway or resource.key in observed.jobs
+    lost_id = deployed.id if remote is None and deployed is not None and gateway else None
+    # A protection that the bundle lifts stays in force until a deploy has recorded that.
+    protected = deployed is not None and deployed.prevent_destroy
+    classes = [field.change_class for field in compared.changes]
+    if remote is None:
+        classes = [ChangeClass.RECREATE if lost_id is not None else ChangeClass.CREATE]
+    highest = max(classes, key=lambda each: each.rank, default=compared.change_class)
+    access = flatten(access_of(spec)) != (flatten(access_of(deployed.spec.as_dict())) if deployed is not None else {})
+    state = observed.gateways.get(resource.key)
+    verdict = decide(
+        key=resource.key,
+        classes=classes,
+        stops_gateway=stops,
+        is_pipeline=resource.kind == "pipelines",
+        phase=_phase(stops, remote, state),
+        prevent_destroy=remote is not None and (resource.prevent_destroy or protected),
+        is_lost=lost_id is not None,
+        policy=policy,
+        now=now,
+    )
+    change = PlannedChange(
+        key=resource.key,
+        kind=resource.kind,
+        name=resource.name,
+        stops_gateway=stops,
+        change_class=highest,
+        verdict=verdict,
+        reason="",
+        fields=compared.changes,
+        phantoms=compared.phantoms,
+        settled=compared.settled,
+        gateway=state,
+        spec=FrozenSpec.of(spec),
+        depends_on=resource.depends_on,
+        prevent_destroy=resource.prevent_destroy,
+        is_protected=protected,
+        lost_id=lost_id,
+        remote_id=None if remote is None else remote.id,
+        remote_modified=None if remote is None else remote.modified,
+        access=access and remote is not None,
+    )
+    change = replace(change, record=_is_unrecorded(change, deployed))
+    return replace(change, reason=reason_of(change, policy))
+
+
+def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
+    """Whether the state lacks something about a resource that no call is made for."""
+    if change.verdict in WAITING:
+        new = change.verdict is Verdict.DEFER and deployed is not None and deployed.deferred != digest_of(change)
+        return new or change.changes_protection
+    kept = None if change.spec is None else hidden_spec(change.spec)
+    stands = (
+        deployed is not None
+        and deployed.remote is not None
+        and (deployed.spec, deployed.depends_on, deployed.prevent_destroy)
+        == (kept, change.depends_on, change.prevent_destroy)
+    )
+    return change.verdict is Verdict.NOTHING and not stands and not change.access
+
+
+def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None) -> Comparison:
+    if remote is None:
+        return Comparison()
+    known = deployed if deployed is not None and deployed.remote is not None else None
+    return compare(
+        kind,
+        wanted=spec,
+        deployed=None if known is None else known.spec.as_dict(),
+        remote=remote.spec.as_dict() | _identity(spec, remote),
+        remote_then=None if known is None or known.remote is None else known.remote.as_dict(),
+    )
+
+
+def _identity(spec: Mapping[str, Any], remote: Remote) -> dict[str, Any]:
+    """The identity that a resource runs as, spelled as the bundle spells it; a read of the settings leaves it out."""
+    wanted = spec.get("run_as")
+    if remote.run_as is None or not isinstance(wanted, Mapping) or len(wanted) != 1:
+        return {}
+    return {"run_as": dict.fromkeys(wanted, remote.run_as)}
+
+
+def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datetime) -> PlannedChange:
+    """The change of a resource that left the bundle."""
+    remote, spec = observed.remotes.get(deployed.key), deployed.spec.as_dict()
+    gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
+    stops, state = gateway or deployed.key in observed.jobs, observed.gateways.get(deployed.key)
+    verdict = decide(
+        key=deployed.key,
+        classes=[ChangeClass.DELETE],
+        stops_gateway=stops,
+        is_pipeline=deployed.kind == "pipelines",
+        phase=_phase(stops, remote, state),
+        prevent_destroy=deployed.prevent_destroy,
+        is_lost=False,
+        policy=policy,
+        now=now,
+    )
+    change = PlannedChange(
+        key=deployed.key,
+        kind=deployed.kind,
+        name=str(spec.get("name", deployed.key)),
+        stops_gateway=stops,
+        change_class=ChangeClass.DELETE,
+        # What is gone already takes no call and needs no permission: only its record goes.
+        verdict=Verdict.NOTHING if remote is None and deployed.id is not None else verdict,
+        reason="",
+        gateway=state,
+        depends_on=deployed.depends_on,
+        prevent_destroy=deployed.prevent_destroy,
+        is_protected=deployed.prevent_destroy,
+        remote_id=None if remote is None else remote.id,
+        remote_modified=None if remote is None else remote.modified,
+        record=remote is None and deployed.id is not None,
+    )
+    return replace(change, reason=reason_of(change, policy))
+
+
+def _phase(stops: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three facts
+    """What the gateway does that a write can stop; unknown when its log is not read, stopped when it is gone."""
+    if not stops or remote is None:
+        return Phase.STOPPED
+    return Phase.UNKNOWN if state is None else state.phase
+
+
+def _order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Keys after what they depend on, else in their order; what is not here is no edge.
+
+    The edges of a state come from several deploys and may form a circle, which is broken at one edge.
+    """
+    known = {key: [each for each in needs if each in edges] for key, needs in edges.items()}
+    while True:
+        try:
+            return list(TopologicalSorter(known).static_order())
+        except CycleError as error:
+            before, after = error.args[1][:2]
+            known[after].remove(before)
+
+
+def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
+    """Hold what depends on a resource that is held: its settings may name what is not there yet."""
+    held: dict[str, Verdict] = {}
+    found = []
+    for change in changes:
+        above = next((held[key] for key in change.depends_on if key in held), None)
+        if change.verdict in WAITING - {Verdict.DEFER}:
+            held[change.key] = change.verdict
+        elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
+            held[change.key] = above
+            change = replace(  # noqa: PLW2901 - the change, held
+                change, verdict=above, reason="what it depends on waits", record=change.changes_protection
+            )
+        found.append(change)
+    return found

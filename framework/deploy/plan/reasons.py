@@ -1,0 +1,142 @@
+"""Why the guard decides as it does, in words: which tables, how far, what a restart would lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from framework.deploy.plan.deploy_plan import PlannedChange
+from framework.deploy.plan.diff import ChangeClass
+from framework.deploy.plan.gateway_state import GatewayState, Phase, TableSnapshot
+from framework.deploy.plan.policy import Policy, Verdict
+from framework.foundation.wording import counted
+
+_WHOLE = "no part of it done: without primary key, unique key or index it is read in one"
+_UNTOLD = "whether in chunks is not told"
+
+
+_FOREIGN = "its settings were changed outside of this bundle"
+
+
+_APPLIED: Mapping[ChangeClass, str] = {
+    ChangeClass.CREATE: "it is not there yet",
+    ChangeClass.RECREATE: "it is deleted and made again",
+    ChangeClass.DELETE: "it is not in the bundle any more",
+    ChangeClass.DRIFT: f"{_FOREIGN}, which its own replace",
+}
+
+
+def reason_of(change: PlannedChange, policy: Policy) -> str:
+    """Why a verdict is what it is: one sentence for people, without its full stop; never empty."""
+    match change.verdict:
+        case Verdict.NOTHING:
+            reason = _no_change(change)
+        case Verdict.APPLY:
+            reason = _application(change, policy)
+        case Verdict.DEFER:
+            reason = "no call to the gateway; written with its next wanted change"
+        case Verdict.REFUSE:
+            reason = _refusal(change)
+        case Verdict.HOLD | Verdict.QUEUE | Verdict.UNKNOWN:
+            reason = _wait(change)
+        case Verdict.SKIP | Verdict.ACCEPT:
+            reason = change.reason
+        case _:
+            assert_never(change.verdict)
+    return reason
+
+
+def _wait(change: PlannedChange) -> str:
+    """Why nothing is done for now."""
+    if change.lost_id is not None:
+        return (
+            f"{change.lost_id} was deleted outside of this bundle: --allow-recreate {change.key} makes a new gateway, "
+            f"which takes all its snapshots again; `sluice bundle bind {change.key} ID` adopts another one"
+        )
+    if any(field.change_class is ChangeClass.DRIFT for field in change.fields):
+        return f"{_FOREIGN}; `sluice bundle accept {change.key}` keeps them"
+    return state_text(change.gateway)
+
+
+def _no_change(change: PlannedChange) -> str:
+    if change.change_class is ChangeClass.DELETE:
+        return "it is gone already; only its record is removed"
+    if change.access:
+        return "only who has access changes"
+    settled, spelled = len(change.settled), len(change.phantoms) - len(change.settled)
+    notes = [f"{counted(spelled, 'field')} only spelled differently"] if spelled else []
+    notes += [f"{counted(settled, 'field')} as the service set it, or as accepted"] if settled else []
+    return ", ".join(notes) or "no difference"
+
+
+def _application(change: PlannedChange, policy: Policy) -> str:
+    """Why a change is done; for a gateway, why it may be done now."""
+    override, tags = policy.reason_for(change.key), policy.tag_reason_for(change.key)
+    is_restart = change.stops_gateway and change.change_class not in (
+        ChangeClass.CREATE,
+        ChangeClass.RECREATE,
+        ChangeClass.DELETE,
+    )
+    if is_restart and override is not None:
+        return f"overridden: {override}"
+    if is_restart and tags is not None and change.change_class in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
+        return f"tags are written on purpose: {tags}"
+    if change.lost_id is not None:
+        return f"{change.lost_id} was deleted outside of this bundle, and a new one is made"
+    if change.change_class in _APPLIED:
+        return _APPLIED[change.change_class]
+    if not change.stops_gateway or change.gateway is None:
+        return "the bundle changes it"
+    return "the gateway is stopped" if change.gateway.phase is Phase.STOPPED else "no snapshot runs"
+
+
+def state_text(state: GatewayState | None) -> str:
+    """What a gateway is doing.
+
+    Examples:
+        >>> state_text(GatewayState(phase=Phase.CHANGES))
+        'the gateway takes changes; outside of the window'
+    """
+    if state is None:
+        return "what the gateway is doing is not known; that counts as a snapshot"
+    if state.phase is Phase.CHANGES:
+        return "the gateway takes changes; outside of the window"
+    if state.phase is Phase.STOPPED:
+        return "the gateway is stopped"
+    if state.phase is Phase.UNKNOWN:
+        cause = f" ({state.reason})" if state.reason else ""
+        return f"what the gateway is doing is not known{cause}; that counts as a snapshot"
+    tables = ", ".join(table_text(table) for table in state.tables if table.phase is Phase.SNAPSHOTTING)
+    return f"a restart would lose {state.lost_hours:.1f} hours of snapshots: {tables}"
+
+
+def table_text(table: TableSnapshot) -> str:
+    """One table's snapshot: how far, how long still, whether in chunks.
+
+    Examples:
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, chunkable=True))
+        'a.b.c 62% (in chunks)'
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, left_seconds=5400))
+        'a.b.c 0% (1.5 h left, no part of it done: without primary key, unique key or index it is read in one)'
+    """
+    percent = "" if table.percent is None else f" {int(table.percent)}%"
+    notes = [] if table.left_seconds is None else [f"{table.left_seconds / 3600:.1f} h left"]
+    notes.append("in chunks" if table.chunkable else _UNTOLD if table.percent is None else _WHOLE)
+    return f"{table.table}{percent} ({', '.join(notes)})"
+
+
+def _refusal(change: PlannedChange) -> str:
+    what = "deleting" if change.change_class is ChangeClass.DELETE else "recreating"
+    if change.prevent_destroy:
+        return f"prevent_destroy forbids {what} it"
+    if change.is_protected:
+        return (
+            f"prevent_destroy was in force at the last deploy and forbids {what} it; deploy the change of "
+            "prevent_destroy alone first"
+        )
+    if change.stops_gateway and change.remote_id is not None:
+        if change.gateway is None or change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
+            return f"{what} it stops the gateway: {state_text(change.gateway)}"
+        if change.kind == "jobs":
+            return f"{what} it stops its gateway; allow it with --allow-recreate {change.key}"
+    return f"{what} it loses all it holds; allow it with --allow-recreate {change.key}"

@@ -1,0 +1,1 @@
+"""Diagrams of the dataflow: layout, drawing, the HTML page, and the HTML of notebooks."""

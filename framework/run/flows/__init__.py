@@ -1,0 +1,1 @@
+"""One runner per kind of flow: streaming, batch, snapshot and view."""

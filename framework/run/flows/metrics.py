@@ -1,0 +1,118 @@
+"""What one run of a flow did, gathered while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.java_gateway import ensure_callback_server_started
+
+from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+import json
+
+from framework.checkpoints.delta_log import latest_version
+from framework.foundation.storage import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOutcome:
+    """Rows and quality of one run; `written` is None when the target does not tell."""
+
+    written: int | None = None
+    upserted: int = 0
+    deleted: int = 0
+    late: int = 0
+    quality: QualityCounts = NOTHING_COUNTED
+
+    def plus(self, other: FlowOutcome) -> FlowOutcome:
+        """Both together."""
+        written = None if self.written is None and other.written is None else (self.written or 0) + (other.written or 0)
+        return FlowOutcome(
+            written=written,
+            upserted=self.upserted + other.upserted,
+            deleted=self.deleted + other.deleted,
+            late=self.late + other.late,
+            quality=self.quality.plus(other.quality),
+        )
+
+
+_BUS_TIMEOUT_MILLISECONDS = 10_000
+
+Observed = dict[str, dict[str, int]]
+
+
+@contextmanager
+def observing(session: SparkSession) -> Iterator[Observed]:
+    """Gather what queries of `session` observe; complete when the block has ended.
+
+    Args:
+        session: a session of one flow's own, so that nobody else's metrics come in between.
+
+    Yields:
+        name of the observation -> metric -> value; a query that ran several times counts once.
+    """
+    ensure_callback_server_started(session.sparkContext._gateway)
+    found: Observed = {}
+    listener = _Listener(found)
+    manager: Any = session._jsparkSession.listenerManager()
+    manager.register(listener)
+    try:
+        yield found
+    finally:
+        session._jsc.sc().listenerBus().waitUntilEmpty(_BUS_TIMEOUT_MILLISECONDS)
+        manager.unregister(listener)
+
+
+class _Listener:
+    """A QueryExecutionListener of the JVM; its method names are Spark's."""
+
+    def __init__(self, found: Observed) -> None:
+        self._found = found
+
+    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802 - the name that the JVM calls
+        entries = execution.observedMetrics().iterator()
+        while entries.hasNext():
+            entry = entries.next()
+            self._found.setdefault(entry._1(), _values(entry._2()))
+
+    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802 - the name that the JVM calls
+        """A failed query has no metrics; the caller gets its exception."""
+
+    class Java:
+        """Says to Py4J which interface this is."""
+
+        implements: ClassVar = ["org.apache.spark.sql.util.QueryExecutionListener"]
+
+
+def _values(row: Any) -> dict[str, int]:
+    names = row.schema().fieldNames()
+    return {names[index]: int(row.get(index)) for index in range(row.length())}
+
+
+def rows_written(storage: Storage, path: str, *, after: int | None, query_id: str | None = None) -> int:
+    """The output rows of a table's commits since version `after` (None: of all), of one query where given.
+
+    Commits are read from the log itself: Spark's progress does not tell the rows of a Delta sink,
+    and counting them in the query would cost a pass.
+    """
+    first = 0 if after is None else after + 1
+    last = latest_version(storage, path)
+    total = 0
+    for version in range(first, (last if last is not None else -1) + 1):
+        for info in _commit_infos(storage, f"{path}/_delta_log/{version:020d}.json"):
+            if query_id in (None, info.get("operationParameters", {}).get("queryId")):
+                total += int(info.get("operationMetrics", {}).get("numOutputRows", 0))
+    return total
+
+
+def _commit_infos(storage: Storage, file: str) -> Iterator[dict[str, Any]]:
+    for line in (storage.read_text(file) or "").splitlines():
+        if line.startswith('{"commitInfo"'):
+            yield json.loads(line)["commitInfo"]

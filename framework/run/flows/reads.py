@@ -1,0 +1,149 @@
+"""What a name in a query function gives while flows run: the rows of the tables themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from framework.cdc.events.normalize import upsert_predicate
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
+from framework.foundation.names import QualifiedName
+from framework.graph.calls import call_query
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.interception import reading
+from framework.graph.missing import missing_table
+from framework.graph.relations import named
+from framework.graph.tables import KnownTables
+from framework.run.flows.expectations import guarded
+from framework.run.tables.table_store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowQuery:
+    """A flow's rows over the real tables, with the expectations that watch them.
+
+    `expectations` are those of the target and of the views that the query reads.
+    """
+
+    frame: DataFrame
+    expectations: Mapping[QualifiedName, tuple[ExpectationSpec, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableQueries:
+    """Calls the query functions of a graph over the tables of a store.
+
+    Calls are made one at a time: they patch classes of PySpark and settings of the one session that
+    modules see. They only describe rows, so nothing waits long.
+    """
+
+    graph: DataflowGraph
+    registry: Registry
+    spark: SparkSession
+    store: TableStore
+    tables: KnownTables
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def flow_query(self, flow: FlowSpec, settings: Mapping[str, str]) -> FlowQuery:
+        """The flow's query, its target's expectations applied.
+
+        Args:
+            flow: whose query function is called.
+            settings: Spark settings that hold while it is analysed.
+        """
+        target = self.graph.dataset(flow.target)
+        reads = _Reads(queries=self)
+        with self._lock, _settings(self.spark, settings), reading(reads):
+            frame = call_query(self._function(flow, reads), flow.name, flow.location)
+            if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
+                held = "true" if flow.cdc is None else upsert_predicate(flow.cdc)
+                frame = guarded(frame, target.name, target.spec.expectations, held=held)
+                reads.expectations[target.name] = target.spec.expectations
+        return FlowQuery(frame=frame, expectations=dict(reads.expectations))
+
+    def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
+        """The rows of a query over the datasets, and over `more` tables by their names."""
+        with self._lock, reading(_Reads(queries=self, more=more)):
+            return self.spark.sql(query)
+
+    def _function(self, flow: FlowSpec, reads: _Reads) -> Callable[[], DataFrame]:
+        query = self.registry.queries.get(flow.name)
+        if query is not None:
+            return query
+        return lambda: reads.source(flow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reads:
+    """The reads of one query; gathers the expectations of the views it passes through."""
+
+    queries: TableQueries
+    more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
+
+    def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        special = self.more.get(name.strip("`").lower())
+        if special is not None:
+            return special()
+        dataset = self._dataset(name)
+        if dataset is None:
+            found = self.queries.tables.external(spark, name, options, streaming=streaming)
+            if found is None:
+                known = [each.name for each in self.queries.graph.datasets]
+                full = None if "/" in name else self.queries.registry.name(name)
+                raise missing_table(name, dataset=full, known=known, tables=self.queries.tables, spark=spark)
+            return found.frame
+        if dataset.kind is DatasetKind.TEMPORARY_VIEW:
+            return named(self._view(dataset), dataset.name)
+        return named(self._table(spark, dataset, options, streaming=streaming), dataset.name)
+
+    def source(self, flow: FlowSpec) -> DataFrame:
+        """The named source of an AUTO CDC flow, streamed or not as the analysis found it."""
+        found = self.queries.graph.flow(flow.name)
+        streaming = found.streaming if found is not None else True
+        return self.read(self.queries.spark, flow.source or "", {}, streaming=streaming)
+
+    def _dataset(self, name: str) -> GraphDataset | None:
+        if "/" in name:
+            return None
+        return self.queries.graph.dataset(self.queries.registry.name(name))
+
+    def _view(self, view: GraphDataset) -> DataFrame:
+        flow = self.queries.graph.flows_into(view.name)[0].spec
+        frame = call_query(self.queries.registry.queries[flow.name], flow.name, flow.location)
+        self.expectations[view.name] = view.spec.expectations
+        return guarded(frame, view.name, view.spec.expectations)
+
+    def _table(
+        self, spark: SparkSession, dataset: GraphDataset, options: Mapping[str, str], *, streaming: bool
+    ) -> DataFrame:
+        store = self.queries.store
+        store.check_readable(dataset)
+        reader = spark.readStream if streaming else spark.read
+        frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
+        return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+@contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Spark settings that hold for a block and are what they were after it."""
+    conf: Any = spark._jsparkSession.conf()
+    options = {key: conf.getOption(key) for key in settings}
+    before: dict[str, str | None] = {
+        key: option.get() if option.isDefined() else None for key, option in options.items()
+    }
+    try:
+        for key, value in settings.items():
+            conf.set(key, value)
+        yield
+    finally:
+        for key, former in before.items():
+            conf.unset(key) if former is None else conf.set(key, former)

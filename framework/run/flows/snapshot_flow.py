@@ -1,0 +1,141 @@
+"""Runs one flow from snapshots: the source's present rows, or those that a function hands out, one after the other.
+
+The effects of one snapshot in order, and why stopping after each is safe:
+
+1. its version and ordinal are claimed in the checkpoint -> nothing is in the target. A function hands
+   out the same version again, which gets the same ordinal; a snapshot of the moment gets a later
+   version and another ordinal, as the source may not be what it was;
+2. its changes go into the companion and the target, each as transaction `ordinal` -> the same version
+   again is skipped by its transaction; a later one is compared with what the target has by now,
+   so that it finds nothing to change if nothing did;
+3. it is marked as applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
+from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
+from framework.foundation.errors import SluiceError
+from framework.foundation.failpoints import failpoint
+from framework.graph.relations import moved
+from framework.graph.resolution import located
+from framework.graph.snapshots import next_snapshot
+from framework.graph.targets import table_target
+from framework.run.flows.expectations import counted, guarded
+from framework.run.flows.metrics import FlowOutcome, observing
+from framework.run.flows.reads import FlowQuery
+from framework.run.flows.streaming_query import StoppedError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.writer import AutoCdcWriter
+    from framework.declare.registry import SnapshotFunction
+    from framework.declare.specs import FlowSpec
+    from framework.graph.graph import GraphDataset
+    from framework.run.flows.stop_signal import StopSignal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SnapshotRun:
+    """One run of a flow from snapshots.
+
+    Args:
+        spec: the flow.
+        dataset: its target, as the table is now.
+        session: the flow's own.
+        progress: where it notes how far it got.
+        earlier: what other generations of the flow claimed: a later snapshot of the moment comes after these too.
+        writer_of: the writer into the target, as that is kept.
+        bring_to: brings the target's table to a definition with more columns.
+        stop: asks it to stop between two snapshots.
+        on_outcome: hears of each snapshot as it is applied.
+    """
+
+    spec: FlowSpec
+    dataset: GraphDataset
+    session: SparkSession
+    progress: SnapshotStore
+    earlier: tuple[SnapshotProgress, ...]
+    writer_of: Callable[[CdcTarget], AutoCdcWriter]
+    bring_to: Callable[[GraphDataset], None]
+    stop: StopSignal
+    on_outcome: Callable[[FlowOutcome, dict[str, Any] | None], None]
+
+    def present(self, query: FlowQuery, *, source: str | None, now: datetime) -> FlowOutcome:
+        """Apply the source's rows as they are.
+
+        Args:
+            query: the source.
+            source: what the source was like before it was read.
+            now: the time, which becomes the version.
+        """
+        claimed = [each.claimed for each in (*self.earlier, self.progress.read()) if each.claimed is not None]
+        versions = [SnapshotVersion.from_json(mark.version) for mark in claimed]
+        latest = max((each for each in versions if each.kind == "timestamp"), key=lambda v: v.value, default=None)
+        return self._apply(query, self.dataset, version_at(now, after=latest), source)
+
+    def handed_out(self, function: SnapshotFunction) -> FlowOutcome:
+        """Apply what the function hands out until it has no more.
+
+        Raises:
+            StoppedError: the update was asked to stop; what is applied stays so.
+            UserError: the function broke its contract.
+        """
+        total, dataset = FlowOutcome(written=0), self.dataset
+        while not self.stop.is_set:
+            applied = self.progress.read().applied
+            latest = None if applied is None else SnapshotVersion.from_json(applied.version)
+            found = next_snapshot(function, self.spec, latest)
+            if found is None:
+                return total
+            dataset = self._fitting(dataset, found.frame, found.version)
+            expectations = dataset.spec.expectations
+            frame = guarded(found.frame, dataset.name, expectations)
+            query = FlowQuery(frame=frame, expectations={dataset.name: expectations})
+            total = total.plus(self._apply(query, dataset, found.version, None))
+        raise StoppedError(str(self.spec.name))
+
+    def _fitting(self, dataset: GraphDataset, frame: DataFrame, version: SnapshotVersion) -> GraphDataset:
+        """The target with all columns that the snapshot has, its table too."""
+        stored = StructType.fromJson(json.loads(dataset.table_schema or ""))
+        versions = {self.spec.name: version.data_type}
+        wanted = table_target(replace(dataset, cdc=None), [(self.spec, frame)], stored, versions)
+        if wanted.table_schema != dataset.table_schema:
+            self.bring_to(wanted)
+        return wanted
+
+    def _apply(
+        self, query: FlowQuery, dataset: GraphDataset, version: SnapshotVersion, source: str | None
+    ) -> FlowOutcome:
+        assert dataset.cdc is not None  # a flow from snapshots is an AUTO CDC flow
+        text = version.to_json()
+        mark = SnapshotMark(ordinal=self.progress.read().next_ordinal(text), version=text, source=source)
+        self.progress.claim(mark)
+        failpoint("snapshots.after_claim")
+        try:
+            with observing(self.session) as observed:
+                frame = moved(query.frame, self.session)
+                metrics = self.writer_of(dataset.cdc).apply_snapshot(frame, version, mark.ordinal)
+        except SluiceError as error:
+            raise error if error.location else located(error, self.spec) from error
+        failpoint("snapshots.before_mark")
+        self.progress.apply(mark)
+        outcome = FlowOutcome(
+            written=metrics.upserted,
+            upserted=metrics.upserted,
+            deleted=metrics.deleted,
+            quality=counted(observed, query.expectations),
+        )
+        self.on_outcome(outcome, None)
+        return outcome

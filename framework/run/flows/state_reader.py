@@ -1,0 +1,176 @@
+"""Reads what an update finds on storage, without Spark, into the values the planner decides on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from framework.checkpoints.delta_log import LogTip, delta_source_is_drained, last_user_metadata, read_tip
+from framework.checkpoints.file_source import folders_are_drained, is_file_offset
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.manifest import GenerationState, Manifest
+from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.snapshots import SnapshotStore
+from framework.declare.specs import DatasetKind
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.state import FlowState, StoredState, TableState
+from framework.run.tables.left_tables import LeftTables
+from framework.run.tables.table_record import definition_of
+from framework.run.tables.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateReader:
+    """Looks at tables, checkpoints and logs of a graph's datasets."""
+
+    graph: DataflowGraph
+    store: TableStore
+
+    @property
+    def _storage(self) -> Storage:
+        return self.store.storage
+
+    def read(self) -> StoredState:
+        """Everything the planner asks for, for all datasets and flows of the graph."""
+        left = LeftTables(graph=self.graph, store=self.store)
+        gone = {table.name for table in left.begun()}  # an update deletes the rest of them before it plans
+        present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
+        tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
+        flows = {
+            flow.spec.name: self._flow(dataset, flow)
+            for dataset in present
+            if dataset.kind is not DatasetKind.MATERIALIZED_VIEW
+            for flow in self.graph.flows_into(dataset.name)
+        }
+        views = [dataset for dataset in self.graph.datasets if dataset.kind is DatasetKind.MATERIALIZED_VIEW]
+        return StoredState(
+            tables=tables,
+            flows=flows,
+            left=left.kept(),
+            wanted_definitions={
+                dataset.name: definition_of(dataset) for dataset in self.graph.datasets if dataset.is_table
+            },
+            computable_from={dataset.name: self.computable_from(dataset) for dataset in views},
+        )
+
+    def table_state(self, dataset: GraphDataset) -> TableState:
+        """A dataset's table: whether it is there, what it was brought to, and what is half done."""
+        name = dataset.name
+        record = self.store.record(name)
+        rebuild = RebuildStore(self._storage).read(name)
+        computed_from = None
+        if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+            mark = last_user_metadata(self._storage, self.store.path(dataset.spec))
+            computed_from = mark.content.get("computed_from") if mark is not None else None
+        return TableState(
+            exists=self.store.exists(self.store.address(dataset.spec)),
+            path=self.store.path(dataset.spec),
+            other_owner=self.store.other_owner(dataset),
+            definition=record.definition if record is not None else None,
+            computed_from=computed_from,
+            rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,
+            last_rebuild=rebuild.number if rebuild is not None else 0,
+        )
+
+    def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
+        generations = GenerationStore(self._storage)
+        manifest = generations.manifest(dataset.name, flow.spec.name)
+        rebuild = RebuildStore(self._storage).read(dataset.name)
+        building = building_of(manifest, rebuild)
+        current = manifest.in_state(GenerationState.CURRENT)
+        if rebuild is not None and rebuild.published and building is not None:
+            # Published but not yet promoted: the rebuild's generation is the one that holds.
+            current, building = manifest.find(building), None
+        latest = generations.latest_number(dataset.name, flow.spec.name)
+        if current is None:
+            return FlowState(building=building, latest=latest)
+        return FlowState(
+            generation=current.number,
+            completed=current.completed,
+            building=building,
+            drained=not flow.spec.once
+            and self.is_drained(flow, generations.path(dataset.name, flow.spec.name, current.number)),
+            latest=latest,
+        )
+
+    def is_drained(self, flow: GraphFlow, checkpoint: str) -> bool:
+        """Whether all that a flow's sources hold now has been read; False when that can't be told."""
+        if flow.spec.from_snapshots:
+            return self._is_compared(flow, checkpoint)
+        paths = self._streamed_paths(flow)
+        progress = read_progress(self._storage, checkpoint)
+        if paths is None or not progress.is_settled or not progress.sources:
+            return False
+        tables = [offset for offset in progress.sources if not is_file_offset(offset)]
+        files = len(progress.sources) - len(tables)
+        if files < len(flow.streamed_folders) or (
+            files and not folders_are_drained(self._storage, checkpoint, len(progress.sources), flow.streamed_folders)
+        ):
+            return False
+        tips = [read_tip(self._storage, path) for path in paths]
+        # Both ways: a source that the query gained since has no offset, one that it lost has no table.
+        return all(_drained(offset, tips) for offset in tables) and all(_is_read(tip, tables) for tip in tips)
+
+    def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
+        """Whether the last snapshot applied is the source as it is now, and none was begun since."""
+        progress, present = SnapshotStore(self._storage, checkpoint).read(), self.source_identity(flow)
+        applied = progress.applied
+        return present is not None and applied == progress.claimed and applied is not None and applied.source == present
+
+    def computable_from(self, dataset: GraphDataset) -> str | None:
+        """What a materialized view would be computed from now: its code, and the versions of what it reads."""
+        return self.source_identity(self.graph.flows_into(dataset.name)[0])
+
+    def source_identity(self, flow: GraphFlow) -> str | None:
+        """What changes whenever a flow's query may give other rows than before; None when that can't be told."""
+        if flow.fingerprint is None:
+            return None
+        parts = [flow.fingerprint]
+        for read in flow.reads:
+            path = self._path(read.dataset, read.path)
+            if path is None:
+                continue
+            tip = read_tip(self._storage, path)
+            parts.append(f"{path} {tip.version} {tip.table_id}" if tip is not None else f"{path} none")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def _streamed_paths(self, flow: GraphFlow) -> list[str] | None:
+        """The folders of the Delta tables a flow streams from; None when it streams from anything else."""
+        if flow.opaque_sources:
+            return None
+        paths = []
+        for read in flow.reads:
+            dataset = self.graph.dataset(read.dataset) if read.dataset else None
+            if not read.streaming or (dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW):
+                continue
+            path = self._path(read.dataset, read.path)
+            if path is None:
+                return None
+            paths.append(path)
+        return paths
+
+    def _path(self, name: QualifiedName | None, path: str | None) -> str | None:
+        dataset = self.graph.dataset(name) if name is not None else None
+        if dataset is None:
+            return path
+        return self.store.path(dataset.spec) if dataset.is_table else None
+
+
+def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
+    """The number of the generation that belongs to this very rebuild, and not to one before it."""
+    generation = manifest.in_state(GenerationState.BUILDING)
+    if generation is None or rebuild is None or generation.fingerprint != rebuild.generation_mark:
+        return None
+    return generation.number
+
+
+def _drained(offset: str, tips: Iterable[LogTip | None]) -> bool:
+    return any(delta_source_is_drained(offset, tip) for tip in tips)
+
+
+def _is_read(tip: LogTip | None, offsets: Iterable[str]) -> bool:
+    return any(delta_source_is_drained(offset, tip) for offset in offsets)

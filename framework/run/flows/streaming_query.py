@@ -1,0 +1,130 @@
+"""One streaming query from start to end: trigger `availableNow`, one checkpoint, progress as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.foundation.errors import UserError
+from framework.foundation.wording import exception_text
+from framework.graph.calls import SPARK_ERRORS, first_words
+from framework.graph.relations import cloned, moved
+from framework.run.flows.stop_signal import StopSignal
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+POLL_SECONDS = 0.1
+
+Progress = dict[str, Any]
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+class StoppedError(Exception):
+    """The update was asked to stop while the query ran; its checkpoint is sound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTarget:
+    """Where a stream writes: a Delta table's `path`, a sink's `format` and options, or a batch function."""
+
+    path: str | None = None
+    format: str = "delta"
+    options: tuple[tuple[str, str], ...] = ()
+    batch_function: BatchFunction | None = None
+
+
+def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session of a flow's own, with its settings over the pipeline's.
+
+    Raises:
+        UserError: SPARK_SETTING_INVALID.
+    """
+    session = cloned(spark)
+    for key, value in settings.items():
+        try:
+            session._jsparkSession.conf().set(key, value)
+        except SPARK_ERRORS as error:
+            raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
+    return session
+
+
+def run_stream(
+    frame: DataFrame,
+    session: SparkSession,
+    target: StreamTarget,
+    *,
+    name: str,
+    checkpoint: str,
+    stop: StopSignal,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Read what the sources hold now into the target, and return when it is committed.
+
+    Raises:
+        StoppedError: `stop` was set; the batch that ran was given up and will come again.
+        Exception: whatever made the query fail.
+    """
+    faults: list[BaseException] = []
+    query = _start(_writer(moved(frame, session), target, faults), target, name=name, checkpoint=checkpoint)
+    seen = _Seen(on_progress)
+    try:
+        while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
+            seen.look(query)
+            if stop.is_set:
+                raise StoppedError(name)
+    except StreamingQueryException as error:
+        if faults:  # the exception of the batch function says more than what is left of it after the JVM
+            raise faults[-1] from error
+        raise
+    finally:
+        if query.isActive:
+            query.stop()
+        seen.look(query)
+
+
+class _Seen:
+    """Hands each progress report on once."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self._on_progress = on_progress
+        self._last_batch = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        last = query._jsq.lastProgress()  # reading all the recent ones as JSON, ten times a second, costs more
+        if last is None or last.batchId() <= self._last_batch:
+            return
+        for progress in query.recentProgress:
+            if progress["batchId"] > self._last_batch:
+                self._last_batch = progress["batchId"]
+                self._on_progress(progress)
+
+
+def _writer(frame: DataFrame, target: StreamTarget, faults: list[BaseException]) -> DataStreamWriter:
+    writer = frame.writeStream.trigger(availableNow=True)
+    function = target.batch_function
+    if function is not None:
+
+        def apply(batch: DataFrame, number: int) -> None:
+            try:
+                function(batch, number)
+            except Exception as error:
+                faults.append(error)
+                raise
+            except BaseException as error:
+                faults.append(error)
+                # Py4J answers the JVM for an Exception only: after `sys.exit()` the query would wait for ever.
+                raise RuntimeError(exception_text(error)) from error
+
+        return writer.foreachBatch(apply)
+    return writer.format(target.format).outputMode("append").options(**dict(target.options))
+
+
+def _start(writer: DataStreamWriter, target: StreamTarget, *, name: str, checkpoint: str) -> StreamingQuery:
+    writer = writer.option("checkpointLocation", checkpoint).queryName(name)
+    return writer.start(target.path) if target.path is not None else writer.start()

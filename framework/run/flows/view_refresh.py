@@ -1,0 +1,91 @@
+"""Computes a materialized view and replaces its rows in one Delta commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from framework.checkpoints.delta_log import latest_version
+from framework.foundation.failpoints import failpoint
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.relations import moved
+from framework.plan.steps import RefreshView
+from framework.run.flows.expectations import counted
+from framework.run.flows.metrics import FlowOutcome, Observed, observing, rows_written
+from framework.run.flows.reads import TableQueries
+from framework.run.flows.state_reader import StateReader
+from framework.run.flows.streaming_query import session_for
+from framework.run.tables.table_store import TableStore
+
+USER_METADATA = "userMetadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ViewRefresher:
+    """Does RefreshView steps.
+
+    Args:
+        update_id: noted in the view's commits.
+    """
+
+    graph: DataflowGraph
+    spark: SparkSession
+    store: TableStore
+    queries: TableQueries
+    state: StateReader
+    update_id: str
+
+    def refresh(self, step: RefreshView) -> FlowOutcome:
+        """Replace the view's rows by what its query gives now.
+
+        The commit carries the fingerprint of code and input versions. They are looked up before
+        the rows are read, so what moves in between is taken for new by the next update.
+        """
+        dataset = self._dataset(step)
+        flow = self.graph.flows_into(dataset.name)[0]
+        computed_from = self.state.computable_from(dataset)
+        settings = self.graph.settings(flow)
+        query = self.queries.flow_query(flow.spec, settings)
+        session = session_for(self.spark, settings)
+        path = self.store.path(dataset.spec)
+        before = latest_version(self.store.storage, path)
+        with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
+            self._replace(dataset, moved(query.frame, session), computed_from)
+        failpoint("views.after_commit")
+        # Stopping here is safe: rows and fingerprint are one commit; without its record the view is
+        # computed once more and recorded then.
+        self.store.write_record(dataset)
+        written = rows_written(self.store.storage, path, after=before)
+        return FlowOutcome(written=written, quality=counted(observed, query.expectations))
+
+    def _replace(self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None) -> None:
+        spec = dataset.spec
+        address = self.store.address(spec)
+        self.store.check_owner(dataset, address)
+        mark = {"sluice": {"computed_from": computed_from, "update": self.update_id}}
+        writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, json.dumps(mark))
+        for key, value in self.store.properties(dataset).items():
+            writer = writer.tableProperty(key, value)
+        if spec.comment:
+            writer = writer.tableProperty("comment", spec.comment)
+        if spec.partition_columns:
+            writer = writer.partitionedBy(*(sql.col(column) for column in spec.partition_columns))
+        if spec.cluster_by:
+            writer = writer.clusterBy(*spec.cluster_by)
+        writer.createOrReplace()
+
+    def _dataset(self, step: RefreshView) -> GraphDataset:
+        dataset = self.graph.dataset(step.dataset)
+        assert dataset is not None
+        return dataset
+
+
+@contextmanager
+def _no_metrics() -> Iterator[Observed]:
+    """What `observing` gives where no expectation asks for it, without a listener."""
+    yield {}

@@ -1,0 +1,97 @@
+"""The tables that exist, as the graph asks for them while it analyses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.declare.registry import Registry
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import is_local
+from framework.graph.relations import named
+from framework.graph.tables import ExternalTable
+from framework.run.tables.table_store import TableStore
+
+_MOST_FILES = 10_000
+_CATALOG_KEY = "spark.sql.catalog."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredTables:
+    """Looks names up in the pipeline's own storage first, then in Spark's catalog."""
+
+    store: TableStore
+    registry: Registry
+
+    def stored_schema(self, name: QualifiedName) -> StructType | None:
+        """The schema a dataset's table was last brought to."""
+        record = self.store.record(name)
+        if record is None:
+            return None
+        return StructType.fromJson(json.loads(record.schema))
+
+    def external(
+        self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
+    ) -> ExternalTable | None:
+        """A table beside the pipeline's own in its storage, or one of Spark's catalog."""
+        path = self._path(name)
+        if path is not None:
+            reader = spark.readStream if streaming else spark.read
+            frame = _visible(reader.format("delta").options(**options).load(path))
+            return ExternalTable(frame=named(frame, self.registry.name(name)), path=path)
+        if not _in_catalog(spark, name):
+            return None
+        reader = (spark.readStream if streaming else spark.read).options(**options)
+        java_reader: Any = reader._jreader  # noqa: SLF001 - `table` itself is taken over in query functions
+        return ExternalTable(frame=DataFrame(java_reader.table(name), spark), path=None)
+
+    def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
+        """The catalogs of the pipeline, of the tables in its storage, and of Spark's configuration."""
+        stored = self.store.storage.list_names(self.store.storage.path("tables"))
+        entries = spark.sparkContext.getConf().getAll()
+        configured = [key.removeprefix(_CATALOG_KEY) for key, _ in entries if key.startswith(_CATALOG_KEY)]
+        named = [key for key in configured if "." not in key]
+        return tuple(sorted({self.registry.catalog.lower(), *stored, *named, "spark_catalog"}))
+
+    def _path(self, name: str) -> str | None:
+        try:
+            path = self.store.layout.table(self.registry.name(name))
+        except UserError:  # a path such as delta.`/x`, which Spark's catalog knows how to read
+            return None
+        return path if self.store.storage.list_names(f"{path}/_delta_log") else None
+
+    def file_identity(self, files: list[str]) -> str | None:
+        """A hash over path, size and time of change of each file."""
+        if not files or len(files) > _MOST_FILES or not all(is_local(file) for file in files):
+            return None
+        by_folder: dict[str, dict[str, str]] = {}
+        parts = []
+        for file in files:
+            folder, _, base = file.removeprefix("file://").rpartition("/")
+            if folder not in by_folder:
+                listed = self.store.storage.list_files(folder)
+                by_folder[folder] = {found.name: f"{found.size} {found.modified_at}" for found in listed}
+            parts.append(f"{file} {by_folder[folder].get(base)}")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _visible(frame: DataFrame) -> DataFrame:
+    return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+def _in_catalog(spark: SparkSession, name: str) -> bool:
+    if "/" in name:
+        return True
+    try:
+        return bool(spark._jsparkSession.catalog().tableExists(name))
+    except AnalysisException:  # a catalog that Spark does not know, or a name that is none
+        return False

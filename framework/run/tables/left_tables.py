@@ -1,0 +1,136 @@
+"""Tables whose datasets left the code: they keep their rows until a person prunes them.
+
+A pruned table goes with all that belongs to its dataset: the companion of AUTO CDC, rebuilds and checkpoints.
+Nothing is deleted that something else uses (see `folder_uses`), or that changed since a person looked at it.
+A checkpoint that stayed would skip the rows it has read, if the dataset came back. Checkpoints of sinks are
+kept: what a sink has received can't be taken back, and its checkpoint is what keeps it from coming twice.
+
+The effects in order, and why stopping after each is safe:
+
+1. the mark "this table is being pruned" -> from here the table counts as gone, and the next update or prune
+   finishes the deletion before it does anything else;
+2. the entry in a configured catalog, the record, the companion, the table, rebuilds, checkpoints: each is
+   deleted once, or again;
+3. the mark deleted -> nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framework.checkpoints.delta_log import read_tip
+from framework.checkpoints.generations import dataset_folder
+from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import open_storage
+from framework.foundation.stored_json import read_stored_json
+from framework.graph.graph import DataflowGraph
+from framework.run.folder_uses import FolderUses
+from framework.run.tables.table_store import TableStore, unregister
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftTable:
+    """A table of this pipeline that no module declares any more.
+
+    Two are equal only while the table is the same and nobody has written to it.
+
+    Args:
+        path: the folder it lies in.
+        table_id: Delta's id of the table; a new table at the same path has another.
+        version: its newest version.
+    """
+
+    name: QualifiedName
+    path: str
+    table_id: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftTables:
+    """Finds and drops the tables that a pipeline's code no longer declares."""
+
+    graph: DataflowGraph
+    store: TableStore
+
+    def find(self) -> tuple[LeftTable, ...]:
+        """The tables that a prune drops, by name: no dataset of the graph, and used by nothing else."""
+        return tuple(table for table, reason in self._undeclared() if reason is None)
+
+    def kept(self) -> dict[QualifiedName, str | None]:
+        """All tables that the code no longer declares, each with why a prune keeps it, or None if it does not."""
+        return {table.name: reason for table, reason in self._undeclared()}
+
+    def _undeclared(self) -> Iterator[tuple[LeftTable, str | None]]:
+        """The tables of this pipeline that are no table of the graph; those being pruned are gone."""
+        known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
+        known |= {table.name for table in self.begun()}
+        uses = FolderUses(graph=self.graph, store=self.store)
+        for record in self.store.records(besides=known):
+            if not self.store.is_ours(record):
+                continue
+            tip = read_tip(self.store.storage, record.path)
+            table = LeftTable(
+                name=record.dataset,
+                path=record.path,
+                table_id=tip.table_id if tip is not None else None,
+                version=tip.version if tip is not None else None,
+            )
+            yield table, uses.why_kept(record.dataset, record.path)
+
+    def begun(self) -> tuple[LeftTable, ...]:
+        """The tables whose deletion was begun and not finished."""
+        return tuple(self._marks())
+
+    def finish_begun(self) -> None:
+        """Finish what a crash left of a prune; done under the update's lock, before anything is planned."""
+        for table in self.begun():
+            self._delete(table)
+
+    def drop(self, table: LeftTable) -> None:
+        """Delete a table and all that belongs to its dataset.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED when the table at its path is not this pipeline's.
+        """
+        self.store.check_ours(table.name, table.path, None)
+        mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id}
+        self.store.storage.write_text(self._mark(table.name), json.dumps(mark))
+        failpoint("prune.after_mark")
+        self._delete(table)
+
+    def _delete(self, table: LeftTable) -> None:
+        storage, layout = self.store.storage, self.store.layout
+        unregister(self.store.spark, table.name, table.path)
+        storage.delete_tree(layout.record(table.name))
+        storage.delete_tree(layout.companion(table.name))
+        failpoint("prune.before_table")
+        if self._is_still_there(table):
+            open_storage(table.path, self.store.spark).delete_tree(table.path)
+        storage.delete_tree(layout.rebuilds(table.name))
+        storage.delete_tree(dataset_folder(storage, table.name))
+        failpoint("prune.before_unmark")
+        storage.delete_tree(self._mark(table.name))
+
+    def _is_still_there(self, table: LeftTable) -> bool:
+        """Whether the folder holds the marked table, or the rest of it, and not a table that was made since."""
+        tip = read_tip(self.store.storage, table.path)
+        return tip is None or None in (tip.table_id, table.table_id) or tip.table_id == table.table_id
+
+    def _marks(self) -> Iterator[LeftTable]:
+        folder = self.store.storage.path("prunes")
+        for name in self.store.storage.list_names(folder):
+            table = read_stored_json(self.store.storage, f"{folder}/{name}", _marked)
+            if table is not None:
+                yield table
+
+    def _mark(self, name: QualifiedName) -> str:
+        return self.store.storage.path("prunes", f"{name}.json")
+
+
+def _marked(mark: dict[str, Any]) -> LeftTable:
+    return LeftTable(name=QualifiedName(**mark["dataset"]), path=mark["path"], table_id=mark.get("table_id"))

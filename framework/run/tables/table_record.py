@@ -1,0 +1,143 @@
+"""What a dataset's table was last brought to, kept as a small file so that an idle update need not open it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.foundation.stored_json import read_stored_json
+from framework.graph.graph import GraphDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRecord:
+    """The definition a table was brought to.
+
+    Args:
+        dataset: the dataset's name.
+        path: the table's folder.
+        definition: hash of everything that shapes the table.
+        schema: JSON of the table's columns, those that readers don't see included.
+        pipeline: the pipeline that made it; None in records of older versions, which did not note it.
+        table_id: Delta's id of the table; None when it was not known.
+        partition_columns: how it is partitioned, which can't change without a rebuild.
+    """
+
+    dataset: QualifiedName
+    path: str
+    definition: str
+    schema: str
+    pipeline: str | None = None
+    table_id: str | None = None
+    partition_columns: tuple[str, ...] = ()
+
+
+def definition_of(dataset: GraphDataset) -> str:
+    """A hash of all that shapes a dataset's table; the query is not part of it."""
+    spec = dataset.spec
+    parts = {
+        "schema": dataset.table_schema,
+        "comment": spec.comment,
+        "properties": sorted(spec.table_properties),
+        "partition": spec.partition_columns,
+        "cluster": spec.cluster_by,
+        "cluster_auto": spec.cluster_by_auto,
+        "path": spec.path,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) -> TableRecord | None:
+    """The record of a dataset's table; None when there is none.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
+
+
+def read_records(
+    storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
+) -> tuple[TableRecord, ...]:
+    """The records of all tables that were ever made, by name; those of `besides` are not read.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    known = {f"{name}.json" for name in besides}
+    files = [name for name in storage.list_names(layout.records) if name.endswith(".json") and name not in known]
+    found = (read_record(storage, layout, _named(file)) for file in files)
+    return tuple(sorted((record for record in found if record is not None), key=lambda record: record.dataset))
+
+
+def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
+    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
+    storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
+
+
+def _named(file: str) -> QualifiedName:
+    """The name that a record's file is called after; a dot inside of a name can only be in its last part."""
+    catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
+    return QualifiedName(catalog=catalog, schema=schema, table=table)
+
+
+def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
+    json.loads(found["schema"])  # a schema that is no JSON is damage too
+    return TableRecord(
+        dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
+        path=found.get("path") or layout.table(name),
+        definition=found["definition"],
+        schema=found["schema"],
+        pipeline=found.get("pipeline"),
+        table_id=found.get("table_id"),
+        partition_columns=tuple(found["partition_columns"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageLayout:
+    """Paths below the storage root, all as Spark takes them.
+
+    ::
+
+        tables/<catalog>/<schema>/<table>      what other readers find by path
+        private/<catalog>/<schema>/<table>     private datasets
+        rebuilds/<dataset>/<n>/table           a full refresh that is not published yet
+        records/<dataset>.json                 what a table was last brought to
+        prunes/<dataset>.json                  a table that is being deleted
+        checkpoints/<dataset>/<flow>/<n>       see the checkpoints room
+        events/<update>.jsonl                  see the record room
+    """
+
+    storage: Storage
+
+    def table(self, name: QualifiedName, *, private: bool = False) -> str:
+        """The folder of a dataset's table."""
+        return self.storage.path("private" if private else "tables", name.catalog, name.schema, name.table)
+
+    def companion(self, name: QualifiedName) -> str:
+        """The folder of the table that holds AUTO CDC's own state beside a target."""
+        return self.storage.path("tables", name.catalog, name.schema, f"{COMPANION_PREFIX}{name.table}")
+
+    def rebuilds(self, name: QualifiedName) -> str:
+        """The folder of a dataset's rebuilds and of the mark that numbers them."""
+        return self.storage.path("rebuilds", str(name))
+
+    def rebuild(self, name: QualifiedName, number: int) -> str:
+        """The folder of a rebuild."""
+        return self.storage.path("rebuilds", str(name), str(number))
+
+    @property
+    def records(self) -> str:
+        """The folder of all records."""
+        return self.storage.path("records")
+
+    def record(self, name: QualifiedName) -> str:
+        """The file with what a table was last brought to."""
+        return self.storage.path("records", f"{name}.json")

@@ -1,0 +1,330 @@
+"""A pipeline's tables in a configured catalog of Spark's, beside their place in storage.
+
+Without a catalog a table is found by its path. With one (Hive's metastore for `spark_catalog`, or a
+`spark.sql.catalog.<name>`) the same Delta table is registered there too, as an external table, so
+that other programs find it by name and a dropped entry loses no row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.foundation.names import QualifiedName
+
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delta import DeltaTable
+from pyspark.sql.types import StructType
+
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
+from framework.checkpoints.delta_log import read_tip
+from framework.declare.specs import DatasetSpec
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.locations import SourceLocation
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.foundation.table_address import TableAddress, normal_path
+from framework.graph.graph import GraphDataset
+from framework.run.tables.table_record import (
+    StorageLayout,
+    TableRecord,
+    definition_of,
+    read_record,
+    read_records,
+    write_record,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+
+_SESSION_CATALOG = "spark_catalog"
+
+
+def is_configured(spark: SparkSession, catalog: str) -> bool:
+    """Whether Spark was given a lasting catalog of that name; its in-memory one does not count."""
+    conf: Any = spark._jsparkSession.conf()
+    if catalog == _SESSION_CATALOG:
+        return bool(conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
+    return bool(conf.getOption(f"spark.sql.catalog.{catalog}").isDefined())
+
+
+def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
+    """Make the table at `path` known under its name, if its catalog is configured; again is the same."""
+    if not is_configured(spark, name.catalog):
+        return
+    session: Any = spark._jsparkSession
+    quoted_schema = f"`{name.catalog}`.`{name.schema}`"
+    session.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted_schema}")
+    session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION '{_escaped(path)}'")
+
+
+def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
+    """Remove a table's entry from a configured catalog, if it leads to `path`; the rows are not touched."""
+    if not is_configured(spark, name.catalog):
+        return
+    session: Any = spark._jsparkSession
+    if not session.catalog().tableExists(name.quoted):
+        return
+    location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
+    if _plain(location) == _plain(path):
+        session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
+
+
+def _plain(location: str) -> str:
+    """A location without the scheme that Spark puts before a local path."""
+    return "/" + location.removeprefix("file:").strip("/") if location.startswith(("file:", "/")) else location
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+OWNER_PROPERTY = "sluice.pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableStore:
+    """Delta tables at paths below the pipeline's storage, or at a dataset's own `path`.
+
+    Args:
+        pipeline: the name that tables are marked with.
+        spark: the session that creates and changes tables.
+        storage: where records lie and Delta logs are looked at without Spark.
+    """
+
+    pipeline: str
+    spark: SparkSession
+    storage: Storage
+
+    @property
+    def layout(self) -> StorageLayout:
+        """The paths below the storage root."""
+        return StorageLayout(storage=self.storage)
+
+    def path(self, spec: DatasetSpec) -> str:
+        """The folder of a dataset's table."""
+        return normal_path(spec.path) if spec.path else self.layout.table(spec.name, private=spec.private)
+
+    def address(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
+        """Where a dataset's rows are written: its table, or a rebuild of it."""
+        if rebuild is None:
+            return TableAddress(path=self.path(spec))
+        return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/table")
+
+    def companion(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
+        """Where AUTO CDC keeps its state for a target, or for a rebuild of it."""
+        if rebuild is None:
+            return TableAddress(path=self.layout.companion(spec.name))
+        return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/companion")
+
+    def exists(self, address: TableAddress) -> bool:
+        """Whether a Delta table is at an address."""
+        return bool(self.storage.list_names(f"{address.path}/_delta_log"))
+
+    def record(self, name: QualifiedName) -> TableRecord | None:
+        """What the dataset's table was last brought to."""
+        return read_record(self.storage, self.layout, name)
+
+    def records(self, *, besides: Collection[QualifiedName]) -> tuple[TableRecord, ...]:
+        """What the tables in this storage were last brought to, those of other pipelines too, `besides` left out."""
+        return read_records(self.storage, self.layout, besides)
+
+    def is_ours(self, record: TableRecord) -> bool:
+        """Whether a recorded table is there and was made by this pipeline; only an old record needs a look at it."""
+        address = TableAddress(path=record.path)
+        if not self.exists(address):
+            return False
+        if record.pipeline is not None and self._is_recorded(record, address):
+            return record.pipeline == self.pipeline
+        return self._owner(address) == self.pipeline
+
+    def _is_recorded(self, record: TableRecord | None, address: TableAddress) -> bool:
+        """Whether the table at an address is the one that the record was written for.
+
+        Somebody may have put another table in its place, or moved the dataset to the path of another. Then only
+        the table itself can tell whose it is. A record of an older version has no id and counts by its path.
+        """
+        if record is None or record.path != address.path:
+            return False
+        if record.table_id is None:
+            return True
+        tip = read_tip(self.storage, str(address.path))
+        return tip is not None and tip.table_id == record.table_id
+
+    def other_owner(self, dataset: GraphDataset) -> str | None:
+        """Whom a dataset's table belongs to, in words; None if it is ours or there is none."""
+        address = self.address(dataset.spec)
+        if not self.exists(address) or self._is_recorded(self.record(dataset.name), address):
+            return None
+        owner = self._owner(address)
+        return None if owner == self.pipeline else _owner_text(owner)
+
+    def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
+        """Create the table, or bring the one that is there to the dataset's definition.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED when the table was made by something else;
+                PARTITIONING_CHANGED when only a full refresh can lay it out anew.
+        """
+        address = self.address(dataset.spec, rebuild)
+        if self.exists(address):
+            self._adopt(dataset, address)
+        else:
+            self._create(dataset, address)
+        if rebuild is None:
+            failpoint("tables.after_create")
+            # Stopping here is safe: without its record the table is looked at, found ours, and recorded.
+            self.write_record(dataset)
+
+    def write_record(self, dataset: GraphDataset) -> None:
+        """Note that the table has the dataset's definition, and make it known in a configured catalog."""
+        if not dataset.spec.private and self.record(dataset.name) is None:
+            register(self.spark, dataset.name, self.path(dataset.spec))
+        tip = read_tip(self.storage, self.path(dataset.spec))
+        record = TableRecord(
+            dataset=dataset.name,
+            path=self.path(dataset.spec),
+            table_id=tip.table_id if tip is not None else None,
+            pipeline=self.pipeline,
+            definition=definition_of(dataset),
+            schema=dataset.table_schema or "",
+            partition_columns=dataset.spec.partition_columns,
+        )
+        write_record(self.storage, self.layout, record)
+
+    def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
+        spec = dataset.spec
+        builder = DeltaTable.createIfNotExists(self.spark).location(str(address.path))
+        builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
+        for key, value in self.properties(dataset).items():
+            builder = builder.property(key, value)
+        if spec.comment:
+            builder = builder.comment(spec.comment)
+        if spec.partition_columns:
+            builder = builder.partitionedBy(*spec.partition_columns)
+        if spec.cluster_by:
+            builder = builder.clusterBy(*spec.cluster_by)
+        builder.execute()
+
+    def check_owner(self, dataset: GraphDataset, address: TableAddress) -> None:
+        """Make sure that a table is this pipeline's before its rows are replaced.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED.
+        """
+        if self.exists(address) and not self._is_recorded(self.record(dataset.name), address):
+            self.check_ours(dataset.name, str(address.path), dataset.spec.location)
+
+    def check_ours(self, name: QualifiedName, path: str, location: SourceLocation | None) -> None:
+        """Make sure that the table at a path is this pipeline's, if there is one.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED.
+        """
+        address = TableAddress(path=path)
+        owner = self._owner(address) if self.exists(address) else self.pipeline
+        if owner != self.pipeline:
+            raise OperationError(
+                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner)
+            )
+
+    def _owner(self, address: TableAddress) -> str | None:
+        """The pipeline that a table says it was made by."""
+        owner: str | None = self._detail(address)["properties"].get(OWNER_PROPERTY)
+        return owner
+
+    def _detail(self, address: TableAddress) -> Row:
+        detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
+        assert detail is not None
+        return detail
+
+    def _adopt(self, dataset: GraphDataset, address: TableAddress) -> None:
+        self.check_ours(dataset.name, str(address.path), dataset.spec.location)
+        detail = self._detail(address)
+        if tuple(detail["partitionColumns"]) != dataset.spec.partition_columns:
+            raise OperationError(
+                "PARTITIONING_CHANGED",
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                stored=", ".join(detail["partitionColumns"]) or "nothing",
+                wanted=", ".join(dataset.spec.partition_columns) or "nothing",
+            )
+        self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
+        self._set_properties(dataset, address, detail["properties"])
+        if dataset.spec.comment and dataset.spec.comment != detail["description"]:
+            self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
+        if dataset.spec.cluster_by and list(dataset.spec.cluster_by) != detail["clusteringColumns"]:
+            self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(dataset.spec.cluster_by)})")
+
+    def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
+        """Widen the table by an append of no rows, which adds nested columns too, in one commit."""
+        wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
+        if _names(wanted) <= _names(stored):
+            return
+        empty = self.spark.createDataFrame([], wanted)
+        empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+    def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: dict[str, str]) -> None:
+        changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}
+        if changed:
+            pairs = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in sorted(changed.items()))
+            self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+    def properties(self, dataset: GraphDataset) -> dict[str, str]:
+        """The table's properties: ours, those AUTO CDC needs, and over them the user's."""
+        engine = {OWNER_PROPERTY: self.pipeline}
+        if dataset.cdc is not None:
+            engine |= dict(CDC_PROPERTIES)
+        return {**engine, **dict(dataset.spec.table_properties)}
+
+    def delete_rows(self, address: TableAddress) -> None:
+        """Remove all rows in one commit."""
+        DeltaTable.forPath(self.spark, str(address.path)).delete()
+
+    def _sql(self, statement: str) -> None:
+        session: Any = self.spark._jsparkSession
+        session.sql(statement)
+
+    def check_readable(self, dataset: GraphDataset) -> None:
+        """Make sure that a dataset has a table and that it is this pipeline's.
+
+        Raises:
+            OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
+        """
+        address = self.address(dataset.spec)
+        if not self.exists(address):
+            raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.spec.location)
+        self.check_owner(dataset, address)
+
+    def frame(self, spec: DatasetSpec) -> DataFrame:
+        """The rows of a dataset's table, as readers see them."""
+        frame = self.spark.read.format("delta").load(self.path(spec))
+        return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+def _owner_text(owner: str | None) -> str:
+    return f"pipeline {owner}" if owner else "something else"
+
+
+def _names(schema: StructType, prefix: str = "") -> set[str]:
+    found = set()
+    for field in schema.fields:
+        found.add(f"{prefix}{field.name.lower()}")
+        if isinstance(field.dataType, StructType):
+            found |= _names(field.dataType, f"{prefix}{field.name.lower()}.")
+    return found
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,1 @@
+"""One update: lock, schedule, retries, results and its journal."""

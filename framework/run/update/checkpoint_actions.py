@@ -1,0 +1,117 @@
+"""What a person does to a flow's checkpoint between updates: begin it again, or roll it back.
+
+Promises that no update runs meanwhile (its lock is held), and that the event log tells who did what.
+"""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
+from framework.foundation.errors import UserError
+from framework.foundation.storage_port import Storage
+from framework.record.drafts import user_action
+from framework.record.events import Origin
+from framework.record.log import EventLog
+from framework.run.update.lock import update_lock
+
+
+def reset_checkpoint(storage: Storage, pipeline: str, flow: str) -> tuple[Manifest, Generation]:
+    """Begin a new generation of a flow; the next update reads its sources from their start.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: its name, for the event log.
+        flow: the flow's name; the end of it after a dot, if that tells it apart.
+
+    Raises:
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS.
+        OperationError: an update is running.
+    """
+    with changing(storage, pipeline) as log:
+        manifest = find_flow(storage, flow)
+        store = GenerationStore(storage)
+        generation = store.begin(manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset")
+        text = f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins."
+        log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
+        return manifest, generation
+
+
+def roll_back_checkpoint(
+    storage: Storage, pipeline: str, flow: str, number: int | None = None
+) -> tuple[Manifest, Generation]:
+    """Make a kept generation of a flow the current one again; the next update goes on from there.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: its name, for the event log.
+        flow: the flow's name; the end of it after a dot, if that tells it apart.
+        number: which generation; None for the one that was current last.
+
+    Raises:
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, GENERATION_NOT_KEPT.
+        OperationError: an update is running.
+    """
+    with changing(storage, pipeline) as log:
+        manifest = find_flow(storage, flow)
+        generation = _kept(manifest, number)
+        GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
+        text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
+        log.record(user_action(action="ROLLBACK", user_name=user_name(), message=text))
+        return manifest, generation
+
+
+def find_flow(storage: Storage, flow: str) -> Manifest:
+    """The generations of the flow of that name.
+
+    Raises:
+        UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
+    """
+    manifests = {str(manifest.flow): manifest for manifest in GenerationStore(storage).list_all()}
+    wanted = flow.lower().replace("`", "")
+    matches = [name for name in manifests if name == wanted or name.endswith(f".{wanted}")]
+    if len(matches) > 1 and wanted not in matches:
+        raise UserError("CHECKPOINT_FLOW_AMBIGUOUS", flow=flow, flows=", ".join(matches))
+    if not matches:
+        short = {name.rpartition(".")[2]: name for name in manifests}
+        near = difflib.get_close_matches(wanted, [*manifests, *short], n=1)
+        hint = f" Did you mean {short.get(near[0], near[0])}?" if near else ""
+        raise UserError("CHECKPOINT_FLOW_NOT_FOUND", flow=flow, storage=storage.root, hint=hint)
+    return manifests[wanted if wanted in matches else matches[0]]
+
+
+def _kept(manifest: Manifest, number: int | None) -> Generation:
+    """The kept generation of that number, or the one that was current last."""
+    kept = [each for each in manifest.generations if each.state is GenerationState.KEPT]
+    chosen = [each for each in kept if number in (None, each.number)]
+    if not chosen:
+        numbers = ", ".join(str(each.number) for each in kept) or "none"
+        raise UserError(
+            "GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else number, kept=numbers
+        )
+    return max(chosen, key=lambda each: (each.current_since or "", each.number))
+
+
+@contextmanager
+def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
+    """Hold the update lock and keep an event log for one change.
+
+    The change and its event are two durable effects; stopped between them, the change holds and
+    its manifest says when and why it began, which the event only repeats.
+    """
+    action_id = str(uuid.uuid4())
+    origin = Origin(pipeline_id=f"{pipeline}@{storage.root}", pipeline_name=pipeline, update_id=action_id)
+    with update_lock(storage, action_id), EventLog(storage, origin) as log:
+        yield log
+
+
+def user_name() -> str | None:
+    """Who runs this process; None where the system does not know, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None

@@ -1,0 +1,98 @@
+"""What a pipeline's modules define: loaded once, analysed against the tables that exist whenever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from framework.declare.loader import load_modules
+from framework.declare.registry import Registry
+from framework.foundation.names import QualifiedName
+from framework.graph.resolution import Resolution
+from framework.plan.request import UpdateRequest
+from framework.plan.selection import check_names
+from framework.run.tables.known_tables import StoredTables
+from framework.session.query_log import quiet_query_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.declare.loader import Module
+    from framework.declare.pipeline_spec import PipelineSpec
+    from framework.graph.graph import DataflowGraph
+    from framework.run.tables.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Definitions:
+    """A filled registry, with the hash of the source it came from; None if that is unknown."""
+
+    spec: PipelineSpec
+    registry: Registry
+    code_version: str | None
+    spark: SparkSession
+
+    @classmethod
+    def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
+        """Run the pipeline's modules.
+
+        Raises:
+            GraphErrors: every module that raised, with its file and line.
+        """
+        registry = Registry(catalog=spec.catalog, schema=spec.schema)
+        version = load_modules(spec, modules, registry, spark)
+        return cls(spec=spec, registry=registry, code_version=version, spark=spark)
+
+    def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
+        """The graph, analysed against the tables of a store; those that the request rebuilds don't count.
+
+        Raises:
+            UserError: a name of the request that was not declared; found before anything is analysed.
+            GraphErrors: every fault of the definitions.
+        """
+        datasets = [dataset.name for dataset in self.registry.datasets]
+        check_names(request, [*datasets, *self.registry.spoilt], [flow.name for flow in self.registry.flows])
+        with quiet_query_log():
+            return Resolution(
+                pipeline=self.spec.name,
+                registry=self.registry,
+                spark=self.spark,
+                tables=StoredTables(store=store, registry=self.registry),
+                code_version=self.code_version,
+                ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
+            ).resolve()
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a user may ask of an update, by names as the user writes them.
+
+    `refresh`: datasets to update, all when nothing is named in any option. `full_refresh`: datasets to
+    clear and build anew. `full_refresh_all`: build all datasets anew that allow it.
+    `reset_checkpoints`: flows to begin again; their targets keep their rows.
+    """
+
+    refresh: Sequence[str]
+    full_refresh: Sequence[str]
+    full_refresh_all: bool
+    reset_checkpoints: Sequence[str]
+
+
+def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateRequest:
+    """The request that a user's options make, names completed by the pipeline's catalog and schema.
+
+    Raises:
+        UserError: INVALID_NAME.
+    """
+
+    def complete(texts: Sequence[str]) -> tuple[QualifiedName, ...]:
+        return tuple(
+            dict.fromkeys(QualifiedName.parse(text, catalog=spec.catalog, schema=spec.schema) for text in texts)
+        )
+
+    return UpdateRequest(
+        refresh=complete(options.get("refresh", ())),
+        full_refresh=complete(options.get("full_refresh", ())),
+        full_refresh_all=options.get("full_refresh_all", False),
+        reset_checkpoints=complete(options.get("reset_checkpoints", ())),
+    )

@@ -1,0 +1,154 @@
+"""Does the steps of a plan: tables first, then flows side by side, each when what it reads is done."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import assert_never
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.rebuilds import Rebuild
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.plan.refusals import refusal
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+)
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.tables.table_store import TableStore
+from framework.run.update.fault_classification import flow_fault
+from framework.run.update.flow_attempts import FlowWork
+from framework.run.update.journal import Journal
+from framework.run.update.rebuilds import Rebuilds
+from framework.run.update.results import FlowResult, FlowState
+from framework.run.update.schedule import Board, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executor:
+    """Does what a plan says, and nothing else.
+
+    Args:
+        work: runs one flow or view to its end and never raises.
+        parallel_flows: how many run side by side.
+    """
+
+    graph: DataflowGraph
+    store: TableStore
+    rebuilds: Rebuilds
+    work: FlowWork
+    journal: Journal
+    stop: StopSignal
+    parallel_flows: int
+
+    def set_up(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
+        """Create tables and begin generations; the datasets that could not be set up, with their errors."""
+        tables, begins, failed = _to_set_up(self.graph, plan)
+        if self.stop.is_set:  # before anything was done: nothing is
+            return failed
+        with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
+            for step, error in zip(tables, pool.map(self._create, tables), strict=True):
+                if error is not None:
+                    failed[step.dataset] = error
+        for begin in begins:
+            if begin.dataset not in failed:
+                self._begin(begin)
+        return failed
+
+    def run(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> tuple[FlowResult, ...]:
+        """Run flows and views; one result for each flow of the plan, those not run included.
+
+        A flow starts when the datasets it reads are done. When one of these failed it is SKIPPED,
+        and so is what reads it; everything else goes on.
+        """
+        board = Board(plan=plan, failed=failed, journal=self.journal)
+        with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
+            running: dict[Future[FlowResult | None], Work] = {}
+            while True:
+                if self.stop.is_set:
+                    board.stop_waiting()
+                for step in board.take_ready(self.parallel_flows - len(running)):
+                    running[pool.submit(self._do, step)] = step
+                if not running:
+                    break
+                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in done:
+                    board.finished(running.pop(future), future.result())
+        return board.results
+
+    def _do(self, step: Work) -> FlowResult | None:
+        match step:
+            case PublishRebuild():
+                return self._publish(step)
+            case RunFlow() | RefreshView():
+                return self.work.run(step)
+            case _:
+                assert_never(step)
+
+    def _publish(self, step: PublishRebuild) -> FlowResult | None:
+        """None when the rebuild is published; else a result that says why not."""
+        try:
+            self.rebuilds.publish(step)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
+            fault = flow_fault(error, step.dataset, None)
+            return FlowResult(
+                flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
+                error=fault,
+            )  # fmt: skip
+        return None
+
+    def _create(self, step: CreateTable) -> SluiceError | None:
+        dataset = self._dataset(step.dataset)
+        try:
+            if step.rebuild is None:
+                self.store.create(dataset)
+            else:
+                self.rebuilds.begin(dataset, step.rebuild)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
+            return flow_fault(error, step.dataset, dataset.spec.location)
+        return None
+
+    def _begin(self, step: BeginGeneration) -> None:
+        mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
+        GenerationStore(self.store.storage).begin(
+            step.dataset, step.flow, reason=step.reason, staged=step.rebuild is not None, fingerprint=mark
+        )
+
+    def _dataset(self, name: QualifiedName) -> GraphDataset:
+        dataset = self.graph.dataset(name)
+        assert dataset is not None
+        return dataset
+
+
+def _to_set_up(
+    graph: DataflowGraph, plan: Plan
+) -> tuple[list[CreateTable], list[BeginGeneration], dict[QualifiedName, SluiceError]]:
+    """The steps to do before any flow runs, and the datasets that the plan itself refuses, with their errors.
+
+    Every kind of step is named: a new one does not type-check before it is placed here and on the board.
+    """
+    tables: list[CreateTable] = []
+    begins: list[BeginGeneration] = []
+    refused: dict[QualifiedName, SluiceError] = {}
+    for step in plan.steps:
+        match step:
+            case CreateTable():
+                tables.append(step)
+            case BeginGeneration():
+                begins.append(step)
+            case RefuseTable():
+                refused[step.dataset] = refusal(graph, step)
+            case RunFlow() | RefreshView() | PublishRebuild() | SkipStep() | KeepStored():
+                pass  # the board's
+            case _:
+                assert_never(step)
+    return tables, begins, refused

@@ -1,0 +1,170 @@
+"""One flow or view from STARTING to its end: looks whether it has something to do, runs it, tries again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from framework.checkpoints.generations import GenerationStore
+from framework.foundation.clock import Clock
+from framework.foundation.errors import SluiceError
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.state import TableState
+from framework.plan.steps import RefreshView, RunFlow
+from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts
+from framework.run.flows.flow_runner import FlowRunner
+from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.state_reader import StateReader
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.streaming_query import StoppedError
+from framework.run.flows.view_refresh import ViewRefresher
+from framework.run.update.fault_classification import can_heal, flow_fault
+from framework.run.update.journal import Journal
+from framework.run.update.results import FlowResult, FlowState
+from framework.run.update.retries import RetryPolicy
+
+
+class _Committed:
+    """What a run has committed so far, which stays when it fails or is stopped."""
+
+    def __init__(self) -> None:
+        self.total = FlowOutcome()
+
+    def add(self, outcome: FlowOutcome) -> None:
+        """Another batch is committed."""
+        self.total = self.total.plus(outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowWork:
+    """Does RunFlow and RefreshView steps and turns however they end into a result.
+
+    Args:
+        retries: how often and after how long a fault that may heal is tried again.
+    """
+
+    graph: DataflowGraph
+    runner: FlowRunner
+    refresher: ViewRefresher
+    state: StateReader
+    journal: Journal
+    retries: RetryPolicy
+    clock: Clock
+    stop: StopSignal
+
+    def run(self, step: RunFlow | RefreshView) -> FlowResult:
+        """The result of one step; never raises."""
+        started = self.clock.monotonic()
+        committed = _Committed()
+        try:
+            idle = step.check and self._has_nothing_new(step)
+            outcome = None if idle else self._try(step, committed)
+        except StoppedError:
+            reason = "the update was asked to stop"
+            return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
+        except BaseException as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
+            fault = flow_fault(error, step.flow, self._flow(step).spec.location)
+            outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
+            return self._result(
+                step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
+                outcome=outcome,
+            )  # fmt: skip
+        if outcome is None:
+            return self._result(step, FlowState.IDLE, started, reason="nothing it reads has changed")
+        return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
+
+    def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
+        """Run it, again after faults that may heal, as often as the policy allows."""
+        attempt = 0
+        while True:
+            self.journal.flow(step.flow, step.dataset, FlowState.STARTING)
+            try:
+                return self._once(step, committed)
+            except StoppedError:
+                raise
+            except Exception as error:
+                attempt += 1
+                if not can_heal(error) or attempt > self.retries.most_retries:
+                    raise
+                delay_seconds = self.retries.delay_seconds(attempt)
+                fault = flow_fault(error, step.flow, None)
+                self.journal.flow(
+                    step.flow,
+                    step.dataset,
+                    FlowState.QUEUED,
+                    f"Flow {step.flow} is tried again in {delay_seconds:.0f} s: {fault.what}",
+                )
+                if self.stop.wait(delay_seconds):
+                    raise StoppedError(str(step.flow)) from error
+
+    def _once(self, step: RunFlow | RefreshView, total: _Committed) -> FlowOutcome:
+        self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
+        if isinstance(step, RefreshView):
+            return self.refresher.refresh(step)
+
+        def committed(outcome: FlowOutcome, progress: dict[str, Any] | None) -> None:
+            total.add(outcome)
+            self.journal.progressed(step.flow, step.dataset, outcome, progress)
+
+        return self.runner.run(step, committed)
+
+    def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
+        """The expectation that made the flow fail, with the one row that did not meet it."""
+        if fault.condition != "EXPECTATION_VIOLATION":
+            return NOTHING_COUNTED
+        name = fault.fields["expectation"]
+        read = [read.dataset for read in self._flow(step).reads if read.dataset is not None]
+        for dataset in filter(None, map(self.graph.dataset, [step.dataset, *read])):
+            for spec in dataset.spec.expectations:
+                if spec.name == name:
+                    count = ExpectationCount(
+                        name=spec.name, dataset=dataset.name, action=spec.action, passed=0, failed=1
+                    )
+                    return QualityCounts(rows=1, expectations=(count,))
+        return NOTHING_COUNTED
+
+    def _has_nothing_new(self, step: RunFlow | RefreshView) -> bool:
+        if isinstance(step, RefreshView):
+            dataset = self._dataset(step)
+            stored: TableState = self.state.table_state(dataset)
+            present = self.state.computable_from(dataset)
+            return present is not None and stored.computed_from == present
+        generations = GenerationStore(self.runner.store.storage)
+        return self.state.is_drained(self._flow(step), generations.path(step.dataset, step.flow, step.generation))
+
+    def _result(
+        self,
+        step: RunFlow | RefreshView,
+        state: FlowState,
+        started: float,
+        *,
+        reason: str = "",
+        outcome: FlowOutcome | None = None,
+        error: SluiceError | None = None,
+        may_heal: bool = False,
+    ) -> FlowResult:
+        done = outcome or FlowOutcome()
+        return FlowResult(
+            flow=step.flow,
+            dataset=step.dataset,
+            state=state,
+            reason=reason,
+            rows_written=done.written,
+            rows_upserted=done.upserted,
+            rows_deleted=done.deleted,
+            rows_dropped=done.quality.dropped,
+            seconds=self.clock.monotonic() - started,
+            error=error,
+            may_heal=may_heal,
+            expectations=done.quality.expectations,
+        )
+
+    def _flow(self, step: RunFlow | RefreshView) -> GraphFlow:
+        flow = self.graph.flow(step.flow)
+        assert flow is not None
+        return flow
+
+    def _dataset(self, step: RunFlow | RefreshView) -> GraphDataset:
+        dataset = self.graph.dataset(step.dataset)
+        assert dataset is not None
+        return dataset

@@ -1,0 +1,198 @@
+"""Says what happens in an update to its event log, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.request import UpdateRequest
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+)
+from framework.record import drafts
+from framework.record.events import EventDraft, summarize_error
+from framework.record.log import EventLog
+from framework.record.progress import flow_metrics, stream_details
+from framework.run.flows.expectations import QualityCounts
+from framework.run.flows.metrics import FlowOutcome
+from framework.run.tables.table_store import TableStore
+from framework.run.update.results import FlowResult, FlowState, UpdateState
+
+
+class Journal:
+    """Turns the update's happenings into events; every method returns when the event is taken."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def created(self, request: UpdateRequest) -> None:
+        """The update was asked for."""
+        self._log.record(
+            drafts.create_update(
+                cause="USER_ACTION",
+                full_refresh=request.full_refresh_all,
+                refresh_selection=[str(name) for name in request.refresh],
+                full_refresh_selection=[str(name) for name in request.full_refresh],
+                reset_checkpoint_selection=[str(name) for name in request.reset_checkpoints],
+            )
+        )
+
+    def update(self, state: UpdateState, *, error: SluiceError | None = None, seconds: float | None = None) -> None:
+        """The update is in another state."""
+        summary = summarize_error(error, fatal=True) if error is not None else None
+        self._log.record(drafts.update_progress(state=state.value, error=summary, duration_seconds=seconds))
+
+    def definitions(self, graph: DataflowGraph, store: TableStore) -> None:
+        """What the pipeline consists of."""
+        for dataset in graph.datasets:
+            self._log.record(_definition(dataset, len(graph.flows_into(dataset.name)), store))
+        for flow in graph.flows:
+            self._log.record(
+                drafts.flow_definition(
+                    flow=str(flow.spec.name),
+                    dataset=str(flow.spec.target),
+                    flow_type=_flow_type(graph, flow),
+                    input_datasets=[str(read.dataset or read.text) for read in flow.reads],
+                    once=flow.spec.once,
+                    comment=flow.spec.comment,
+                    spark_conf=dict(flow.spec.spark_conf),
+                )
+            )
+
+    def planned(self, plan: Plan) -> None:
+        """How each dataset is brought up to date, and why."""
+        for step in plan.steps:
+            match step:
+                case SkipStep(flow=flow) if flow is not None:
+                    self._planned(step.dataset, flow, "NO_OP", step.reason)
+                case RefreshView():
+                    self._planned(step.dataset, step.flow, "COMPLETE_RECOMPUTE", step.reason)
+                case PublishRebuild():
+                    self._planned(step.dataset, None, "REBUILD", step.reason)
+                case RunFlow():
+                    self._planned(step.dataset, step.flow, "INCREMENTAL", step.reason)
+                case KeepStored():
+                    self._planned(step.dataset, None, "NO_OP", step.reason)
+                case SkipStep() | RefuseTable() | CreateTable() | BeginGeneration():
+                    pass  # no computation; what is refused ends as FAILED
+                case _:
+                    assert_never(step)
+
+    def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
+        """A flow is in another state."""
+        self._log.record(
+            drafts.flow_progress(flow=str(flow), dataset=str(dataset), status=state.value, message=message)
+        )
+
+    def progressed(
+        self, flow: QualifiedName, dataset: QualifiedName, outcome: FlowOutcome, progress: dict[str, Any] | None
+    ) -> None:
+        """A flow committed something; the stream's own report where there is one."""
+        metrics: dict[str, int] = dict(flow_metrics(progress)) if progress is not None else {}
+        metrics |= _metrics(outcome)
+        self._log.record(
+            drafts.flow_progress(
+                flow=str(flow),
+                dataset=str(dataset),
+                status=FlowState.RUNNING.value,
+                metrics=metrics,
+                quality=_quality(outcome.quality),
+            )
+        )
+        if progress is not None:
+            self._log.record(
+                drafts.stream_progress(flow=str(flow), dataset=str(dataset), progress=stream_details(progress))
+            )
+
+    def ended(self, result: FlowResult) -> None:
+        """A flow's run is over."""
+        outcome = FlowOutcome(
+            written=result.rows_written,
+            upserted=result.rows_upserted,
+            deleted=result.rows_deleted,
+            quality=QualityCounts(dropped=result.rows_dropped, expectations=result.expectations),
+        )
+        self._log.record(
+            drafts.flow_progress(
+                flow=str(result.flow),
+                dataset=str(result.dataset),
+                status=result.state.value,
+                metrics=_metrics(outcome) if result.state is FlowState.COMPLETED else None,
+                quality=_quality(outcome.quality),
+                error=summarize_error(result.error, fatal=True) if result.error is not None else None,
+                message=f"Flow {result.flow} is {result.state.value}: {result.reason}." if result.reason else None,
+            )
+        )
+
+    def _planned(self, dataset: QualifiedName, flow: QualifiedName | None, technique: str, reason: str) -> None:
+        self._log.record(
+            drafts.planning_information(
+                dataset=str(dataset), technique=technique, reason=reason, flow=str(flow) if flow else None
+            )
+        )
+
+
+def _metrics(outcome: FlowOutcome) -> dict[str, int]:
+    metrics = {} if outcome.written is None else {"num_output_rows": outcome.written}
+    if outcome.upserted or outcome.deleted:
+        metrics |= {"num_upserted_rows": outcome.upserted, "num_deleted_rows": outcome.deleted}
+    if outcome.late:
+        metrics |= {"num_late_rows": outcome.late}
+    return metrics
+
+
+def _quality(counts: QualityCounts) -> dict[str, Any] | None:
+    if not counts.expectations:
+        return None
+    return drafts.data_quality(
+        dropped_records=counts.dropped,
+        expectations=[
+            drafts.ExpectationRecord(
+                name=count.name, dataset=str(count.dataset), passed_records=count.passed, failed_records=count.failed
+            )
+            for count in counts.expectations
+        ],
+    )
+
+
+def _flow_type(graph: DataflowGraph, flow: GraphFlow) -> str:
+    dataset = graph.dataset(flow.spec.target)
+    if flow.spec.cdc is not None:
+        return "CHANGE"
+    if dataset is not None and dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+        return "COMPLETE"
+    return "VIEW" if dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW else "APPEND"
+
+
+def _definition(dataset: GraphDataset, flows: int, store: TableStore) -> EventDraft:
+    spec = dataset.spec
+    if dataset.is_sink:
+        return drafts.sink_definition(
+            sink=str(spec.name), format=spec.format or "foreach_batch", options=dict(spec.options)
+        )
+    expectations: Sequence[dict[str, str]] = [
+        {"name": each.name, "condition": each.condition, "action": each.action.value} for each in spec.expectations
+    ]
+    return drafts.dataset_definition(
+        dataset=str(spec.name),
+        dataset_type=dataset.kind.value.upper(),
+        num_flows=flows,
+        schema=dataset.schema,
+        storage_location=store.path(spec) if dataset.is_table else None,
+        partition_columns=spec.partition_columns,
+        table_properties=dict(spec.table_properties),
+        expectations=expectations,
+        comment=spec.comment,
+    )

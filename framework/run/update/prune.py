@@ -1,0 +1,40 @@
+"""What a person asks for between updates: to drop the tables that the code no longer declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from framework.foundation.storage import Storage
+from framework.record.drafts import user_action
+from framework.run.tables.left_tables import LeftTable, LeftTables
+from framework.run.update.checkpoint_actions import changing, user_name
+
+
+def prune_tables(
+    storage: Storage, pipeline: str, find: Callable[[], LeftTables], chosen: Collection[LeftTable]
+) -> tuple[LeftTable, ...]:
+    """Drop the chosen ones of the tables that are left, under the update's lock, one event for each.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: its name.
+        find: loads the pipeline's code; called under the lock, as the code may have changed since a person looked.
+        chosen: what the person has seen; a table that changed since is left alone.
+
+    Returns:
+        The tables that were dropped.
+
+    Raises:
+        OperationError: an update is running; TABLE_NOT_OWNED.
+    """
+    dropped = []
+    with changing(storage, pipeline) as log:
+        left = find()
+        left.finish_begun()
+        for table in left.find():
+            if table in chosen:
+                left.drop(table)
+                dropped.append(table)
+                text = f"Table {table.name} at {table.path} dropped: no module declares it any more."
+                log.record(user_action(action="PRUNE", user_name=user_name(), message=text))
+    return tuple(dropped)

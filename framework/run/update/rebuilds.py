@@ -1,0 +1,110 @@
+"""A full refresh, built aside and published in one commit, so that the old rows serve until then.
+
+The effects in order, and why stopping after each is safe:
+
+1. the mark "rebuild n is building" -> the next update finds it and goes on with the rebuild;
+2. the copy's table, the flows' generations (each says it belongs to rebuild n), their batches ->
+   as any flow's; a generation of an older rebuild is not taken for one of this, so no row is missed;
+3. the table's rows replaced by the copy's, as transaction n -> done again, it is skipped;
+4. the mark "rebuild n is published" -> from here the rebuild's generations count as current;
+5. the generations promoted, each at once or not -> promoted again by the next update;
+6. the copy deleted, the mark "rebuild n is finished" -> nothing is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.declare.specs import DatasetKind
+from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.plan.steps import PublishRebuild
+from framework.run.flows.state_reader import building_of
+from framework.run.flows.streaming_query import session_for
+from framework.run.tables.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rebuilds:
+    """Begins, publishes and tidies up the rebuilds of a store's tables."""
+
+    pipeline: str
+    graph: DataflowGraph
+    store: TableStore
+
+    @property
+    def _marks(self) -> RebuildStore:
+        return RebuildStore(self.store.storage)
+
+    def begin(self, dataset: GraphDataset, number: int) -> None:
+        """Set up the copy of rebuild `number`; one that was begun before goes on with what it has."""
+        before = self._marks.read(dataset.name)
+        if before is None or before.number != number:
+            self._marks.write(dataset.name, Rebuild(number=number))
+            failpoint("rebuilds.after_begin")
+            if before is not None:
+                self.store.storage.delete_tree(self.store.layout.rebuild(dataset.name, before.number))
+        self.store.create(dataset, rebuild=number)
+
+    def publish(self, step: PublishRebuild) -> None:
+        """Replace the table's rows by the copy's and make its generations the current ones."""
+        dataset = self.graph.dataset(step.dataset)
+        assert dataset is not None
+        self.store.check_owner(dataset, self.store.address(dataset.spec))
+        if dataset.cdc is not None:
+            self._replace(
+                dataset,
+                self.store.companion(dataset.spec, step.rebuild),
+                self.store.companion(dataset.spec),
+                step.rebuild,
+            )
+            failpoint("rebuilds.after_companion")
+            # Stopping here is safe: no flow runs between, and the next update publishes again before any does.
+        self._replace(
+            dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild
+        )
+        failpoint("rebuilds.after_publish")
+        self.store.write_record(dataset)
+        self._marks.write(dataset.name, Rebuild(number=step.rebuild, published=True))
+        failpoint("rebuilds.after_mark")
+        self.settle(dataset.name)
+
+    def settle_all(self) -> None:
+        """Finish what a crash left of published rebuilds, before any flow of them runs."""
+        for dataset in self.graph.datasets:
+            if dataset.kind is DatasetKind.STREAMING_TABLE:
+                self.settle(dataset.name)
+
+    def settle(self, name: QualifiedName) -> None:
+        """Promote the generations of a published rebuild, then delete its copy."""
+        rebuild = self._marks.read(name)
+        if rebuild is None or not rebuild.published or rebuild.finished:
+            return
+        generations = GenerationStore(self.store.storage)
+        for flow in self.graph.flows_into(name):
+            number = building_of(generations.manifest(name, flow.spec.name), rebuild)
+            if number is not None:
+                generations.promote(name, flow.spec.name, number)
+                failpoint("rebuilds.after_promote")
+        self.store.storage.delete_tree(self.store.layout.rebuild(name, rebuild.number))
+        self._marks.write(name, replace(rebuild, finished=True))
+
+    def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, number: int) -> None:
+        """Put the rows of one table in the place of another's, in one commit that counts once."""
+        if not self.store.exists(source):
+            if self.store.exists(target):
+                self.store.delete_rows(target)
+            return
+        session = session_for(self.store.spark, {})
+        rows = session.read.format("delta").load(str(source.path))
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.option("txnAppId", f"sluice:{self.pipeline}:rebuild:{dataset.name}").option(
+            "txnVersion", number
+        )
+        if dataset.spec.partition_columns:
+            writer = writer.partitionBy(*dataset.spec.partition_columns)
+        writer.save(str(target.path))

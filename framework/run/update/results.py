@@ -1,0 +1,88 @@
+"""What an update did, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from framework.foundation.display import Displayed
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.run.flows.expectations import ExpectationCount
+
+
+class UpdateState(StrEnum):
+    """The states an update goes through, in Lakeflow's words."""
+
+    QUEUED = "QUEUED"
+    CREATED = "CREATED"
+    INITIALIZING = "INITIALIZING"
+    RESETTING = "RESETTING"
+    SETTING_UP_TABLES = "SETTING_UP_TABLES"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class FlowState(StrEnum):
+    """The states a flow goes through, in Lakeflow's words."""
+
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    STOPPED = "STOPPED"
+    IDLE = "IDLE"
+    EXCLUDED = "EXCLUDED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowResult:
+    """How one flow of an update ended.
+
+    Args:
+        rows_written: rows that reached the target, or None when the target does not tell.
+        rows_upserted: rows an AUTO CDC flow inserted or updated.
+        rows_deleted: rows an AUTO CDC flow deleted.
+        rows_dropped: rows that expectations kept out.
+        error: why it failed; None unless `state` is FAILED.
+        may_heal: it failed by something that another try may get past.
+    """
+
+    flow: QualifiedName
+    dataset: QualifiedName
+    state: FlowState
+    reason: str
+    rows_written: int | None = None
+    rows_upserted: int = 0
+    rows_deleted: int = 0
+    rows_dropped: int = 0
+    seconds: float = 0.0
+    error: SluiceError | None = None
+    may_heal: bool = False
+    expectations: tuple[ExpectationCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class UpdateResult(Displayed):
+    """How an update ended, with one result a flow in the order they ended.
+
+    Args:
+        graph: the graph that the update brought up to date, for its picture.
+    """
+
+    update_id: str
+    state: UpdateState
+    flows: tuple[FlowResult, ...]
+    duration_seconds: float
+    graph: DataflowGraph | None = field(default=None, compare=False)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return all(flow.state in {FlowState.IDLE, FlowState.EXCLUDED} for flow in self.flows)

@@ -1,0 +1,148 @@
+"""Which steps of a plan wait, may start, or are over: the executor's bookkeeping."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.plan.steps import (
+    BeginGeneration,
+    CreateTable,
+    KeepStored,
+    Plan,
+    PublishRebuild,
+    RefreshView,
+    RefuseTable,
+    RunFlow,
+    SkipStep,
+    Step,
+)
+from framework.run.update.journal import Journal
+from framework.run.update.results import FlowResult, FlowState
+
+Work = RunFlow | RefreshView | PublishRebuild
+"""The steps that take their turn; all others are done before, or say only what is left alone."""
+
+_GOOD = frozenset({FlowState.COMPLETED, FlowState.IDLE, FlowState.EXCLUDED})
+
+
+class Board:
+    """Hands out the steps that may start and takes their results; used from one thread.
+
+    Args:
+        plan: whose flows, views and publishings are handed out.
+        failed: datasets whose tables could not be set up.
+        journal: told of what is skipped, stopped, queued or over.
+    """
+
+    def __init__(self, *, plan: Plan, failed: Mapping[QualifiedName, SluiceError], journal: Journal) -> None:
+        self._journal = journal
+        self._results: list[FlowResult] = []
+        self._waiting: list[Work] = []
+        self._open: dict[QualifiedName, int] = defaultdict(int)
+        self._bad: set[QualifiedName] = set()
+        for step in plan.steps:
+            self._place(step, failed)
+
+    @property
+    def results(self) -> tuple[FlowResult, ...]:
+        """The results so far, in the order they came."""
+        return tuple(self._results)
+
+    def take_ready(self, most: int) -> list[Work]:
+        """Up to `most` steps whose inputs are done; those that can't run any more end as SKIPPED."""
+        ready: list[Work] = []
+        progress = True
+        while progress:
+            progress = False
+            for step in list(self._waiting):
+                if self._blocked_by_failure(step):
+                    self._waiting.remove(step)
+                    self._skip(step)
+                    progress = True
+                elif len(ready) < most and self._inputs_done(step):
+                    self._waiting.remove(step)
+                    ready.append(step)
+        return ready
+
+    def finished(self, step: Work, result: FlowResult | None) -> None:
+        """A step is over; None for a publishing that succeeded."""
+        self._open[step.dataset] -= 1
+        if result is not None:
+            self._add(result)
+
+    def stop_waiting(self) -> None:
+        """Everything that has not started ends as STOPPED."""
+        for step in self._waiting:
+            self._open[step.dataset] -= 1
+            if isinstance(step, RunFlow | RefreshView):
+                self._add(_result(step, FlowState.STOPPED, "the update was asked to stop"))
+            self._bad.add(step.dataset)
+        self._waiting.clear()
+
+    def _place(self, step: Step, failed: Mapping[QualifiedName, SluiceError]) -> None:
+        match step:
+            case SkipStep():
+                state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
+                if step.flow is not None:
+                    self._add(FlowResult(flow=step.flow, dataset=step.dataset, state=state, reason=step.reason))
+            case RefuseTable():
+                for flow in step.flows:
+                    self._add(
+                        FlowResult(
+                            flow=flow,
+                            dataset=step.dataset,
+                            state=FlowState.FAILED,
+                            reason=step.reason,
+                            error=failed[step.dataset],
+                        )
+                    )
+            case RunFlow() | RefreshView() | PublishRebuild():
+                self._place_work(step, failed.get(step.dataset))
+            case CreateTable() | BeginGeneration() | KeepStored():
+                pass  # done before the board is laid out, or nothing to do
+            case _:
+                assert_never(step)
+
+    def _place_work(self, step: Work, error: SluiceError | None) -> None:
+        if error is None:
+            self._waiting.append(step)
+            self._open[step.dataset] += 1
+            if not isinstance(step, PublishRebuild):
+                self._journal.flow(step.flow, step.dataset, FlowState.QUEUED)
+        elif not isinstance(step, PublishRebuild):
+            self._add(_result(step, FlowState.FAILED, "its table could not be set up", error))
+
+    def _inputs_done(self, step: Work) -> bool:
+        if isinstance(step, PublishRebuild):
+            return self._open[step.dataset] == 1
+        return all(self._open[name] == 0 for name in _after(step))
+
+    def _blocked_by_failure(self, step: Work) -> bool:
+        if isinstance(step, PublishRebuild):
+            return step.dataset in self._bad and self._open[step.dataset] == 1
+        return any(name in self._bad for name in _after(step))
+
+    def _skip(self, step: Work) -> None:
+        self._open[step.dataset] -= 1
+        if isinstance(step, RunFlow | RefreshView):
+            failed = ", ".join(name.table for name in _after(step) if name in self._bad)
+            self._add(_result(step, FlowState.SKIPPED, f"{failed} did not complete"))
+
+    def _add(self, result: FlowResult) -> None:
+        self._results.append(result)
+        if result.state not in _GOOD:
+            self._bad.add(result.dataset)
+        self._journal.ended(result)
+
+
+def _after(step: Work) -> Iterator[QualifiedName]:
+    if isinstance(step, RunFlow | RefreshView):
+        yield from step.after
+
+
+def _result(step: RunFlow | RefreshView, state: FlowState, reason: str, error: SluiceError | None = None) -> FlowResult:
+    return FlowResult(flow=step.flow, dataset=step.dataset, state=state, reason=reason, error=error)

@@ -1,0 +1,205 @@
+"""One update from request to result: lock, plan, run, record."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from framework.declare.registry import Registry
+from framework.foundation.clock import Clock
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.steps import Plan
+from framework.record.events import Event, Origin
+from framework.record.hooks import EventHook, HookRunner
+from framework.record.log import EventLog
+from framework.run.flows.flow_runner import FlowRunner
+from framework.run.flows.reads import TableQueries
+from framework.run.flows.state_reader import StateReader
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.view_refresh import ViewRefresher
+from framework.run.tables.known_tables import StoredTables
+from framework.run.tables.left_tables import LeftTables
+from framework.run.tables.table_store import TableStore
+from framework.run.update.executor import Executor
+from framework.run.update.fault_classification import flow_fault
+from framework.run.update.flow_attempts import FlowWork
+from framework.run.update.journal import Journal
+from framework.run.update.lock import update_lock
+from framework.run.update.rebuilds import Rebuilds
+from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
+from framework.run.update.retries import RetryPolicy
+from framework.session.query_log import quiet_query_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Observer = Callable[[Event], None]
+
+_UNDONE = frozenset({FlowState.FAILED, FlowState.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Update:
+    """Everything one update of a pipeline needs.
+
+    Args:
+        parallel_flows: how many flows run side by side.
+        observers: told of each event as it happens.
+    """
+
+    graph: DataflowGraph
+    registry: Registry
+    spark: SparkSession
+    store: TableStore
+    request: UpdateRequest
+    retries: RetryPolicy
+    clock: Clock
+    stop: StopSignal
+    parallel_flows: int = 4
+    observers: Sequence[Observer] = ()
+
+    def plan(self) -> Plan:
+        """The steps this update would do now; nothing is written."""
+        return self._plan_for(self.request)
+
+    def _plan_for(self, request: UpdateRequest) -> Plan:
+        return make_plan(self.graph, request, self._state.read())
+
+    def run(self) -> UpdateResult:
+        """Do the update.
+
+        Raises:
+            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE: before anything is written.
+            UserError: names of the request that the graph does not have.
+        """
+        started = self.clock.monotonic()
+        update_id = str(uuid.uuid4())
+        self.store.storage.check_writable()
+        with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+            self._left.finish_begun()
+            self._rebuilds.settle_all()
+            plan = self.plan()
+            with self._log(update_id) as log:
+                return self._recorded(plan, Journal(log), update_id, started)
+
+    def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
+        """Do the plan and say so, however it ends."""
+        journal.created(self.request)
+        journal.update(UpdateState.INITIALIZING)
+        journal.definitions(self.graph, self.store)
+        journal.planned(plan)
+        try:
+            flows = self._execute(plan, journal, update_id)
+        except BaseException as error:
+            fault = error if isinstance(error, SluiceError) else flow_fault(error, _nobody(self.graph), None)
+            canceled = isinstance(error, KeyboardInterrupt)
+            journal.update(UpdateState.CANCELED if canceled else UpdateState.FAILED, error=None if canceled else fault)
+            raise
+        seconds = self.clock.monotonic() - started
+        state = _state(flows)
+        journal.update(state, seconds=seconds)
+        return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
+
+    def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
+        executor = self._executor(journal, update_id)
+        flows = self._attempt(plan, executor, journal)
+        for attempt in range(1, self.retries.most_update_retries + 1):
+            if not any(flow.may_heal for flow in flows) or self.stop.wait(self.retries.delay_seconds(attempt)):
+                break
+            # What failed, and what waited for it, is planned anew; a rebuild goes on where it was.
+            left = {flow.dataset for flow in flows if flow.state in _UNDONE}
+            again = self._attempt(self._plan_for(UpdateRequest(refresh=tuple(left))), executor, journal)
+            flows = (*(flow for flow in flows if flow.dataset not in left), *again)
+        if self.stop.is_set:
+            journal.update(UpdateState.STOPPING)
+        return flows
+
+    def _attempt(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
+        journal.update(UpdateState.SETTING_UP_TABLES)
+        failed = executor.set_up(plan)
+        journal.update(UpdateState.RUNNING)
+        return executor.run(plan, failed)
+
+    @property
+    def _state(self) -> StateReader:
+        return StateReader(graph=self.graph, store=self.store)
+
+    @property
+    def _left(self) -> LeftTables:
+        return LeftTables(graph=self.graph, store=self.store)
+
+    @property
+    def _rebuilds(self) -> Rebuilds:
+        return Rebuilds(pipeline=self.graph.pipeline, graph=self.graph, store=self.store)
+
+    @property
+    def queries(self) -> TableQueries:
+        """The pipeline's queries over its real tables."""
+        tables = StoredTables(store=self.store, registry=self.registry)
+        return TableQueries(graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables)
+
+    def _executor(self, journal: Journal, update_id: str) -> Executor:
+        queries = self.queries
+        runner = FlowRunner(
+            pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
+            store=self.store, queries=queries, state=self._state, stop=self.stop, clock=self.clock,
+        )  # fmt: skip
+        refresher = ViewRefresher(
+            graph=self.graph, spark=self.spark, store=self.store, queries=queries, state=self._state,
+            update_id=update_id,
+        )  # fmt: skip
+        work = FlowWork(
+            graph=self.graph, runner=runner, refresher=refresher, state=self._state, journal=journal,
+            retries=self.retries, clock=self.clock, stop=self.stop,
+        )  # fmt: skip
+        return Executor(
+            graph=self.graph, store=self.store, rebuilds=self._rebuilds, work=work, journal=journal, stop=self.stop,
+            parallel_flows=self.parallel_flows,
+        )  # fmt: skip
+
+    @contextmanager
+    def _log(self, update_id: str) -> Iterator[EventLog]:
+        name = self.graph.pipeline
+        origin = Origin(
+            pipeline_id=f"{name}@{self.store.storage.root}", pipeline_name=name, update_id=update_id,
+            host=f"{socket.gethostname()}:{os.getpid()}",
+        )  # fmt: skip
+        with EventLog(self.store.storage, origin, self.clock) as log:
+            for observer in self.observers:
+                log.subscribe(observer)
+            hooks = HookRunner(self._hooks(), log)
+            try:
+                yield log
+            finally:
+                hooks.close()
+
+    def _hooks(self) -> list[EventHook]:
+        return [
+            EventHook(
+                name=spec.name,
+                function=self.registry.hook_functions[spec.name],
+                max_allowable_consecutive_failures=spec.max_allowable_consecutive_failures,
+            )
+            for spec in self.registry.hooks
+        ]
+
+
+def _state(flows: Sequence[FlowResult]) -> UpdateState:
+    states = {flow.state for flow in flows}
+    if states & _UNDONE:
+        return UpdateState.FAILED
+    return UpdateState.CANCELED if FlowState.STOPPED in states else UpdateState.COMPLETED
+
+
+def _nobody(graph: DataflowGraph) -> QualifiedName:
+    """The name that a fault outside of any flow carries: the pipeline's."""
+    return QualifiedName(catalog="", schema="", table=graph.pipeline)

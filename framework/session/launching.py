@@ -1,0 +1,121 @@
+"""Launching the JVM of a session: directly on this machine, or by spark-submit."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyspark
+
+from framework.foundation.clock import SystemClock
+from framework.session.class_archive import archive_path, build_options, use_options
+from framework.session.jars import brings_delta, delta_jars
+from framework.session.java import Java, find_java
+from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option
+from framework.session.jvm_process import Jvm, start_local_jvm, start_submitted_jvm
+from framework.session.settings import SessionRequest, cluster_settings, local_cores, local_settings
+
+# Writing an archive took 10 seconds on a quiet machine; on a busy one it may take minutes.
+_DUMP_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A JVM that waits for its session.
+
+    Args:
+        jvm: the process and its gateway.
+        settings: what the session is to be made with.
+        warehouse: the folder of its managed tables, which goes when the session ends.
+        archive: the class archive that would have made the start quicker; None where none can.
+    """
+
+    jvm: Jvm
+    settings: Mapping[str, str]
+    warehouse: tempfile.TemporaryDirectory[str] | None = None
+    archive: Path | None = None
+
+
+def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = None) -> Launch:
+    """Launch a JVM on this machine without spark-submit.
+
+    Args:
+        request: a session with a local master.
+        archive_to_build: write a class archive there when the JVM ends, in place of using one.
+
+    Raises:
+        UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
+        OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED.
+    """
+    java = find_java()
+    spark_home = _bundled_spark()
+    jars = _jars(java, spark_home, request.spark_conf)
+    warehouse = _warehouse()
+    settings = local_settings(request, machine_cores(request.master) or 1, warehouse.name)
+    classes = class_path(spark_home, jars, settings)
+    archive = archive_path(java, classes)
+    command = gateway_command(
+        java.program,
+        classes,
+        settings,
+        archive=build_options(archive_to_build) if archive_to_build else use_options(archive),
+        short=request.short,
+        verbose=request.verbose,
+    )
+    jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
+    if archive_to_build is not None:
+        jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
+    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=None if archive_to_build else archive)
+
+
+def launch_by_submit(request: SessionRequest) -> Launch:
+    """Launch a JVM by spark-submit: for a cluster, or here with what only spark-submit prepares.
+
+    Raises:
+        UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
+        OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED.
+    """
+    spark_home = os.environ.get("SPARK_HOME") or _bundled_spark()
+    jars = _jars(find_java(), spark_home, request.spark_conf)
+    cores = machine_cores(request.master)
+    warehouse = None if cores is None else _warehouse()
+    if cores is None or warehouse is None:
+        settings = cluster_settings(request, jars)
+    else:
+        settings = local_settings(request, cores, warehouse.name)
+        settings["spark.driver.extraClassPath"] = join_paths(settings.get("spark.driver.extraClassPath", ""), *jars)
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    options = " ".join([*log_option(options, verbose=request.verbose), options]).strip()
+    if options:
+        settings["spark.driver.extraJavaOptions"] = options
+    jvm = start_submitted_jvm(settings, verbose=request.verbose)
+    return Launch(jvm=jvm, settings=settings, warehouse=warehouse)
+
+
+def machine_cores(master: str) -> int | None:
+    """The cores a local master uses of this machine; None when it is a cluster's."""
+    return local_cores(master, os.cpu_count() or 1)
+
+
+def usual_archive() -> Path:
+    """Where the class archive of a local session with no settings of its own is, or would be."""
+    java = find_java()
+    spark_home = _bundled_spark()
+    return archive_path(java, class_path(spark_home, _jars(java, spark_home, {}), {}))
+
+
+def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ...]:
+    """The jars we add: Delta's, unless they come anyway."""
+    return () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
+
+
+def _warehouse() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="sluice-warehouse-", ignore_cleanup_errors=True)
+
+
+def _bundled_spark() -> str:
+    """The Spark that PySpark's package holds."""
+    return str(Path(pyspark.__file__).parent)

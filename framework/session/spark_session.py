@@ -1,0 +1,155 @@
+"""The Spark session: started quickly and quietly, and ended for good.
+
+A session that is already active (a notebook's, Databricks') is used as it is. On this machine
+the JVM is started directly, with Delta's jars from the cache and a class archive; for a cluster,
+or with settings that only spark-submit prepares, spark-submit starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from framework.foundation.clock import SystemClock
+from framework.foundation.errors import OperationError, UserError
+from framework.session.class_archive import build_in_background
+from framework.session.jars import delta_coordinate
+from framework.session.jvm_process import forget_gateway, last_words
+from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores
+from framework.session.settings import SessionRequest, delta_settings, has_delta, needs_submit
+
+DEFAULT_MASTER = "local[*]"
+
+# Where one of these is set, files and folders configure Spark, and spark-submit heeds them.
+_SUBMIT_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
+
+# The launch of the session that is ours; at most one, as Spark has one context a process.
+_ours: list[Launch] = []
+
+
+def start_session(
+    *,
+    app_name: str,
+    master: str,
+    spark_conf: Mapping[str, str],
+    verbose: bool = False,
+    short: bool = False,
+) -> SparkSession:
+    """A session that knows Delta: the one that is active here, else one that is started now.
+
+    Args:
+        app_name: as Spark's own pages show it.
+        master: Spark's master URL.
+        spark_conf: the user's settings; they win over ours.
+        verbose: let Spark log and show its progress on standard error.
+        short: the command soon ends, so start-up counts more than speed later on.
+
+    Raises:
+        UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD, SESSION_WITHOUT_DELTA.
+        OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED, SPARK_SETTINGS_REFUSED.
+    """
+    active = active_session()
+    if active is not None:
+        return active
+    request = SessionRequest(
+        app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short
+    )
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _session_of_spark_submit(request)
+    local = machine_cores(master) is not None
+    if local:
+        # Python workers run in this very environment, whether or not it is activated.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    by_files = any(os.environ.get(name) for name in _SUBMIT_VARIABLES)
+    direct = local and not by_files and not needs_submit(spark_conf)
+    return open_session(launch_directly(request) if direct else launch_by_submit(request))
+
+
+def open_session(launch: Launch) -> SparkSession:
+    """Make the session in a JVM that waits for it; `stop_session` ends both.
+
+    Raises:
+        OperationError: SPARK_SETTINGS_REFUSED, with what Spark said.
+    """
+    try:
+        spark = _build(launch.settings)
+    except (Py4JError, PySparkException, OSError) as problem:
+        words = _first_line(problem) if launch.jvm.alive else last_words(launch.jvm.said)
+        _end(launch)
+        master = launch.settings["spark.master"]
+        raise OperationError("SPARK_SETTINGS_REFUSED", master=master, problem=words) from problem
+    _ours.append(launch)
+    return spark
+
+
+def stop_session(spark: SparkSession) -> None:
+    """End a session that `start_session` started, its JVM with it; one that was found active stays.
+
+    When the JVM is gone, a class archive may be built in the background for the next start.
+    """
+    if not _ours or spark.sparkContext._gateway is not _ours[0].jvm.gateway:
+        return
+    launch = _ours.pop()
+    with suppress(Py4JError, OSError):
+        spark.stop()
+    _end(launch)
+    if launch.archive is not None:
+        build_in_background(launch.archive, SystemClock())
+
+
+def _end(launch: Launch) -> None:
+    launch.jvm.end()
+    forget_gateway()
+    if launch.warehouse is not None:
+        launch.warehouse.cleanup()
+
+
+def _build(settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.Builder()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def active_session() -> SparkSession | None:
+    """The session that this process already has, or None.
+
+    Raises:
+        UserError: SESSION_WITHOUT_DELTA.
+    """
+    active = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if active is None or active.sparkContext._jsc is None:
+        return None
+    on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+    if not on_databricks and not has_delta(active.conf.get("spark.sql.extensions", "") or ""):
+        raise UserError("SESSION_WITHOUT_DELTA", coordinate=delta_coordinate())
+    return active
+
+
+def _session_of_spark_submit(request: SessionRequest) -> SparkSession:
+    """A session in the JVM of the spark-submit that started this process; its master is that one's.
+
+    Raises:
+        UserError: SESSION_WITHOUT_DELTA, when it was started without Delta's jars.
+    """
+    spark = _build({"spark.app.name": request.app_name, **request.spark_conf, **delta_settings(request.spark_conf)})
+    jvm: Any = spark._jvm
+    table = jvm.io.delta.tables.DeltaTable
+    if "JavaClass" not in type(table).__name__:
+        spark.stop()
+        raise UserError("SESSION_WITHOUT_DELTA", coordinate=delta_coordinate())
+    return spark
+
+
+def _first_line(problem: BaseException) -> str:
+    """What the JVM's exception said, without its stack."""
+    java = getattr(problem, "java_exception", None)
+    text = str(java.getMessage() or java.toString()) if java is not None else str(problem)
+    return (text.strip() or type(problem).__name__).splitlines()[0]
