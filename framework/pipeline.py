@@ -25,6 +25,7 @@ from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
+from framework.run.configuration import whole_number
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.left_tables import LeftTable, LeftTables
@@ -33,7 +34,7 @@ from framework.run.update.definitions import Definitions, RequestOptions, reques
 from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult
-from framework.run.update.retries import retry_policy, whole_number
+from framework.run.update.retries import retry_policy
 from framework.run.update.update import Update
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 

@@ -20,8 +20,15 @@ from framework.cdc.delta.transaction_identifiers import Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
-from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, METADATA_KEY, OPERATION_KIND, RECORDED_AT
-from framework.cdc.scd1.latest_events import RECORDED, TOMBSTONE
+from framework.cdc.model.reserved_names import (
+    CONTENT,
+    HIDDEN_COLUMN,
+    METADATA_KEY,
+    OPERATION_KIND,
+    RECORDED,
+    RECORDED_AT,
+    TOMBSTONE,
+)
 from framework.cdc.spark.expression_cache import built_once
 from framework.foundation.table_address import TableAddress
 

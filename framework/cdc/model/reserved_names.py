@@ -30,5 +30,11 @@ DELETED = "deleted"
 OPERATION_KIND = "operation"
 RECORDED_AT = "recorded_at"
 
+TOMBSTONE = "__sluice_tombstone"
+"""Column of a batch's latest events: the newest delete of the key in the batch, if it must be recorded."""
+
+RECORDED = "__sluice_recorded"
+"""Column of a batch's latest events: the newest recorded delete of the key, or the latest recorded truncate."""
+
 START_AT = "__START_AT"
 END_AT = "__END_AT"

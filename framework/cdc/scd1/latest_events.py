@@ -14,15 +14,10 @@ from framework.cdc.events.leaf_columns import aliased, author_names, value_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_dead, point_of
+from framework.cdc.model.reserved_names import RECORDED, TOMBSTONE
 from framework.cdc.spark.expression_cache import built_once
 
 DELETED = "__sluice_deleted"
-TOMBSTONE = "__sluice_tombstone"
-"""The batch's own newest delete of the key, if it must be remembered."""
-
-RECORDED = "__sluice_recorded"
-"""The newest delete of the key, or the latest truncate, that the companion tells of."""
-
 _TRUNCATED = "__sluice_truncated"
 _ROWS = "__sluice_rows"
 _KEYED = "__sluice_keyed"

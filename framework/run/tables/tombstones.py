@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.cdc.delta.auxiliary_table import forget_deletes
-from framework.run.update.retries import whole_number
+from framework.run.configuration import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.foundation.errors import UserError
+from framework.run.configuration import whole_number
 
 FLOW_RETRIES = "pipelines.maxFlowRetryAttempts"
 UPDATE_RETRIES = "pipelines.numUpdateRetryAttempts"
@@ -45,15 +45,3 @@ def retry_policy(configuration: Mapping[str, str], *, development: bool) -> Retr
     most = whole_number(configuration, FLOW_RETRIES, default=_DEFAULT_FLOW_RETRIES, least=0)
     most_update = whole_number(configuration, UPDATE_RETRIES, default=_DEFAULT_UPDATE_RETRIES, least=0)
     return RetryPolicy() if development else RetryPolicy(most_retries=most, most_update_retries=most_update)
-
-
-def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:
-    """A whole number of the configuration, the default when it is not set.
-
-    Raises:
-        UserError: INVALID_CONFIGURATION when it is none, or below `least`.
-    """
-    text = configuration.get(key, str(default)).strip()
-    if not text.isdecimal() or int(text) < least:
-        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"a whole number from {least}")
-    return int(text)
