@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from framework.declare.specs import DatasetKind
 from framework.foundation.names import QualifiedName, ShortNames
 from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.sources.port import SourceShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,9 @@ def sources_of(graph: DataflowGraph, flow: GraphFlow) -> tuple[Source, ...]:
     views = [source.dataset for source in found if source.dataset is not None and _is_view(graph, source.dataset)]
     below = (source for view in views for inner in graph.flows_into(view) for source in _all_sources(inner))
     hidden = {source.key for source in below}
-    if any(inner.opaque_sources for view in views for inner in graph.flows_into(view)):
-        hidden.add(_opaque(flow).key)
+    streams = (source for view in views for inner in graph.flows_into(view) for source in inner.sources)
+    if any(source.shape is SourceShape.STREAM for source in streams):
+        hidden.add(_stream(flow).key)
     return tuple(source for source in found if source.key not in hidden)
 
 
@@ -49,13 +51,15 @@ def _all_sources(flow: GraphFlow) -> Iterator[Source]:
             yield Source(key=f"dataset {name}", streaming=read.streaming, full_name=name, dataset=read.dataset)
         else:
             yield Source(key=f"external {read.text}", streaming=read.streaming, full_name=read.text)
-    for folder in flow.streamed_folders:
-        yield Source(key=f"folder {folder}", streaming=True, full_name=folder, note="files")
-    if flow.opaque_sources:
-        yield _opaque(flow)
+    for source in flow.sources:
+        if source.shape is SourceShape.FOLDER:
+            folder = str(source.location)
+            yield Source(key=f"folder {folder}", streaming=True, full_name=folder, note="files")
+    if any(source.shape is SourceShape.STREAM for source in flow.sources):
+        yield _stream(flow)
 
 
-def _opaque(flow: GraphFlow) -> Source:
+def _stream(flow: GraphFlow) -> Source:
     return Source(key=f"source of {flow.spec.name}", streaming=True, full_name="stream", note="not a table")
 
 

@@ -10,6 +10,7 @@ from framework.cdc.analysis.target_schema import CdcTarget
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.display import Displayed
 from framework.foundation.names import QualifiedName
+from framework.sources.port import SourceReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,7 @@ class GraphFlow:
         fingerprint: text that changes when what the query computes changes; None when it can't
             be told (data of unknown identity, current time), so that it always counts as changed.
         schema: JSON of what the query gives.
-        streamed_folders: folders of files that it streams from.
-        opaque_sources: it also streams from something that is neither a table nor a folder.
+        sources: what it streams from beside the tables of `reads`, in the order of its plan.
     """
 
     spec: FlowSpec
@@ -46,8 +46,7 @@ class GraphFlow:
     streaming: bool = False
     fingerprint: str | None = None
     schema: str | None = None
-    streamed_folders: tuple[str, ...] = ()
-    opaque_sources: bool = False
+    sources: tuple[SourceReference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,9 +32,10 @@ from framework.graph.relations import named, stand_in
 from framework.graph.rules import RULES
 from framework.graph.schemas import with_change_feed
 from framework.graph.snapshots import snapshot_shape
-from framework.graph.streaming_sources import DirectSources, direct_sources
 from framework.graph.tables import KnownTables
 from framework.graph.targets import check_expectations, table_target
+from framework.sources.kinds import streamed_sources
+from framework.sources.port import SourceShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -245,15 +246,15 @@ class Resolution:
             fingerprint = plan_fingerprint(
                 frame, code_version=self.code_version, file_identity=self.tables.file_identity
             )
-        sources = direct_sources(frame) if frame.isStreaming else DirectSources()
+        sources = streamed_sources(frame) if frame.isStreaming else ()
+        tables = [str(source.location) for source in sources if source.shape is SourceShape.TABLE]
         flow = GraphFlow(
             spec=spec,
-            reads=(*self._reads[-1], *(Read(text=path, streaming=True, path=path) for path in sources.delta_paths)),
+            reads=(*self._reads[-1], *(Read(text=path, streaming=True, path=path) for path in tables)),
             streaming=frame.isStreaming,
             fingerprint=fingerprint,
             schema=frame.schema.json(),
-            streamed_folders=sources.folders,
-            opaque_sources=sources.opaque,
+            sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
         )
         return _ResolvedFlow(flow=flow, frame=frame, versions=TimestampType() if spec.from_snapshots else None)
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.checkpoints.delta_log import (
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.storage import LocalStorage
+from framework.sources.delta.log import (
     CommitMark,
-    delta_source_is_drained,
     last_user_metadata,
     latest_version,
     read_tip,
 )
-from framework.checkpoints.offsets import read_progress
-from framework.foundation.storage import LocalStorage
+from framework.sources.delta.source import offset_is_drained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ class Source:
         progress = read_progress(self.storage, str(self.folder / "checkpoint"))
         assert progress.is_settled
         (offset,) = progress.sources
-        return delta_source_is_drained(offset, read_tip(self.storage, self.table))
+        return offset_is_drained(offset, read_tip(self.storage, self.table))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_table_that_was_replaced_is_not_drained(source: Source) -> None:
     tip = read_tip(source.storage, source.table)
     assert tip is not None
     far = json.dumps(offset | {"reservoirVersion": tip.version + 1})
-    assert (source.is_drained(), delta_source_is_drained(far, tip)) == (False, False)
+    assert (source.is_drained(), offset_is_drained(far, tip)) == (False, False)
 
 
 def test_a_log_that_was_folded_into_a_checkpoint_tells_the_same(source: Source) -> None:

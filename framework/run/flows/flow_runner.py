@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.writer import AutoCdcWriter
-from framework.checkpoints.delta_log import latest_version
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.snapshots import SnapshotStore
@@ -29,6 +28,7 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import Progress, StreamTarget, run_stream, session_for
 from framework.run.tables.table_store import TableStore
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
+from framework.sources.delta.log import latest_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

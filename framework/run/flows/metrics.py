@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 import json
 
-from framework.checkpoints.delta_log import latest_version
 from framework.foundation.storage import Storage
+from framework.sources.delta.log import latest_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from framework.checkpoints.delta_log import LogTip, delta_source_is_drained, last_user_metadata, read_tip
-from framework.checkpoints.file_source import folders_are_drained, is_file_offset
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
-from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.specs import DatasetKind
@@ -21,6 +17,10 @@ from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import last_user_metadata
+from framework.sources.delta.source import table_source
+from framework.sources.kinds import is_drained, source_identity
+from framework.sources.port import SourceReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,22 +98,24 @@ class StateReader:
         )
 
     def is_drained(self, flow: GraphFlow, checkpoint: str) -> bool:
-        """Whether all that a flow's sources hold now has been read; False when that can't be told."""
+        """Whether a flow has read everything that its sources hold now; False if unknown."""
         if flow.spec.from_snapshots:
             return self._is_compared(flow, checkpoint)
-        paths = self._streamed_paths(flow)
-        progress = read_progress(self._storage, checkpoint)
-        if paths is None or not progress.is_settled or not progress.sources:
-            return False
-        tables = [offset for offset in progress.sources if not is_file_offset(offset)]
-        files = len(progress.sources) - len(tables)
-        if files < len(flow.streamed_folders) or (
-            files and not folders_are_drained(self._storage, checkpoint, len(progress.sources), flow.streamed_folders)
-        ):
-            return False
-        tips = [read_tip(self._storage, path) for path in paths]
-        # Both ways: a source that the query gained since has no offset, one that it lost has no table.
-        return all(_drained(offset, tips) for offset in tables) and all(_is_read(tip, tables) for tip in tips)
+        sources = self.stream_sources(flow)
+        return sources is not None and is_drained(self._storage, checkpoint, sources) is True
+
+    def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
+        """All streaming sources of a flow, tables of the pipeline included; None if one has no known place."""
+        tables = []
+        for read in flow.reads:
+            dataset = self.graph.dataset(read.dataset) if read.dataset else None
+            if not read.streaming or (dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW):
+                continue
+            path = self._path(read.dataset, read.path)
+            if path is None:
+                return None
+            tables.append(table_source(path))
+        return (*tables, *flow.sources)
 
     def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
         """Whether the last snapshot applied is the source as it is now, and none was begun since."""
@@ -134,24 +136,8 @@ class StateReader:
             path = self._path(read.dataset, read.path)
             if path is None:
                 continue
-            tip = read_tip(self._storage, path)
-            parts.append(f"{path} {tip.version} {tip.table_id}" if tip is not None else f"{path} none")
+            parts.append(str(source_identity(self._storage, table_source(path))))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-
-    def _streamed_paths(self, flow: GraphFlow) -> list[str] | None:
-        """The folders of the Delta tables a flow streams from; None when it streams from anything else."""
-        if flow.opaque_sources:
-            return None
-        paths = []
-        for read in flow.reads:
-            dataset = self.graph.dataset(read.dataset) if read.dataset else None
-            if not read.streaming or (dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW):
-                continue
-            path = self._path(read.dataset, read.path)
-            if path is None:
-                return None
-            paths.append(path)
-        return paths
 
     def _path(self, name: QualifiedName | None, path: str | None) -> str | None:
         dataset = self.graph.dataset(name) if name is not None else None
@@ -166,11 +152,3 @@ def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
     if generation is None or rebuild is None or generation.fingerprint != rebuild.generation_mark:
         return None
     return generation.number
-
-
-def _drained(offset: str, tips: Iterable[LogTip | None]) -> bool:
-    return any(delta_source_is_drained(offset, tip) for tip in tips)
-
-
-def _is_read(tip: LogTip | None, offsets: Iterable[str]) -> bool:
-    return any(delta_source_is_drained(offset, tip) for offset in offsets)

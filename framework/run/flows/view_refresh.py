@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from framework.checkpoints.delta_log import latest_version
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
@@ -21,6 +20,7 @@ from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import latest_version
 
 USER_METADATA = "userMetadata"
 

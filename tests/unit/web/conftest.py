@@ -10,6 +10,7 @@ from framework.declare.specs import AutoCdcSpec, DatasetKind, DatasetSpec, Expec
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.sources.port import SourceReference, SourceShape
 
 
 def name(table: str) -> QualifiedName:
@@ -33,6 +34,9 @@ def dataset(table: str, kind: DatasetKind, columns: int = 2, *, comment: str | N
     )
 
 
+STREAM = SourceReference(kind="opaque", shape=SourceShape.STREAM, location="rate")
+
+
 def flow(
     flow_name: str, target: str, *reads: Read, once: bool = False, cdc: bool = False, opaque: bool = False
 ) -> GraphFlow:
@@ -44,7 +48,7 @@ def flow(
         cdc=AutoCdcSpec(keys=("id",), sequence_by="sequence") if cdc else None,
     )
     streaming = opaque or any(read.streaming for read in reads)
-    return GraphFlow(spec=spec, reads=reads, streaming=streaming, opaque_sources=opaque)
+    return GraphFlow(spec=spec, reads=reads, streaming=streaming, sources=(STREAM,) if opaque else ())
 
 
 def inside(table: str, *, streaming: bool = False) -> Read:

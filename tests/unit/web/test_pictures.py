@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from framework.diagrams.picture import Edge, Label, NodeKind, picture_of
 from framework.graph.graph import DataflowGraph
+from framework.sources.port import SourceReference, SourceShape
 
 
 def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
@@ -73,7 +74,8 @@ def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph)
 def test_a_folder_is_one_source_however_it_is_read(flights_graph: DataflowGraph) -> None:
     """Two flows of one folder share its box, titled by the end of its path; behind a view it is the view's."""
     folder = "/lake/raw/events"
-    flows = tuple(replace(each, streamed_folders=(folder,), opaque_sources=False) for each in flights_graph.flows[1:5])
+    source = SourceReference(kind="files", shape=SourceShape.FOLDER, location=folder)
+    flows = tuple(replace(each, sources=(source,)) for each in flights_graph.flows[1:5])
     picture = picture_of(replace(flights_graph, flows=flows))
     boxes = [(node.title, node.note, node.full_name) for node in picture.nodes if node.key == f"folder {folder}"]
     assert boxes == [("raw/events", "files", folder)]

@@ -7,15 +7,15 @@ import pathlib
 
 import pytest
 
-from framework.checkpoints.delta_log import (
+from framework.foundation.storage import LocalStorage
+from framework.sources.delta.log import (
     CommitMark,
     LogTip,
-    delta_source_is_drained,
     last_user_metadata,
     latest_version,
     read_tip,
 )
-from framework.foundation.storage import LocalStorage
+from framework.sources.delta.source import offset_is_drained
 
 
 class Log:
@@ -123,7 +123,7 @@ def test_only_an_offset_beyond_the_tip_of_its_own_table_is_drained(
     text: str, tip: LogTip | None, *, drained: bool
 ) -> None:
     """At or before the tip, in a snapshot, of another table, or unknown: not drained."""
-    assert delta_source_is_drained(text, tip) is drained
+    assert offset_is_drained(text, tip) is drained
 
 
 def test_the_newest_mark_of_ours_is_found_behind_commits_of_others(log: Log) -> None:

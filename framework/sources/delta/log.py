@@ -52,21 +52,16 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     return LogTip(version=version, table_id=_read_table_id(storage, table_path, version, files))
 
 
-def delta_source_is_drained(offset_json: str, tip: LogTip | None) -> bool:
-    """Whether a Delta streaming source that committed this offset has nothing left to read.
+def commit_versions(storage: Storage, table_path: str) -> list[int]:
+    """The versions whose commit file is still in the log, ascending."""
+    return sorted(version for version, file in _version_files(storage, table_path).items() if file)
 
-    As observed on Delta 4.4: a finished `availableNow` run, whether it began with a snapshot or at
-    `startingVersion`, with or without the change feed, ends at the version after the last one that
-    it read, and passes over commits without data (OPTIMIZE, properties) by an empty batch. So the
-    source is drained when its offset is beyond the tip; it is not while it stands at or before it.
-    A source that was replaced has another table id, and reading on would fail: not drained, so
-    that the run starts the stream and says so.
-    """
-    offset = _parse_object(offset_json)
-    if tip is None or tip.table_id is None or offset.get("reservoirId") != tip.table_id:
-        return False
-    position = offset.get("reservoirVersion")
-    return isinstance(position, int) and position > tip.version and offset.get("isStartingVersion") is False
+
+def read_commit(storage: Storage, table_path: str, version: int) -> list[dict[str, Any]] | None:
+    """All actions of a commit; None if its file is not in the log."""
+    name = _version_files(storage, table_path).get(version)
+    text = storage.read_text(name) if name else None
+    return None if text is None else [_parse_object(line) for line in text.splitlines() if line]
 
 
 def last_user_metadata(storage: Storage, table_path: str, key: str = "sluice") -> CommitMark | None:

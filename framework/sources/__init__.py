@@ -1,0 +1,1 @@
+"""Streaming sources: one port, and one folder for each kind of source."""

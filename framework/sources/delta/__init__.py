@@ -1,0 +1,1 @@
+"""Delta tables as streaming sources, read from their transaction log without Spark."""

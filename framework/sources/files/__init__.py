@@ -1,0 +1,1 @@
+"""Folders of files as streaming sources, by Spark's file stream source."""

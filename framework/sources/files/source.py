@@ -1,0 +1,141 @@
+"""Folders of files as a kind of streaming source: Spark's file stream source.
+
+The source records the files of each batch in `sources/<n>/<batch>` of the checkpoint: a version line,
+then one JSON object for each file; every tenth or so merges those before it as `<batch>.compact`. A path
+once recorded is never read again, so a folder that holds only recorded paths has nothing unread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
+
+from framework.foundation.storage_port import FileStatus, Storage
+from framework.sources.port import (
+    UNKNOWN_LAG,
+    Gap,
+    Lag,
+    SourcePosition,
+    SourceReference,
+    SourceShape,
+    StreamingRelation,
+)
+
+_FORMATS = frozenset({"json", "csv", "parquet", "text", "orc", "avro", "xml", "binaryfile"})
+_GLOB = frozenset("*?[{")
+_MOST_FILES = 20_000
+
+
+class FileSource:
+    """A folder of files, without a glob."""
+
+    kind = "files"
+    starts: tuple[str, ...] = ()
+
+    def recognize(self, relation: StreamingRelation) -> SourceReference | None:
+        """Recognize Spark's file formats with a path that is no glob."""
+        if relation.format not in _FORMATS or relation.path is None or _GLOB & set(relation.path):
+            return None
+        return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
+
+    def owns(self, offset: str) -> bool:
+        """Own offsets of the form `{"logOffset": n}`."""
+        try:
+            value = json.loads(offset)
+        except ValueError:
+            return False
+        return isinstance(value, dict) and set(value) == {"logOffset"}
+
+    def is_drained(self, position: SourcePosition) -> bool | None:
+        """Whether every file below the folders is recorded; None if they overlap or hold too many files."""
+        if len(position.offsets) < len(position.sources):
+            return False
+        unread = _unread_files(position)
+        return None if unread is None else not unread
+
+    def identity(self, storage: Storage, source: SourceReference) -> str | None:
+        """A hash over path, size and modification time of each file; None above 20,000 files."""
+        files = _present_files(storage, [str(source.location)])
+        if files is None:
+            return None
+        lines = [f"{path} {files[path].size} {files[path].modified_at}" for path in sorted(files)]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+    def lag(self, position: SourcePosition, *, now: float) -> Lag:
+        """Bytes and age of the files that are not recorded; the number of rows is unknown if there are any."""
+        unread = _unread_files(position)
+        if unread is None:
+            return UNKNOWN_LAG
+        return Lag(
+            records=None if unread else 0,
+            bytes=sum(file.size for file in unread),
+            seconds=max((max(now - file.modified_at, 0.0) for file in unread), default=0.0),
+        )
+
+    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
+        """None: the position is the set of files read, which a folder can't lose."""
+        del position
+        return ()
+
+
+def _unread_files(position: SourcePosition) -> list[FileStatus] | None:
+    """The files that no source of the checkpoint has recorded; None if unknown."""
+    folders = [str(source.location) for source in position.sources]
+    present = None if not folders or _overlap(folders) else _present_files(position.storage, folders)
+    if present is None:
+        return None
+    recorded = {
+        path
+        for number in range(position.source_count)
+        for path in _recorded(position.storage, f"{position.checkpoint}/sources/{number}")
+    }
+    return [file for path, file in present.items() if path not in recorded]
+
+
+def _present_files(storage: Storage, folders: Sequence[str]) -> dict[str, FileStatus] | None:
+    """All files below the folders by path; None if there are more than 20,000."""
+    present: dict[str, FileStatus] = {}
+    for folder in folders:
+        for path, file in _files_below(storage, _plain(folder)):
+            present[path] = file
+            if len(present) > _MOST_FILES:
+                return None
+    return present
+
+
+def _files_below(storage: Storage, folder: str) -> Iterator[tuple[str, FileStatus]]:
+    """All files in a folder and below it; names that Spark ignores are left out."""
+    files = {file.name: file for file in storage.list_files(folder)}
+    for name in storage.list_names(folder):
+        if name.startswith(("_", ".")):
+            continue
+        if name in files:
+            yield f"{folder}/{name}", files[name]
+        else:
+            yield from _files_below(storage, f"{folder}/{name}")
+
+
+def _recorded(storage: Storage, log: str) -> Iterator[str]:
+    for name in storage.list_names(log):
+        for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
+            if line.startswith("{"):
+                yield _plain(unquote(str(json.loads(line)["path"])))
+
+
+def _plain(path: str) -> str:
+    """A local path without its scheme, a URI as it is; no slash at the end."""
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path.rstrip("/")
+
+
+def _overlap(folders: Sequence[str]) -> bool:
+    plain = [f"{_plain(folder)}/" for folder in folders]
+    return any(
+        first.startswith(second)
+        for index, first in enumerate(plain)
+        for other, second in enumerate(plain)
+        if index != other
+    )

@@ -1,0 +1,150 @@
+"""The suite that every kind of streaming source must pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from framework.foundation.storage import LocalStorage, Storage
+from framework.sources.kinds import flow_gaps, flow_lag, is_drained, kind_named, source_identity, streamed_sources
+from framework.sources.port import SourceReference
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SourceContent(Protocol):
+    """What a test fills and reads: one instance of the kind under test."""
+
+    @property
+    def kind(self) -> str:
+        """The kind under test."""
+        ...
+
+    @property
+    def starts(self) -> Mapping[str, str]:
+        """For each start that the kind takes: the value that begins with what the last `append` added."""
+        ...
+
+    def append(self) -> None:
+        """Add some rows."""
+        ...
+
+    def frame(self, options: Mapping[str, str]) -> DataFrame:
+        """A streaming DataFrame over the source."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceReader:
+    """Reads a source to its end, as a flow does.
+
+    Args:
+        content: the source.
+        folder: an empty folder for checkpoints.
+    """
+
+    content: SourceContent
+    folder: Path
+    name: str = "checkpoint"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def storage(self) -> Storage:
+        """A storage that reaches the checkpoint."""
+        return LocalStorage(str(self.folder))
+
+    @property
+    def checkpoint(self) -> str:
+        """The path of the checkpoint."""
+        return str(self.folder / self.name)
+
+    @property
+    def sources(self) -> tuple[SourceReference, ...]:
+        """The references that the graph would hold."""
+        return streamed_sources(self.content.frame(self.options))
+
+    def drain(self) -> int:
+        """Read everything that is there now; the number of rows."""
+        writer = self.content.frame(self.options).writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", self.checkpoint).start()
+        query.awaitTermination()
+        return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+    def is_drained(self) -> bool | None:
+        """The kind's answer."""
+        return is_drained(self.storage, self.checkpoint, self.sources)
+
+
+class SourceConformance:
+    """Subclass it and give a fixture `content`: a source that holds nothing or little."""
+
+    def test_a_relation_of_the_kind_is_recognized(self, content: SourceContent) -> None:
+        """One reference, of the kind that owns the source."""
+        content.append()
+        assert [source.kind for source in streamed_sources(content.frame({}))] == [content.kind]
+
+    def test_unread_content_is_never_called_drained(self, content: SourceContent, tmp_path: Path) -> None:
+        """False or unknown before the first read and after new rows; after a read, True or unknown."""
+        reader = SourceReader(content=content, folder=tmp_path)
+        content.append()
+        before = reader.is_drained()
+        first = reader.drain()
+        after = reader.is_drained()
+        content.append()
+        with_more = reader.is_drained()
+        second = reader.drain()
+        assert (before, first > 0, second > 0) == (False, True, True)
+        assert with_more is not True
+        assert after is not False
+        assert reader.is_drained() is after
+
+    def test_the_lag_is_zero_or_unknown_at_the_end_and_grows_with_content(
+        self, content: SourceContent, tmp_path: Path
+    ) -> None:
+        """Each known number is 0 after a read; records and bytes are above 0 after new rows."""
+        reader = SourceReader(content=content, folder=tmp_path)
+        content.append()
+        reader.drain()
+        drained = flow_lag(reader.storage, reader.checkpoint, reader.sources, now=time.time())
+        content.append()
+        behind = flow_lag(reader.storage, reader.checkpoint, reader.sources, now=time.time() + 1)
+        assert {drained.records, drained.bytes, drained.seconds} <= {0, None}
+        assert [number for number in (behind.records, behind.bytes) if number is not None and number <= 0] == []
+        assert behind.seconds is None or behind.seconds > 0
+
+    def test_the_identity_changes_with_the_content_and_only_then(self, content: SourceContent, tmp_path: Path) -> None:
+        """The same twice, another after new rows; None each time if unknown."""
+        reader = SourceReader(content=content, folder=tmp_path)
+        content.append()
+        (source,) = reader.sources
+        first, again = (source_identity(reader.storage, source) for _ in range(2))
+        content.append()
+        changed = source_identity(reader.storage, source)
+        assert first == again
+        assert (first is None) == (changed is None)
+        assert first is None or first != changed
+
+    def test_a_position_that_is_there_is_no_gap(self, content: SourceContent, tmp_path: Path) -> None:
+        """Nothing is reported while the source can read on."""
+        reader = SourceReader(content=content, folder=tmp_path)
+        content.append()
+        reader.drain()
+        content.append()
+        assert flow_gaps(reader.storage, reader.checkpoint, reader.sources) == ()
+
+    def test_each_start_skips_what_lies_before_it(self, content: SourceContent, tmp_path: Path) -> None:
+        """A new checkpoint with a start at the last rows reads these and none before them."""
+        content.append()
+        before = SourceReader(content=content, folder=tmp_path, name="before").drain()
+        content.append()
+        every = SourceReader(content=content, folder=tmp_path, name="every").drain()
+        read = {
+            start: SourceReader(content=content, folder=tmp_path, name=start, options={start: value}).drain()
+            for start, value in content.starts.items()
+        }
+        assert tuple(content.starts) == kind_named(content.kind).starts
+        assert read == dict.fromkeys(content.starts, every - before)
