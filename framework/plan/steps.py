@@ -32,10 +32,30 @@ class BeginGeneration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFlow:
-    """Run one flow into its target until what was there at the start is done.
+class AvailableNow:
+    """Read everything that is there at the start, then end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuous:
+    """Keep reading; end the query when nothing is left to read, and start it again when there is more.
 
     Args:
+        interval_seconds: the shortest time between two micro-batches of the flow.
+    """
+
+    interval_seconds: float = 0.0
+
+
+Trigger = AvailableNow | Continuous
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlow:
+    """Run one flow into its target until its trigger ends.
+
+    Args:
+        trigger: when the flow reads, and when it ends.
         after: datasets whose steps end before this one starts.
         rebuild: the rebuild it writes to, aside from the table that still serves its old rows.
         check: run only if its sources hold something new when its turn comes.
@@ -48,6 +68,7 @@ class RunFlow:
     reason: str
     rebuild: int | None = None
     check: bool = False
+    trigger: Trigger = AvailableNow()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

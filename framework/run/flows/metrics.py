@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 import json
 
+from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.storage import Storage
 from framework.sources.delta.log import latest_version
 
@@ -30,6 +31,11 @@ class FlowOutcome:
     deleted: int = 0
     late: int = 0
     quality: QualityCounts = NOTHING_COUNTED
+
+    @classmethod
+    def of_cdc(cls, metrics: CdcMetrics) -> FlowOutcome:
+        """The outcome of one AUTO CDC batch."""
+        return cls(written=metrics.upserted, upserted=metrics.upserted, deleted=metrics.deleted, late=metrics.late)
 
     def plus(self, other: FlowOutcome) -> FlowOutcome:
         """Both together."""

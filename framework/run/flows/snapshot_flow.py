@@ -14,13 +14,13 @@ The effects of one snapshot in order, and why stopping after each is safe:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
+from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
@@ -29,6 +29,7 @@ from framework.graph.resolution import located
 from framework.graph.snapshots import next_snapshot
 from framework.graph.targets import table_target
 from framework.run.flows.expectations import counted, guarded
+from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.streaming_query import StoppedError
@@ -38,39 +39,55 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.cdc.writer import AutoCdcWriter
     from framework.declare.registry import SnapshotFunction
     from framework.declare.specs import FlowSpec
     from framework.graph.graph import GraphDataset
-    from framework.run.flows.stop_signal import StopSignal
+
+
+def run_snapshot_flow(run: FlowRun) -> FlowOutcome:
+    """Compare the source's snapshots with the target, one after the other.
+
+    Raises:
+        StoppedError: the update was stopped; applied snapshots stay.
+        UserError: the snapshot function broke its contract.
+    """
+    context = run.context
+    generations = GenerationStore(run.storage)
+    stores = {
+        each.number: SnapshotStore(run.storage, generations.path(run.dataset.name, run.flow.spec.name, each.number))
+        for each in generations.read(run.dataset.name, run.flow.spec.name)
+    }
+    progress = stores.pop(run.step.generation)
+    snapshots = _Snapshots(
+        run=run, session=run.session(), progress=progress, earlier=tuple(each.read() for each in stores.values())
+    )
+    function = context.registry.snapshot_functions.get(run.flow.spec.name)
+    if function is not None:
+        return snapshots.handed_out(function)
+    source = context.state.source_identity(run.flow)  # before the rows: a change in between counts as new
+    return snapshots.present(run.query(), source=source, now=context.clock.now())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SnapshotRun:
-    """One run of a flow from snapshots.
+class _Snapshots:
+    """The snapshots of one run.
 
     Args:
-        spec: the flow.
-        dataset: its target, as the table is now.
-        session: the flow's own.
-        progress: where it notes how far it got.
-        earlier: what other generations of the flow claimed: a later snapshot of the moment comes after these too.
-        writer_of: the writer into the target, as that is kept.
-        bring_to: brings the target's table to a definition with more columns.
-        stop: asks it to stop between two snapshots.
-        on_outcome: hears of each snapshot as it is applied.
+        run: flow, target and step.
+        session: the flow's session.
+        progress: the snapshots claimed and applied in this generation.
+        earlier: the same of other generations; a snapshot of the moment gets a later version than all of them.
     """
 
-    spec: FlowSpec
-    dataset: GraphDataset
+    run: FlowRun
     session: SparkSession
     progress: SnapshotStore
     earlier: tuple[SnapshotProgress, ...]
-    writer_of: Callable[[CdcTarget], AutoCdcWriter]
-    bring_to: Callable[[GraphDataset], None]
-    stop: StopSignal
-    on_outcome: Callable[[FlowOutcome, dict[str, Any] | None], None]
+
+    @property
+    def spec(self) -> FlowSpec:
+        """The flow's declaration."""
+        return self.run.flow.spec
 
     def present(self, query: FlowQuery, *, source: str | None, now: datetime) -> FlowOutcome:
         """Apply the source's rows as they are.
@@ -83,7 +100,7 @@ class SnapshotRun:
         claimed = [each.claimed for each in (*self.earlier, self.progress.read()) if each.claimed is not None]
         versions = [SnapshotVersion.from_json(mark.version) for mark in claimed]
         latest = max((each for each in versions if each.kind == "timestamp"), key=lambda v: v.value, default=None)
-        return self._apply(query, self.dataset, version_at(now, after=latest), source)
+        return self._apply(query, self.run.dataset, version_at(now, after=latest), source)
 
     def handed_out(self, function: SnapshotFunction) -> FlowOutcome:
         """Apply what the function hands out until it has no more.
@@ -92,8 +109,8 @@ class SnapshotRun:
             StoppedError: the update was asked to stop; what is applied stays so.
             UserError: the function broke its contract.
         """
-        total, dataset = FlowOutcome(written=0), self.dataset
-        while not self.stop.is_set:
+        total, dataset = FlowOutcome(written=0), self.run.dataset
+        while not self.run.context.stop.is_set:
             applied = self.progress.read().applied
             latest = None if applied is None else SnapshotVersion.from_json(applied.version)
             found = next_snapshot(function, self.spec, latest)
@@ -112,7 +129,7 @@ class SnapshotRun:
         versions = {self.spec.name: version.data_type}
         wanted = table_target(replace(dataset, cdc=None), [(self.spec, frame)], stored, versions)
         if wanted.table_schema != dataset.table_schema:
-            self.bring_to(wanted)
+            self.run.context.store.create(wanted, self.run.step.rebuild)
         return wanted
 
     def _apply(
@@ -126,16 +143,12 @@ class SnapshotRun:
         try:
             with observing(self.session) as observed:
                 frame = moved(query.frame, self.session)
-                metrics = self.writer_of(dataset.cdc).apply_snapshot(frame, version, mark.ordinal)
+                metrics = self.run.writer_of(dataset.cdc).apply_snapshot(frame, version, mark.ordinal)
         except SluiceError as error:
             raise error if error.location else located(error, self.spec) from error
         failpoint("snapshots.before_mark")
         self.progress.apply(mark)
-        outcome = FlowOutcome(
-            written=metrics.upserted,
-            upserted=metrics.upserted,
-            deleted=metrics.deleted,
-            quality=counted(observed, query.expectations),
-        )
-        self.on_outcome(outcome, None)
+        quality = FlowOutcome(quality=counted(observed, query.expectations))
+        outcome = FlowOutcome.of_cdc(metrics).plus(quality)
+        self.run.on_outcome(outcome, None)
         return outcome

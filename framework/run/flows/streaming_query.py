@@ -1,10 +1,10 @@
-"""One streaming query from start to end: trigger `availableNow`, one checkpoint, progress as it comes."""
+"""One streaming query from start to end, on one checkpoint, with its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import cloned, moved
+from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.1
+_IDLE_SECONDS = 5.0
 
 Progress = dict[str, Any]
 BatchFunction = Callable[[DataFrame, int], None]
@@ -61,23 +63,31 @@ def run_stream(
     *,
     name: str,
     checkpoint: str,
+    trigger: Trigger,
     stop: StopSignal,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    """Read what the sources hold now into the target, and return when it is committed.
+    """Read the sources into the target until the trigger ends, and return when the last batch is committed.
+
+    A continuous query ends after `_IDLE_SECONDS` without data. Ending it is safe at any moment: a batch that
+    began meanwhile is interrupted and runs again at the next start.
 
     Raises:
-        StoppedError: `stop` was set; the batch that ran was given up and will come again.
-        Exception: whatever made the query fail.
+        StoppedError: `stop` was set; the batch that ran was interrupted and runs again at the next start.
+        Exception: the failure of the query.
     """
     faults: list[BaseException] = []
-    query = _start(_writer(moved(frame, session), target, faults), target, name=name, checkpoint=checkpoint)
+    writer = _writer(moved(frame, session), target, trigger, faults)
+    query = _start(writer, target, name=name, checkpoint=checkpoint)
     seen = _Seen(on_progress)
+    idle = _Idle(trigger)
     try:
         while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
             if stop.is_set:
                 raise StoppedError(name)
+            if idle.is_over(query):
+                query.stop()
     except StreamingQueryException as error:
         if faults:  # the exception of the batch function says more than what is left of it after the JVM
             raise faults[-1] from error
@@ -105,8 +115,34 @@ class _Seen:
                 self._on_progress(progress)
 
 
-def _writer(frame: DataFrame, target: StreamTarget, faults: list[BaseException]) -> DataStreamWriter:
-    writer = frame.writeStream.trigger(availableNow=True)
+class _Idle:
+    """Decides when a continuous query ends: after some seconds without data."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self._continuous = isinstance(trigger, Continuous)
+        self._limit = _IDLE_SECONDS + (trigger.interval_seconds if isinstance(trigger, Continuous) else 0.0)
+        self._idle_seconds = 0.0
+
+    def is_over(self, query: StreamingQuery) -> bool:
+        """Whether the query has had no data for long enough; called every `POLL_SECONDS`."""
+        if not self._continuous or query._jsq.status().isDataAvailable():
+            self._idle_seconds = 0.0
+            return False
+        self._idle_seconds += POLL_SECONDS
+        return self._idle_seconds >= self._limit
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger:
+        case AvailableNow():
+            return writer.trigger(availableNow=True)
+        case Continuous(interval_seconds=seconds):
+            return writer.trigger(processingTime=f"{round(seconds * 1000)} milliseconds")
+    assert_never(trigger)
+
+
+def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: list[BaseException]) -> DataStreamWriter:
+    writer = _triggered(frame.writeStream, trigger)
     function = target.batch_function
     if function is not None:
 

@@ -129,7 +129,7 @@ class FlowWork:
             stored: TableState = self.state.table_state(dataset)
             present = self.state.computable_from(dataset)
             return present is not None and stored.computed_from == present
-        generations = GenerationStore(self.runner.store.storage)
+        generations = GenerationStore(self.runner.context.store.storage)
         return self.state.is_drained(self._flow(step), generations.path(step.dataset, step.flow, step.generation))
 
     def _result(

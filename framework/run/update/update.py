@@ -21,6 +21,7 @@ from framework.plan.steps import Plan
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
 from framework.record.log import EventLog
+from framework.run.flows.flow_run import FlowContext
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
@@ -150,8 +151,10 @@ class Update:
     def _executor(self, journal: Journal, update_id: str) -> Executor:
         queries = self.queries
         runner = FlowRunner(
-            pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
-            store=self.store, queries=queries, state=self._state, stop=self.stop, clock=self.clock,
+            context=FlowContext(
+                pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
+                store=self.store, queries=queries, state=self._state, stop=self.stop, clock=self.clock,
+            )
         )  # fmt: skip
         refresher = ViewRefresher(
             graph=self.graph, spark=self.spark, store=self.store, queries=queries, state=self._state,

@@ -1,0 +1,51 @@
+"""Runs a once flow over a batch source: its rows and their transaction identifier are one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.declare.specs import DatasetKind
+from framework.graph.relations import moved
+from framework.run.flows.expectations import counted
+from framework.run.flows.flow_run import FlowRun
+from framework.run.flows.metrics import FlowOutcome, observing, rows_written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def run_batch_flow(run: FlowRun) -> FlowOutcome:
+    """Write the batch; a table counts it once, a sink at least once.
+
+    Raises:
+        Exception: the failure of the query.
+    """
+    query, session = run.query(), run.session()
+    frame = moved(query.frame, session)
+    before = run.table_version()
+    outcome = FlowOutcome()
+    with observing(session) as observed:
+        if run.dataset.cdc is not None:
+            outcome = FlowOutcome.of_cdc(
+                run.writer_of(run.dataset.cdc).apply(frame, 0, observed=bool(query.expectations))
+            )
+        else:
+            _append(run, frame)
+    if run.dataset.is_table and run.dataset.cdc is None:
+        outcome = FlowOutcome(written=rows_written(run.storage, run.path, after=before))
+    outcome = outcome.plus(FlowOutcome(quality=counted(observed, query.expectations)))
+    run.on_outcome(outcome, None)
+    return outcome
+
+
+def _append(run: FlowRun, frame: DataFrame) -> None:
+    dataset = run.dataset
+    if dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
+        run.context.registry.batch_functions[dataset.name](frame, 0)
+        return
+    if dataset.kind is DatasetKind.SINK:
+        spec = dataset.spec
+        frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
+        return
+    writer = frame.write.format("delta").mode("append")
+    writer.option("txnAppId", run.application_id).option("txnVersion", run.step.generation).save(run.path)

@@ -1,0 +1,116 @@
+"""One run of one flow: what every kind of flow needs, whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.writer import AutoCdcWriter
+from framework.checkpoints.generations import GenerationStore
+from framework.declare.registry import Registry
+from framework.foundation.clock import Clock
+from framework.foundation.storage import Storage
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.steps import RunFlow
+from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.reads import FlowQuery, TableQueries
+from framework.run.flows.state_reader import StateReader
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.streaming_query import Progress, session_for
+from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import latest_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnOutcome = Callable[[FlowOutcome, Progress | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowContext:
+    """What all flows of an update share.
+
+    Args:
+        pipeline: the pipeline's name, part of its transaction identifiers.
+        state: reads the present state of sources.
+        stop: stops running queries.
+        clock: the source of snapshot versions.
+    """
+
+    pipeline: str
+    graph: DataflowGraph
+    registry: Registry
+    spark: SparkSession
+    store: TableStore
+    queries: TableQueries
+    state: StateReader
+    stop: StopSignal
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowRun:
+    """One run of one flow.
+
+    Args:
+        context: what all flows of the update share.
+        step: the planned step.
+        flow: the flow.
+        dataset: its target.
+        settings: Spark settings of target and flow.
+        on_outcome: called for each committed batch.
+    """
+
+    context: FlowContext
+    step: RunFlow
+    flow: GraphFlow
+    dataset: GraphDataset
+    settings: Mapping[str, str]
+    on_outcome: OnOutcome
+
+    @property
+    def storage(self) -> Storage:
+        """The pipeline's storage."""
+        return self.context.store.storage
+
+    @property
+    def application_id(self) -> str:
+        """The application of Delta's transaction identifiers: one for each generation of the flow."""
+        return f"sluice:{self.context.pipeline}:{self.step.flow}:{self.step.generation}"
+
+    @property
+    def path(self) -> str:
+        """The folder of the table that is written."""
+        return str(self.context.store.address(self.dataset.spec, self.step.rebuild).path)
+
+    @property
+    def checkpoint(self) -> str:
+        """The path of the generation's checkpoint."""
+        return GenerationStore(self.storage).path(self.dataset.name, self.flow.spec.name, self.step.generation)
+
+    def query(self) -> FlowQuery:
+        """The flow's query over the present tables."""
+        return self.context.queries.flow_query(self.flow.spec, self.settings)
+
+    def session(self) -> SparkSession:
+        """A session with the flow's settings."""
+        return session_for(self.context.spark, self.settings)
+
+    def table_version(self) -> int | None:
+        """The newest version of the target's table; None if the target is no table or has no version."""
+        return latest_version(self.storage, self.path) if self.dataset.is_table else None
+
+    def writer_of(self, target: CdcTarget) -> AutoCdcWriter:
+        """The AUTO CDC writer of the flow into the target."""
+        assert self.flow.spec.cdc is not None
+        store = self.context.store
+        return AutoCdcWriter(
+            target=target,
+            flow=self.flow.spec.name,
+            spec=self.flow.spec.cdc,
+            table=store.address(self.dataset.spec, self.step.rebuild),
+            companion=store.companion(self.dataset.spec, self.step.rebuild),
+            application_id=self.application_id,
+        )
