@@ -112,6 +112,11 @@ class HadoopStorage:
         ]
         return sorted(files, key=lambda file: file.name)
 
+    def folder_token(self, path: str) -> str:
+        """The number of names in the folder and the last of them: one listing."""
+        names = self.list_names(path)
+        return f"{len(names)} {names[-1]}" if names else ""
+
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
         target = self._locate(path)

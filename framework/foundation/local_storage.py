@@ -105,6 +105,13 @@ class LocalStorage:
                     found.append(FileStatus(name=name, size=status.st_size, modified_at=status.st_mtime))
         return found
 
+    def folder_token(self, path: str) -> str:
+        """The folder's time of modification, which costs one call of the operating system."""
+        try:
+            return str(self._locate(path).stat().st_mtime_ns)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
         return self._locate(path).exists()

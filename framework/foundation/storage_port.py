@@ -70,6 +70,13 @@ class Storage(Protocol):
         """The files (not folders) in a folder, sorted by name; [] when it is absent."""
         ...
 
+    def folder_token(self, path: str) -> str:
+        """A text that changes when a name is added to or removed from a folder; "" when it is absent.
+
+        Two changes within the resolution of the file system's clock may share a token.
+        """
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
         ...

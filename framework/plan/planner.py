@@ -13,7 +13,9 @@ from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState
 from framework.plan.steps import (
+    AvailableNow,
     BeginGeneration,
+    Continuous,
     CreateTable,
     KeepStored,
     Plan,
@@ -23,10 +25,12 @@ from framework.plan.steps import (
     RunFlow,
     SkipStep,
     Step,
+    Trigger,
 )
 
 _LEFT = "no longer declared, table kept; {}"
 _PRUNED = "`sluice prune` drops it"
+_CONTINUOUS = "keeps running until the update is stopped"
 
 
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
@@ -39,7 +43,7 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     Raises:
         UserError: names of the request that the graph does not have, or that may not be reset.
     """
-    planning = _Planning(graph=graph, state=state, selection=select(graph, request), moving=set())
+    planning = _Planning(graph=graph, request=request, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
     steps += [KeepStored(dataset=name, reason=_LEFT.format(why or _PRUNED)) for name, why in state.left.items()]
     return Plan(pipeline=graph.pipeline, steps=tuple(steps))
@@ -50,6 +54,7 @@ class _Planning:
     """The plan in the making; `moving` gathers the datasets that the steps so far may change."""
 
     graph: DataflowGraph
+    request: UpdateRequest
     state: StoredState
     selection: Selection
     moving: set[QualifiedName]
@@ -99,6 +104,8 @@ class _Planning:
             reason, check = f"if {_listed(after)} changed", table.computed_from == present
         elif table.computed_from != present:
             reason, check = "its inputs or its code changed", False
+        elif self.request.continuous:
+            reason, check = "refreshed whenever its inputs change", True
         else:
             yield SkipStep(dataset=name, flow=flow.spec.name, reason="neither its inputs nor its code changed")
             return
@@ -163,6 +170,8 @@ class _Planning:
             yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
         elif flow.spec.once:
             yield self._run(dataset, flow, generation, reason="its one run is not finished", check=False)
+        elif self.request.continuous:
+            yield self._run(dataset, flow, generation, reason=_CONTINUOUS, check=state.drained)
         elif not state.drained:
             yield self._run(dataset, flow, generation, reason=_reason_to_read(flow.spec), check=False)
         elif after:
@@ -187,8 +196,13 @@ class _Planning:
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
             flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow), reason=reason,
-            check=check,
+            check=check, trigger=self._trigger(flow),
         )  # fmt: skip
+
+    def _trigger(self, flow: GraphFlow) -> Trigger:
+        if self.request.continuous and flow.streaming and not flow.spec.once:
+            return Continuous(interval_seconds=self.request.trigger_interval_seconds)
+        return AvailableNow()
 
     def _after(self, flow: GraphFlow) -> tuple[QualifiedName, ...]:
         """The datasets the flow reads that earlier steps may change."""

@@ -42,9 +42,11 @@ class Continuous:
 
     Args:
         interval_seconds: the shortest time between two micro-batches of the flow.
+        idle_seconds: the time without data after which the query ends; None: it does not end by itself.
     """
 
     interval_seconds: float = 0.0
+    idle_seconds: float | None = 5.0
 
 
 Trigger = AvailableNow | Continuous

@@ -23,6 +23,10 @@ EVENTS_FOLDER = "events"
 _FLUSH_SECONDS = 0.5
 _PART_SECONDS = 4.0
 _MOST_PENDING = 10_000
+# A continuous update writes events for weeks: its files roll over, and the oldest are deleted.
+_PART_BYTES = 8_000_000
+_MOST_PARTS = 16
+_MOST_SMALL_PARTS = 2_000
 
 
 class EventLog:
@@ -54,6 +58,7 @@ class EventLog:
         self._failure: OperationError | None = None
         self._sequence = 0
         self._parts = 0
+        self._part_bytes = 0
         self._observers: tuple[Observer, ...] = ()
         self._telling = threading.RLock()
         self._writer = threading.Thread(target=self._write_until_closed, name="sluice-event-log", daemon=True)
@@ -178,17 +183,33 @@ class EventLog:
             if last:
                 return
 
+    def _write_part(self, text: str) -> None:
+        """Append to the present file, or write a file of its own where appending is costly."""
+        if not self._storage.can_append:
+            self._storage.write_text(self._part(self._parts), text)
+            self._roll_over(_MOST_SMALL_PARTS)
+            return
+        self._storage.append_text(self._part(self._parts), text)
+        self._part_bytes += len(text)
+        if self._part_bytes >= _PART_BYTES:
+            self._roll_over(_MOST_PARTS)
+
+    def _roll_over(self, most: int) -> None:
+        """Begin the next file; above `most`, delete the oldest but the first, which holds the definitions."""
+        self._parts, self._part_bytes = self._parts + 1, 0
+        if self._parts > most:
+            self._storage.delete_tree(self._part(self._parts - most))
+
+    def _part(self, number: int) -> str:
+        suffix = f"-{number:05d}" if number or not self._storage.can_append else ""
+        return self._storage.path(EVENTS_FOLDER, f"{self.origin.update_id}{suffix}.jsonl")
+
     def _write(self, lines: list[str]) -> bool:
         # After a failed append the file may end in half a line; a newline keeps that to itself, and
         # readers pass over lines that are no events and take events of one id once.
         text = ("\n" if self._failure is not None else "") + "".join(lines)
         try:
-            if self._storage.can_append:
-                self._storage.append_text(self._storage.path(EVENTS_FOLDER, f"{self.origin.update_id}.jsonl"), text)
-            else:
-                name = f"{self.origin.update_id}-{self._parts:05d}.jsonl"
-                self._storage.write_text(self._storage.path(EVENTS_FOLDER, name), text)
-                self._parts += 1
+            self._write_part(text)
         except OperationError as error:
             self._failure = OperationError("EVENT_LOG_NOT_WRITABLE", problem=error.what)
             return False

@@ -29,6 +29,11 @@ class OpaqueSource:
         del offset
         return True
 
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """Unknown."""
+        del storage, source, previous
+        return None
+
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Unknown."""
         del position

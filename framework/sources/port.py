@@ -128,6 +128,18 @@ class StreamingSource(Protocol):
         """Whether an offset of a checkpoint was written by this kind."""
         ...
 
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """A text that changes when the source gets new content, at the cost of a few file system calls.
+
+        None if a change can't be seen this way. Changes that are milliseconds apart may share a token.
+
+        Args:
+            storage: reads the source's folders.
+            source: the source.
+            previous: the last token of the source; it may save listings.
+        """
+        ...
+
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether everything that the sources hold now has been read; None if unknown."""
         ...

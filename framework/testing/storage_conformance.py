@@ -63,6 +63,17 @@ class StorageConformance:
         assert [(file.name, file.size) for file in storage.list_files(storage.path("d"))] == [("a", 1), ("b", 4)]
         assert all(file.modified_at > 1_600_000_000 for file in storage.list_files(storage.path("d")))
 
+    def test_the_token_of_a_folder_changes_with_its_names(self, storage: Storage) -> None:
+        """Absent, empty of changes, and after another file: "", the same twice, another."""
+        folder = storage.path("d")
+        tokens = [storage.folder_token(folder)]
+        storage.write_text(storage.path("d", "a"), "1")
+        tokens += [storage.folder_token(folder), storage.folder_token(folder)]
+        while storage.folder_token(folder) == tokens[-1]:  # clocks of file systems have ticks
+            storage.write_text(storage.path("d", f"b{len(storage.list_names(folder))}"), "1")
+        assert tokens[0] == ""
+        assert tokens[1] == tokens[2] != ""
+
     def test_deleting_takes_files_folders_and_what_is_absent(self, storage: Storage) -> None:
         """A folder goes with all that is in it; deleting it again is no error."""
         storage.write_text(storage.path("d", "c", "deep"), "1")

@@ -31,7 +31,8 @@ class StateReader:
     store: TableStore
 
     @property
-    def _storage(self) -> Storage:
+    def storage(self) -> Storage:
+        """The pipeline's storage."""
         return self.store.storage
 
     def read(self) -> StoredState:
@@ -61,10 +62,10 @@ class StateReader:
         """A dataset's table: whether it is there, what it was brought to, and what is half done."""
         name = dataset.name
         record = self.store.record(name)
-        rebuild = RebuildStore(self._storage).read(name)
+        rebuild = RebuildStore(self.storage).read(name)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
-            mark = last_user_metadata(self._storage, self.store.path(dataset.spec))
+            mark = last_user_metadata(self.storage, self.store.path(dataset.spec))
             computed_from = mark.content.get("computed_from") if mark is not None else None
         return TableState(
             exists=self.store.exists(self.store.address(dataset.spec)),
@@ -77,9 +78,9 @@ class StateReader:
         )
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
-        generations = GenerationStore(self._storage)
+        generations = GenerationStore(self.storage)
         manifest = generations.manifest(dataset.name, flow.spec.name)
-        rebuild = RebuildStore(self._storage).read(dataset.name)
+        rebuild = RebuildStore(self.storage).read(dataset.name)
         building = building_of(manifest, rebuild)
         current = manifest.in_state(GenerationState.CURRENT)
         if rebuild is not None and rebuild.published and building is not None:
@@ -102,7 +103,7 @@ class StateReader:
         if flow.spec.from_snapshots:
             return self._is_compared(flow, checkpoint)
         sources = self.stream_sources(flow)
-        return sources is not None and is_drained(self._storage, checkpoint, sources) is True
+        return sources is not None and is_drained(self.storage, checkpoint, sources) is True
 
     def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """All streaming sources of a flow, tables of the pipeline included; None if one has no known place."""
@@ -117,9 +118,24 @@ class StateReader:
             tables.append(table_source(path))
         return (*tables, *flow.sources)
 
+    def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
+        """The tables that a view or a snapshot flow reads; None if it reads anything else or its result may vary."""
+        if flow.fingerprint is None or not flow.reads:
+            return None
+        tables = []
+        for read in flow.reads:
+            dataset = self.graph.dataset(read.dataset) if read.dataset else None
+            if dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW:
+                continue
+            path = self._path(read.dataset, read.path)
+            if path is None:
+                return None
+            tables.append(table_source(path))
+        return tuple(dict.fromkeys(tables))
+
     def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
         """Whether the last snapshot applied is the source as it is now, and none was begun since."""
-        progress, present = SnapshotStore(self._storage, checkpoint).read(), self.source_identity(flow)
+        progress, present = SnapshotStore(self.storage, checkpoint).read(), self.source_identity(flow)
         applied = progress.applied
         return present is not None and applied == progress.claimed and applied is not None and applied.source == present
 
@@ -136,7 +152,7 @@ class StateReader:
             path = self._path(read.dataset, read.path)
             if path is None:
                 continue
-            parts.append(str(source_identity(self._storage, table_source(path))))
+            parts.append(str(source_identity(self.storage, table_source(path))))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def _path(self, name: QualifiedName | None, path: str | None) -> str | None:

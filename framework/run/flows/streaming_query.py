@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.1
-_IDLE_SECONDS = 5.0
 
 Progress = dict[str, Any]
 BatchFunction = Callable[[DataFrame, int], None]
@@ -69,7 +68,7 @@ def run_stream(
 ) -> None:
     """Read the sources into the target until the trigger ends, and return when the last batch is committed.
 
-    A continuous query ends after `_IDLE_SECONDS` without data. Ending it is safe at any moment: a batch that
+    A continuous query ends after the trigger's idle time. Ending it is safe at any moment: a batch that
     began meanwhile is interrupted and runs again at the next start.
 
     Raises:
@@ -119,13 +118,14 @@ class _Idle:
     """Decides when a continuous query ends: after some seconds without data."""
 
     def __init__(self, trigger: Trigger) -> None:
-        self._continuous = isinstance(trigger, Continuous)
-        self._limit = _IDLE_SECONDS + (trigger.interval_seconds if isinstance(trigger, Continuous) else 0.0)
+        idle_seconds = trigger.idle_seconds if isinstance(trigger, Continuous) else None
+        interval = trigger.interval_seconds if isinstance(trigger, Continuous) else 0.0
+        self._limit = None if idle_seconds is None else idle_seconds + interval
         self._idle_seconds = 0.0
 
     def is_over(self, query: StreamingQuery) -> bool:
         """Whether the query has had no data for long enough; called every `POLL_SECONDS`."""
-        if not self._continuous or query._jsq.status().isDataAvailable():
+        if self._limit is None or query._jsq.status().isDataAvailable():
             self._idle_seconds = 0.0
             return False
         self._idle_seconds += POLL_SECONDS

@@ -26,7 +26,7 @@ from framework.plan.steps import (
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import flow_fault
-from framework.run.update.flow_attempts import FlowWork
+from framework.run.update.flow_attempts import FlowAttempts
 from framework.run.update.journal import Journal
 from framework.run.update.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState
@@ -45,7 +45,7 @@ class Executor:
     graph: DataflowGraph
     store: TableStore
     rebuilds: Rebuilds
-    work: FlowWork
+    work: FlowAttempts
     journal: Journal
     stop: StopSignal
     parallel_flows: int

@@ -36,7 +36,7 @@ class _Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlowWork:
+class FlowAttempts:
     """Does RunFlow and RefreshView steps and turns however they end into a result.
 
     Args:

@@ -29,13 +29,22 @@ from framework.run.flows.expectations import QualityCounts
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.tables.table_store import TableStore
 from framework.run.update.results import FlowResult, FlowState, UpdateState
+from framework.sources.port import Lag
 
 
 class Journal:
     """Turns the update's happenings into events; every method returns when the event is taken."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, *, continuous: bool = False) -> None:
         self._log = log
+        self._continuous = continuous
+        self._states: dict[QualifiedName, FlowState] = {}
+        self._active: set[QualifiedName] = set()
+
+    def take_active(self) -> set[QualifiedName]:
+        """The flows that committed something since the last call."""
+        active, self._active = self._active, set()
+        return active
 
     def created(self, request: UpdateRequest) -> None:
         """The update was asked for."""
@@ -91,7 +100,11 @@ class Journal:
                     assert_never(step)
 
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
-        """A flow is in another state."""
+        """Record that a flow is in another state; in a continuous update, only if it was not in it before."""
+        if self._continuous:
+            if state is FlowState.STARTING or (message is None and self._states.get(flow) is state):
+                return
+            self._states[flow] = state
         self._log.record(
             drafts.flow_progress(flow=str(flow), dataset=str(dataset), status=state.value, message=message)
         )
@@ -99,7 +112,8 @@ class Journal:
     def progressed(
         self, flow: QualifiedName, dataset: QualifiedName, outcome: FlowOutcome, progress: dict[str, Any] | None
     ) -> None:
-        """A flow committed something; the stream's own report where there is one."""
+        """Record that a flow committed something, with the stream's progress if there is one."""
+        self._active.add(flow)
         metrics: dict[str, int] = dict(flow_metrics(progress)) if progress is not None else {}
         metrics |= _metrics(outcome)
         self._log.record(
@@ -115,6 +129,29 @@ class Journal:
             self._log.record(
                 drafts.stream_progress(flow=str(flow), dataset=str(dataset), progress=stream_details(progress))
             )
+
+    def alive(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, lag: Lag) -> None:
+        """Record that a flow of a continuous update is there, though it wrote no rows."""
+        backlog = {"backlog_records": lag.records, "backlog_bytes": lag.bytes, "backlog_seconds": lag.seconds}
+        metrics = {name: int(value) for name, value in backlog.items() if value is not None}
+        self._log.record(
+            drafts.flow_progress(
+                flow=str(flow), dataset=str(dataset), status=state.value, metrics={"num_output_rows": 0, **metrics}
+            )
+        )
+
+    def degraded(self, flow: QualifiedName, dataset: QualifiedName, error: SluiceError, delay_seconds: float) -> None:
+        """Record that a flow of a continuous update failed and is tried again later."""
+        self._states[flow] = FlowState.QUEUED
+        self._log.record(
+            drafts.flow_progress(
+                flow=str(flow),
+                dataset=str(dataset),
+                status=FlowState.QUEUED.value,
+                error=summarize_error(error, fatal=False),
+                message=f"Flow {flow} is degraded. It starts again in {delay_seconds:.0f} s: {error.what}",
+            )
+        )
 
     def ended(self, result: FlowResult) -> None:
         """A flow's run is over."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from framework.foundation.display import Displayed
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.run.flows.expectations import ExpectationCount
+from framework.run.flows.expectations import ExpectationCount, QualityCounts
 
 
 class UpdateState(StrEnum):
@@ -66,6 +66,20 @@ class FlowResult:
     error: SluiceError | None = None
     may_heal: bool = False
     expectations: tuple[ExpectationCount, ...] = ()
+
+    def plus(self, later: FlowResult) -> FlowResult:
+        """Both runs together: sums of rows, seconds and counts, and how the later one ended."""
+        counts = QualityCounts(expectations=self.expectations).plus(QualityCounts(expectations=later.expectations))
+        known = [rows for rows in (self.rows_written, later.rows_written) if rows is not None]
+        return replace(
+            later,
+            rows_written=sum(known) if known else None,
+            rows_upserted=self.rows_upserted + later.rows_upserted,
+            rows_deleted=self.rows_deleted + later.rows_deleted,
+            rows_dropped=self.rows_dropped + later.rows_dropped,
+            seconds=self.seconds + later.seconds,
+            expectations=counts.expectations,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from framework.declare.registry import Registry
@@ -15,6 +15,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
@@ -32,12 +33,13 @@ from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault
-from framework.run.update.flow_attempts import FlowWork
+from framework.run.update.flow_attempts import FlowAttempts
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.retries import RetryPolicy
+from framework.run.update.supervisor import DEFAULT_INTERVALS, FlowStatus, RefreshIntervals, Supervisor
 from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class Update:
     stop: StopSignal
     parallel_flows: int = 4
     observers: Sequence[Observer] = ()
+    intervals: RefreshIntervals = DEFAULT_INTERVALS
+    _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
         """The steps this update would do now; nothing is written."""
@@ -90,7 +94,7 @@ class Update:
             self._rebuilds.settle_all()
             plan = self.plan()
             with self._log(update_id) as log:
-                return self._recorded(plan, Journal(log), update_id, started)
+                return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)
 
     def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
         """Do the plan and say so, however it ends."""
@@ -110,8 +114,32 @@ class Update:
         journal.update(state, seconds=seconds)
         return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
+    def _continuous(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
+        """Set up, finish full refreshes, then supervise all flows until the update is stopped."""
+        journal.update(UpdateState.SETTING_UP_TABLES)
+        failed = executor.set_up(plan)
+        journal.update(UpdateState.RUNNING)
+        rebuilt = executor.run(rebuild_steps(plan), failed)
+        failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
+        supervisor = Supervisor(
+            graph=self.graph, attempts=executor.work, state=self._state, journal=journal, retries=self.retries,
+            clock=self.clock, stop=self.stop, parallel_flows=self.parallel_flows, intervals=self.intervals,
+        )  # fmt: skip
+        self._supervisors.append(supervisor)
+        supervisor.run(supervised_steps(plan), failed)
+        journal.update(UpdateState.STOPPING)
+        supervised = {result.flow for result in supervisor.results}
+        return (*(result for result in rebuilt if result.flow not in supervised), *supervisor.results)
+
+    @property
+    def flow_statuses(self) -> tuple[FlowStatus, ...]:
+        """The present state of each flow of a continuous update; () before its flows run."""
+        return tuple(status for supervisor in self._supervisors for status in supervisor.flows)
+
     def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
         executor = self._executor(journal, update_id)
+        if self.request.continuous:
+            return self._continuous(plan, executor, journal)
         flows = self._attempt(plan, executor, journal)
         for attempt in range(1, self.retries.most_update_retries + 1):
             if not any(flow.may_heal for flow in flows) or self.stop.wait(self.retries.delay_seconds(attempt)):
@@ -160,9 +188,10 @@ class Update:
             graph=self.graph, spark=self.spark, store=self.store, queries=queries, state=self._state,
             update_id=update_id,
         )  # fmt: skip
-        work = FlowWork(
+        work = FlowAttempts(
             graph=self.graph, runner=runner, refresher=refresher, state=self._state, journal=journal,
-            retries=self.retries, clock=self.clock, stop=self.stop,
+            retries=replace(self.retries, most_retries=0) if self.request.continuous else self.retries,
+            clock=self.clock, stop=self.stop,
         )  # fmt: skip
         return Executor(
             graph=self.graph, store=self.store, rebuilds=self._rebuilds, work=work, journal=journal, stop=self.stop,

@@ -76,6 +76,12 @@ class DeltaSource:
         """Own offsets that have a `reservoirVersion`."""
         return _Offset.parse(offset) is not None
 
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """The token of the table's log folders."""
+        del previous
+        log = f"{source.location}/_delta_log"
+        return f"{storage.folder_token(log)} {storage.folder_token(f'{log}/_staged_commits')}"
+
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Compare each offset with the newest version of its table.
 

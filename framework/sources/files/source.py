@@ -48,6 +48,14 @@ class FileSource:
             return False
         return isinstance(value, dict) and set(value) == {"logOffset"}
 
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """The tokens of the folder and of every folder below it, as a JSON object."""
+        known: dict[str, str] = json.loads(previous) if previous else {}
+        if known and all(storage.folder_token(folder) == token for folder, token in known.items()):
+            return previous
+        folders = _folders(storage, _plain(str(source.location)))
+        return json.dumps({folder: storage.folder_token(folder) for folder in folders})
+
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every file below the folders is recorded; None if they overlap or hold too many files."""
         if len(position.offsets) < len(position.sources):
@@ -92,6 +100,15 @@ def _unread_files(position: SourcePosition) -> list[FileStatus] | None:
         for path in _recorded(position.storage, f"{position.checkpoint}/sources/{number}")
     }
     return [file for path, file in present.items() if path not in recorded]
+
+
+def _folders(storage: Storage, folder: str) -> Iterator[str]:
+    """A folder and all folders below it that Spark reads."""
+    yield folder
+    files = {file.name for file in storage.list_files(folder)}
+    for name in storage.list_names(folder):
+        if name not in files and not name.startswith(("_", ".")):
+            yield from _folders(storage, f"{folder}/{name}")
 
 
 def _present_files(storage: Storage, folders: Sequence[str]) -> dict[str, FileStatus] | None:

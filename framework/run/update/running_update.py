@@ -1,0 +1,76 @@
+"""An update that runs in a thread of its own, with a handle to look at it and to stop it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from framework.record.events import Event, EventType
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.results import UpdateResult, UpdateState
+from framework.run.update.supervisor import FlowStatus
+from framework.run.update.update import Update
+
+Observer = Callable[[Event], None]
+
+
+class RunningUpdate:
+    """A continuous update in the background.
+
+    Args:
+        make_update: builds the update; called in the caller's thread with an observer of its events.
+        stop: the update's stop signal.
+    """
+
+    def __init__(self, make_update: Callable[[Observer], Update], stop: StopSignal) -> None:
+        self._stop = stop
+        self._state = UpdateState.CREATED
+        self._result: UpdateResult | None = None
+        self._error: BaseException | None = None
+        self._update = make_update(self._observe)
+        self._thread = threading.Thread(target=self._run, name="sluice-update", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> UpdateState:
+        """The present state of the update."""
+        return self._state
+
+    @property
+    def flows(self) -> tuple[FlowStatus, ...]:
+        """The present state of each flow; () before the update runs."""
+        return self._update.flow_statuses
+
+    def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
+        """Wait until the update ends; returns its result, or None after `timeout_seconds`.
+
+        Raises:
+            SluiceError: the update could not start or ended with an error of its own.
+        """
+        self._thread.join(timeout_seconds)
+        if self._thread.is_alive():
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def stop(self) -> UpdateResult:
+        """Stop the update and wait for its end: queries are stopped, checkpoints stay sound.
+
+        Raises:
+            SluiceError: as of `wait`.
+        """
+        self._stop.set()
+        result = self.wait()
+        assert result is not None
+        return result
+
+    def _observe(self, event: Event) -> None:
+        if event.event_type is EventType.UPDATE_PROGRESS:
+            self._state = UpdateState(event.details["update_progress"]["state"])
+
+    def _run(self) -> None:
+        try:
+            self._result = self._update.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._error = error
