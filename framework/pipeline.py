@@ -35,6 +35,8 @@ from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult
 from framework.run.update.retries import retry_policy
+from framework.run.update.running_update import RunningUpdate
+from framework.run.update.supervisor import refresh_intervals
 from framework.run.update.update import Update
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
@@ -227,6 +229,28 @@ class Pipeline:
         finally:
             self._running.remove(stop)
 
+    def start(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> RunningUpdate:
+        """Start a continuous update in the background: every flow keeps running until it is stopped.
+
+        Args:
+            observers: called for each event as it happens.
+            **request: as of `run`.
+
+        Returns:
+            A handle with `stop()`, `wait()`, `state` and `flows`.
+
+        Raises:
+            GraphErrors: errors of the definitions; nothing was written.
+            UserError: unknown names in the request; nothing was written.
+        """
+        wanted, stop = replace(request_of(self._spec, **request), continuous=True), StopSignal()
+        self._running.append(stop)
+        return RunningUpdate(
+            lambda observe: self._update(wanted, [*observers, observe], stop),
+            stop,
+            on_end=lambda: self._running.remove(stop),
+        )
+
     def stop(self) -> None:
         """Ask the update that runs now to stop: queries end, checkpoints stay sound, the update is CANCELED.
 
@@ -345,6 +369,7 @@ class Pipeline:
             stop=stop or StopSignal(),
             parallel_flows=whole_number(configuration, PARALLEL_FLOWS, default=_DEFAULT_PARALLEL_FLOWS, least=1),
             observers=observers,
+            intervals=refresh_intervals(configuration),
         )
 
     def _table(self, name: str) -> GraphDataset:

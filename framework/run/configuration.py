@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from framework.foundation.errors import UserError
+
+TRIGGER_INTERVAL = "pipelines.trigger.interval"
+_UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_INTERVAL = re.compile(rf"(\d+)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE)
 
 
 def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:
@@ -17,3 +22,19 @@ def whole_number(configuration: Mapping[str, str], key: str, *, default: int, le
     if not text.isdecimal() or int(text) < least:
         raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"a whole number from {least}")
     return int(text)
+
+
+def trigger_interval(configuration: Mapping[str, str]) -> float | None:
+    """The seconds of `pipelines.trigger.interval`, such as "10 seconds"; None if it is not set.
+
+    Raises:
+        UserError: INVALID_CONFIGURATION for a text that is not a whole number and a unit.
+    """
+    text = configuration.get(TRIGGER_INTERVAL)
+    if text is None:
+        return None
+    match = _INTERVAL.fullmatch(text.strip())
+    if match is None:
+        expected = 'a whole number and a unit from milliseconds to days, such as "10 seconds"'
+        raise UserError("INVALID_CONFIGURATION", key=TRIGGER_INTERVAL, value=text, expected=expected)
+    return int(match.group(1)) * _UNITS[match.group(2).lower()]

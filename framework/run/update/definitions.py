@@ -12,6 +12,7 @@ from framework.foundation.names import QualifiedName
 from framework.graph.resolution import Resolution
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import check_names
+from framework.run.configuration import trigger_interval
 from framework.run.tables.known_tables import StoredTables
 from framework.session.query_log import quiet_query_log
 
@@ -69,13 +70,15 @@ class RequestOptions(TypedDict, total=False):
 
     `refresh`: datasets to update, all when nothing is named in any option. `full_refresh`: datasets to
     clear and build anew. `full_refresh_all`: build all datasets anew that allow it.
-    `reset_checkpoints`: flows to begin again; their targets keep their rows.
+    `reset_checkpoints`: flows to begin again; their targets keep their rows. `continuous`: keep every flow
+    running until the update is stopped.
     """
 
     refresh: Sequence[str]
     full_refresh: Sequence[str]
     full_refresh_all: bool
     reset_checkpoints: Sequence[str]
+    continuous: bool
 
 
 def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateRequest:
@@ -95,4 +98,6 @@ def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateR
         full_refresh=complete(options.get("full_refresh", ())),
         full_refresh_all=options.get("full_refresh_all", False),
         reset_checkpoints=complete(options.get("reset_checkpoints", ())),
+        continuous=options.get("continuous", False),
+        trigger_interval_seconds=trigger_interval(dict(spec.configuration)) or 0.0,
     )

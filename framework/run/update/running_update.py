@@ -20,10 +20,14 @@ class RunningUpdate:
     Args:
         make_update: builds the update; called in the caller's thread with an observer of its events.
         stop: the update's stop signal.
+        on_end: called when the update has ended.
     """
 
-    def __init__(self, make_update: Callable[[Observer], Update], stop: StopSignal) -> None:
+    def __init__(
+        self, make_update: Callable[[Observer], Update], stop: StopSignal, *, on_end: Callable[[], object]
+    ) -> None:
         self._stop = stop
+        self._on_end = on_end
         self._state = UpdateState.CREATED
         self._result: UpdateResult | None = None
         self._error: BaseException | None = None
@@ -74,3 +78,5 @@ class RunningUpdate:
             self._result = self._update.run()
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._error = error
+        finally:
+            self._on_end()

@@ -22,6 +22,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
+from framework.run.configuration import trigger_interval
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
@@ -50,6 +51,16 @@ class RefreshIntervals:
 
 
 DEFAULT_INTERVALS = RefreshIntervals()
+
+
+def refresh_intervals(configuration: Mapping[str, str]) -> RefreshIntervals:
+    """The intervals of a pipeline: `pipelines.trigger.interval` for all views, or the defaults.
+
+    Raises:
+        UserError: INVALID_CONFIGURATION for an interval that is not a number and a unit.
+    """
+    seconds = trigger_interval(configuration)
+    return DEFAULT_INTERVALS if seconds is None else RefreshIntervals(tables_seconds=seconds, unknown_seconds=seconds)
 
 
 class FlowHealth(StrEnum):

@@ -1,0 +1,292 @@
+"""A continuous update on real streams: it follows its sources, survives failures of single flows, and stops cleanly."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from framework import Pipeline
+from framework import pipelines as dp
+from framework.foundation.errors import OperationError
+from framework.record.events import Event
+from framework.run.update.results import FlowState, UpdateState
+from framework.run.update.running_update import RunningUpdate
+from framework.run.update.supervisor import FlowHealth
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AT_ONCE = {"pipelines.trigger.interval": "0 seconds"}
+_DEADLINE_SECONDS = 240
+
+
+def until(holds: Callable[[], bool], running: RunningUpdate) -> None:
+    """Wait until a condition holds; fail with the update's state when it does not in four minutes."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, (running.state, running.flows)
+        assert running.state is not UpdateState.FAILED, running.wait(0)
+        time.sleep(0.05)
+
+
+@contextmanager
+def started(pipeline: Pipeline, observer: Callable[[Event], None] | None = None) -> Iterator[RunningUpdate]:
+    """A continuous update that is stopped at the end of the block."""
+    running = pipeline.start(observers=[observer] if observer else [])
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
+    """An empty world."""
+    return EngineWorld(spark, tmp_path)
+
+
+def files(world: EngineWorld, name: str, *rows: str) -> None:
+    """A new JSON file in a folder of the world."""
+    folder = world.root / name
+    folder.mkdir(exist_ok=True)
+    staged = world.root / "staged.json"
+    staged.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    staged.rename(folder / f"{len(list(folder.iterdir())):04d}.json")
+
+
+def shop(world: EngineWorld) -> None:
+    """Two append flows into one table, an AUTO CDC flow with a once flow beside it, a sink and a view."""
+    spark, written = world.spark, str(world.root / "sink")
+
+    @dp.table
+    def orders() -> DataFrame:
+        return spark.readStream.schema("id INT, amount INT").json(str(world.root / "orders"))
+
+    @dp.append_flow(target="orders")
+    def more_orders() -> DataFrame:
+        return spark.readStream.schema("id INT, amount INT").json(str(world.root / "more"))
+
+    @dp.temporary_view
+    def changes() -> DataFrame:
+        return spark.readStream.schema("id INT, name STRING, at INT").json(str(world.root / "changes"))
+
+    dp.create_streaming_table("customers")
+    dp.create_auto_cdc_flow(target="customers", source="changes", keys=["id"], sequence_by="at", name="follow")
+
+    @dp.snapshot_flow(target="customers", keys=["id"], name="history")
+    def old_customers() -> DataFrame:
+        return spark.createDataFrame([(1, "old", 0), (9, "kept", 0)], "id INT, name STRING, at INT")
+
+    @dp.materialized_view
+    def totals() -> DataFrame:
+        return spark.read.table("orders").groupBy().agg(F.sum("amount").alias("total"))
+
+    dp.create_sink("copies", format="parquet", options={"path": written, "checkpointLocation": written})
+
+    @dp.append_flow(target="copies")
+    def copy() -> DataFrame:
+        return spark.readStream.table("orders")
+
+
+def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) -> None:
+    """Appends of two flows, changes beside a once flow, a sink and a view show rows that come while the update runs."""
+    for name, row in (
+        ("orders", '{"id": 1, "amount": 10}'),
+        ("more", '{"id": 2, "amount": 5}'),
+        ("changes", '{"id": 1, "name": "Ada", "at": 1}'),
+    ):
+        files(world, name, row)
+    pipeline = world.pipeline(lambda: shop(world), configuration=AT_ONCE)
+
+    def total() -> list[tuple[Any, ...]]:
+        return world.rows("totals") if world.versions("totals") else []
+
+    with started(pipeline) as running:
+        until(lambda: world.versions("orders") >= 2 and total() == [(15,)], running)
+        until(lambda: len(world.rows("customers")) == 2, running)
+        files(world, "orders", '{"id": 3, "amount": 100}')
+        files(world, "changes", '{"id": 1, "name": "Bea", "at": 3}', '{"id": 2, "name": "Cy", "at": 2}')
+        until(lambda: total() == [(115,)], running)
+        until(lambda: len(world.rows("customers")) == 3, running)
+        until(lambda: world.spark.read.parquet(str(world.root / "sink")).count() == 3, running)
+        healths = {flow.flow.table: flow.health for flow in running.flows}
+        result = running.stop()
+    assert world.rows("orders") == [(1, 10), (2, 5), (3, 100)]
+    assert world.rows("customers") == [(1, "Bea", 3), (2, "Cy", 2), (9, "kept", 0)]
+    assert healths["history"] is FlowHealth.DONE
+    assert set(healths.values()) <= {FlowHealth.IDLE, FlowHealth.RUNNING, FlowHealth.DONE}
+    assert result.state is UpdateState.CANCELED
+    rows = {flow.flow.table: flow.rows_written for flow in result.flows}
+    assert (rows["orders"], rows["more_orders"], rows["follow"]) == (2, 1, 3)
+
+
+def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world: EngineWorld) -> None:
+    """While the sink refuses batches, the other flow takes rows; when the sink takes them, no row is missing."""
+    broken, taken = threading.Event(), list[int]()
+    broken.set()
+
+    def declare() -> None:
+        @dp.foreach_batch_sink(name="picky")
+        def write(batch: DataFrame, _number: int) -> None:
+            if broken.is_set():
+                msg = "Connection refused"
+                raise ConnectionError(msg)
+            taken.extend(row.id for row in batch.collect())
+
+        @dp.append_flow(target="picky")
+        def into_picky() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
+
+        @dp.table
+        def sound() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "b"))
+
+    files(world, "a", '{"id": 1}')
+    files(world, "b", '{"id": 1}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+
+    def health(name: str, running: RunningUpdate) -> FlowHealth | None:
+        return next((flow.health for flow in running.flows if flow.flow.table == name), None)
+
+    with started(pipeline) as running:
+        until(lambda: health("into_picky", running) is FlowHealth.DEGRADED, running)
+        files(world, "b", '{"id": 2}')
+        until(lambda: world.rows("sound") == [(1,), (2,)], running)
+        files(world, "a", '{"id": 2}')
+        broken.clear()
+        until(lambda: sorted(taken) == [1, 2], running)
+        until(lambda: health("into_picky", running) in {FlowHealth.IDLE, FlowHealth.RUNNING}, running)
+    messages = [event.message for event in world.events() if "degraded" in event.message]
+    assert messages != []
+
+
+def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_stop(world: EngineWorld) -> None:
+    """An expectation that fails the flow is not tried again; the neighbour goes on; the result names the failure."""
+
+    def declare() -> None:
+        @dp.table
+        @dp.expect_or_fail("positive", "id > 0")
+        def strict() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
+
+        @dp.table
+        def reader() -> DataFrame:
+            return world.spark.readStream.table("strict")
+
+        @dp.table
+        def sound() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "b"))
+
+    files(world, "a", '{"id": -1}')
+    files(world, "b", '{"id": 1}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    with started(pipeline) as running:
+        until(lambda: any(flow.health is FlowHealth.FAILED for flow in running.flows), running)
+        files(world, "b", '{"id": 2}')
+        until(lambda: world.rows("sound") == [(1,), (2,)], running)
+        reasons = {flow.flow.table: flow.reason for flow in running.flows}
+        result = running.stop()
+    assert reasons["reader"] == "waits for main.s.strict, which failed"
+    assert result.state is UpdateState.FAILED
+    assert {flow.flow.table: flow.state for flow in result.flows} == {
+        "strict": FlowState.FAILED,
+        "reader": FlowState.STOPPED,
+        "sound": FlowState.STOPPED,
+    }
+
+
+def test_a_stop_in_the_middle_of_a_batch_loses_nothing_and_the_pipeline_runs_again(world: EngineWorld) -> None:
+    """A batch that is interrupted runs again in the next update, which may be triggered or continuous."""
+    inside, release, taken = threading.Event(), threading.Event(), list[int]()
+
+    def declare() -> None:
+        @dp.foreach_batch_sink(name="slow")
+        def write(batch: DataFrame, _number: int) -> None:
+            rows = [row.id for row in batch.collect()]
+            inside.set()
+            release.wait(60)
+            taken.extend(rows)
+
+        @dp.append_flow(target="slow")
+        def into_slow() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
+
+    files(world, "a", '{"id": 1}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    running = pipeline.start()
+    assert inside.wait(_DEADLINE_SECONDS)
+    stopper = threading.Thread(target=running.stop)
+    stopper.start()
+    release.set()
+    stopper.join(_DEADLINE_SECONDS)
+    assert running.state is UpdateState.CANCELED
+    files(world, "a", '{"id": 2}')
+    triggered = pipeline.run()
+    again = pipeline.start()
+    files(world, "a", '{"id": 3}')
+    until(lambda: 3 in taken, again)
+    stopped = again.stop()
+    assert triggered.state is UpdateState.COMPLETED
+    assert stopped.state is UpdateState.CANCELED
+    assert sorted(set(taken)) == [1, 2, 3]
+
+
+def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) -> None:
+    """`run(continuous=True)` returns the result after `stop()`; a second update meanwhile is refused."""
+
+    def declare() -> None:
+        @dp.table
+        def copies() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
+
+    files(world, "a", '{"id": 1}')
+    pipeline, refused = world.pipeline(declare, configuration=AT_ONCE), list[str]()
+
+    def observe(event: Event) -> None:
+        if event.event_type == "flow_progress" and event.details["flow_progress"].get("metrics"):
+            done.set()
+
+    done = threading.Event()
+
+    def stop_later() -> None:
+        done.wait(_DEADLINE_SECONDS)
+        try:
+            world.pipeline(declare).run()
+        except OperationError as error:
+            refused.append(error.condition)
+        pipeline.stop()
+
+    stopper = threading.Thread(target=stop_later)
+    stopper.start()
+    result = pipeline.run(continuous=True, observers=[observe])
+    stopper.join()
+    assert (result.state, refused) == (UpdateState.CANCELED, ["UPDATE_ALREADY_RUNNING"])
+    assert world.rows("copies") == [(1,)]
+
+
+def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: EngineWorld) -> None:
+    """The table is rebuilt from all files, and rows that come later follow in the new generation."""
+
+    def declare() -> None:
+        @dp.table
+        def copies() -> DataFrame:
+            return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
+
+    files(world, "a", '{"id": 1}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline.run()
+    files(world, "a", '{"id": 2}')
+    running = pipeline.start(full_refresh=["copies"])
+    until(lambda: world.rows("copies") == [(1,), (2,)], running)
+    files(world, "a", '{"id": 3}')
+    until(lambda: world.rows("copies") == [(1,), (2,), (3,)], running)
+    running.stop()
+    assert pipeline.run().is_idle
