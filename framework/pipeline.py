@@ -21,7 +21,7 @@ from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.rules import did_you_mean
-from framework.plan.request import UpdateRequest
+from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
@@ -30,7 +30,7 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.left_tables import LeftTable, LeftTables
 from framework.run.tables.table_store import TableStore
-from framework.run.update.definitions import Definitions, RequestOptions, request_of
+from framework.run.update.definitions import Definitions, request_of
 from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from framework.foundation.storage_port import Storage
+from framework.plan.request import RequestOptions
 from framework.record.events import Event
 
 if TYPE_CHECKING:
@@ -57,26 +58,11 @@ class PipelineFace(Protocol):
         """The graph, when every rule is kept."""
         ...
 
-    def plan(
-        self,
-        *,
-        refresh: Sequence[str] = (),
-        full_refresh: Sequence[str] = (),
-        full_refresh_all: bool = False,
-        reset_checkpoints: Sequence[str] = (),
-    ) -> Plan:
+    def plan(self, **request: Unpack[RequestOptions]) -> Plan:
         """What `run` would do."""
         ...
 
-    def run(
-        self,
-        *,
-        refresh: Sequence[str] = (),
-        full_refresh: Sequence[str] = (),
-        full_refresh_all: bool = False,
-        reset_checkpoints: Sequence[str] = (),
-        observers: Sequence[Observer] = (),
-    ) -> UpdateResult:
+    def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
         """An update."""
         ...
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
 from framework.foundation.errors import UserError
-
-
-class Refresh(TypedDict):
-    """What `Pipeline.plan` and `Pipeline.run` take."""
-
-    refresh: tuple[str, ...]
-    full_refresh: tuple[str, ...]
-    full_refresh_all: bool
-    reset_checkpoints: tuple[str, ...]
+from framework.plan.request import RequestOptions
 
 
 def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,24 +23,28 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="FLOW",
             help="Begin this flow again; its target keeps its rows. Repeatable.",
         ),
+        click.option("--continuous", is_flag=True, help="Keep every flow running until Ctrl-C."),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def refresh_of(options: dict[str, Any]) -> Refresh:
+def refresh_of(options: dict[str, Any]) -> RequestOptions:
     """The refresh that the options ask for; a list may have commas, or the option may be repeated.
 
     Raises:
         UserError: REFRESH_NAMES_MISSING when a list has a name that is empty, which could mean all.
     """
-    return Refresh(
+    request = RequestOptions(
         refresh=_names("--refresh", options["refresh"]),
         full_refresh=_names("--full-refresh", options["full_refresh"]),
         full_refresh_all=options["full_refresh_all"],
         reset_checkpoints=_names("--reset-checkpoint", options["reset_checkpoint"]),
     )
+    if options["continuous"]:  # else the spec decides
+        request["continuous"] = True
+    return request
 
 
 def _names(option: str, lists: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import click
 from framework.cli.call import Call
 from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
-from framework.cli.refresh import Refresh
 from framework.cli.stopping import run_stoppable
 from framework.deploy.api.lookups import workspace_lookup
 from framework.deploy.api.pipeline_run import RemoteRefresh, RemoteUpdate, run_remotely
@@ -20,12 +19,13 @@ from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.wording import rows_text
+from framework.plan.request import RequestOptions
 from framework.record.events import Event
 
 _COLUMNS = ("flow", "state", "rows")
 
 
-def run_target(call: Call, *, target: str, resource: str | None, profile: str | None, refresh: Refresh) -> None:
+def run_target(call: Call, *, target: str, resource: str | None, profile: str | None, refresh: RequestOptions) -> None:
     """Start an update of a deployed pipeline, follow it, and print how it ended.
 
     Raises:
@@ -48,12 +48,21 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
             progress(event)
 
         asked = threading.Event()
-        follow = partial(run_remotely, workspace, deployed.id, RemoteRefresh(**refresh))
+        follow = partial(run_remotely, workspace, deployed.id, _remote(refresh))
         # The following thread makes the call that stops: a signal's handler is no place to wait for a network.
         update = run_stoppable(lambda: follow(observer=show, is_stopping=asked.is_set), asked.set, progress)
     _print_end(call, pipeline.name, update, board)
     if update.state != "COMPLETED":
         raise click.exceptions.Exit(1)
+
+
+def _remote(request: RequestOptions) -> RemoteRefresh:
+    return RemoteRefresh(
+        refresh=tuple(request.get("refresh", ())),
+        full_refresh=tuple(request.get("full_refresh", ())),
+        full_refresh_all=request.get("full_refresh_all", False),
+        reset_checkpoints=tuple(request.get("reset_checkpoints", ())),
+    )
 
 
 def _chosen(bundle: Bundle, key: str | None) -> Resource:

@@ -12,17 +12,17 @@ from framework.cli.command import styled
 from framework.cli.facade import PipelineFace
 from framework.cli.output import colours_wanted
 from framework.cli.progress import open_progress
-from framework.cli.refresh import Refresh
 from framework.cli.stopping import run_stoppable
 from framework.cli.summary import Places, flow_title, print_summary
 from framework.diagrams.page import graph_page
 from framework.foundation.names import ShortNames
+from framework.plan.request import RequestOptions
 from framework.run.update.results import UpdateResult, UpdateState
 
 GRAPH_FILE = "graph.html"
 
 
-def run_and_report(call: Call, pipeline: PipelineFace, refresh: Refresh) -> None:
+def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) -> None:
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:

@@ -167,8 +167,6 @@ def _lost_storage(document: YamlDocument) -> list[SluiceError]:
 def _refused(document: YamlDocument) -> list[SluiceError]:
     """Settings that would be accepted and then not be done."""
     errors: list[SluiceError] = []
-    if document.values.get("continuous") is True:
-        errors.append(UserError("PIPELINE_SPEC_CONTINUOUS", location=document.location("continuous")))
     schemas = [key for key in ("schema", "database", "target") if document.values.get(key)]
     if len({document.values[key] for key in schemas if isinstance(document.values[key], str)}) > 1:
         where = document.location(schemas[1])

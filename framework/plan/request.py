@@ -1,10 +1,30 @@
-"""What the user asks an update to do."""
+"""The request for an update: as the user writes it, and with resolved names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from framework.foundation.names import QualifiedName
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of an update, with names as the user writes them.
+
+    Args:
+        refresh: datasets to refresh; all if no option names any.
+        full_refresh: datasets to clear and compute from all that their sources hold.
+        full_refresh_all: a full refresh of every dataset that allows one.
+        reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows.
+        continuous: keep every flow running until the update is stopped; default: as the spec says.
+    """
+
+    refresh: Sequence[str]
+    full_refresh: Sequence[str]
+    full_refresh_all: bool
+    reset_checkpoints: Sequence[str]
+    continuous: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

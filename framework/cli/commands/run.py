@@ -20,10 +20,14 @@ from framework.cli.refresh import refresh_of, refresh_options
 def command(call: Call, /, *, target: str | None, resource: str | None, profile: str | None, **options: Any) -> None:
     """Bring the pipeline's datasets up to date.
 
-    Reads what is new, computes what changed, and stops. Ctrl-C ends the queries and leaves every
-    checkpoint sound; the next update goes on from there.
+    Reads what is new, computes what changed, and stops; with --continuous, or `continuous: true` in the
+    spec, it goes on until Ctrl-C. Ctrl-C ends the queries and leaves every checkpoint sound; the next
+    update continues from there.
     """
     refresh = refresh_of(options)
+    if target is not None and "continuous" in refresh:
+        msg = "--continuous does not go with --target: the deployed pipeline's own setting decides."
+        raise click.UsageError(msg)
     if target is not None:
         from framework.cli.remote_updating import run_target
 

@@ -18,10 +18,6 @@ CONDITIONS: dict[str, Condition] = {
         "`{field}` is no key of a pipeline spec.{hint}", "Correct or remove it."
     ),
     "PIPELINE_SPEC_FIELD_TYPE": Condition("`{field}` is {actual} and should be {expected}.", "Correct its value."),
-    "PIPELINE_SPEC_CONTINUOUS": Condition(
-        "`continuous: true` asks for an update that runs until it is stopped, which `sluice run` does not do yet.",
-        "Remove it or set it to false, and run `sluice run` as often as new rows should arrive.",
-    ),
     "PIPELINE_SPEC_SCHEMA_TWICE": Condition(
         "`{first}` and `{second}` both name the default schema, and differ.",
         "Keep `schema`; the others are its older names.",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from framework.declare.loader import load_modules
 from framework.declare.registry import Registry
 from framework.foundation.names import QualifiedName
 from framework.graph.resolution import Resolution
-from framework.plan.request import UpdateRequest
+from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.selection import check_names
 from framework.run.configuration import trigger_interval
 from framework.run.tables.known_tables import StoredTables
@@ -65,22 +65,6 @@ class Definitions:
             ).resolve()
 
 
-class RequestOptions(TypedDict, total=False):
-    """What a user may ask of an update, by names as the user writes them.
-
-    `refresh`: datasets to update, all when nothing is named in any option. `full_refresh`: datasets to
-    clear and build anew. `full_refresh_all`: build all datasets anew that allow it.
-    `reset_checkpoints`: flows to begin again; their targets keep their rows. `continuous`: keep every flow
-    running until the update is stopped.
-    """
-
-    refresh: Sequence[str]
-    full_refresh: Sequence[str]
-    full_refresh_all: bool
-    reset_checkpoints: Sequence[str]
-    continuous: bool
-
-
 def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateRequest:
     """The request that a user's options make, names completed by the pipeline's catalog and schema.
 
@@ -98,6 +82,6 @@ def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateR
         full_refresh=complete(options.get("full_refresh", ())),
         full_refresh_all=options.get("full_refresh_all", False),
         reset_checkpoints=complete(options.get("reset_checkpoints", ())),
-        continuous=options.get("continuous", False),
+        continuous=options.get("continuous", spec.continuous),
         trigger_interval_seconds=trigger_interval(dict(spec.configuration)) or 0.0,
     )

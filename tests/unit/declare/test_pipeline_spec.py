@@ -50,13 +50,12 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert expected == load_spec(path)
 
 
-def test_a_continuous_pipeline_is_refused_at_its_line(tmp_path: Path) -> None:
-    """A setting that would be accepted and not be done is a fault of the spec, as are two default schemas."""
+def test_two_default_schemas_are_refused_at_the_line_of_the_second(tmp_path: Path) -> None:
+    """`schema` and its older names must agree."""
     path = write(tmp_path, "name: p\nschema: a\ncontinuous: true\ntarget: b\n")
     with pytest.raises(GraphErrors) as caught:
         load_spec(path)
     assert [(error.condition, error.location and error.location.line) for error in caught.value.errors] == [
-        ("PIPELINE_SPEC_CONTINUOUS", 3),
         ("PIPELINE_SPEC_SCHEMA_TWICE", 4),
     ]
 
