@@ -13,7 +13,9 @@ from typing import assert_never
 
 from framework.foundation.names import QualifiedName, ShortNames
 from framework.plan.steps import (
+    AvailableNow,
     BeginGeneration,
+    Continuous,
     CreateTable,
     KeepStored,
     Plan,
@@ -23,6 +25,7 @@ from framework.plan.steps import (
     RunFlow,
     SkipStep,
     Step,
+    Trigger,
 )
 
 
@@ -129,9 +132,12 @@ def plan_json(plan: Plan) -> dict[str, object]:
 
 
 def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:
-    fields = {name: _json_value(getattr(step, name)) for name in type(step).__slots__}
-    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(step).__name__).lower()
-    return {"kind": kind, **fields, "words": f"{explained.action} {explained.what}"}
+    return {**_fields(step), "words": f"{explained.action} {explained.what}"}
+
+
+def _fields(value: Step | Trigger) -> dict[str, object]:
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(value).__name__).lower()
+    return {"kind": kind, **{name: _json_value(getattr(value, name)) for name in type(value).__slots__}}
 
 
 def _json_value(value: object) -> object:
@@ -139,6 +145,8 @@ def _json_value(value: object) -> object:
         return str(value)
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
+    if isinstance(value, AvailableNow | Continuous):
+        return _fields(value)
     return value
 
 

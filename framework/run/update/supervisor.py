@@ -99,31 +99,39 @@ class FlowStatus:
     failures: int = 0
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class _Unit:
-    """A supervised flow or view; used from the supervisor's thread only.
+    """A supervised flow or view, and its present state; used from the supervisor's thread only.
 
     Args:
         step: what to do when it is due.
         sources: what it reads; None if a change of one can't be seen.
         interval_seconds: the shortest time between two starts.
-        tokens: the change tokens at the last start, by source.
-        unconfirmed: whether the last change may hide another one with the same token.
-        result: the sum of its runs.
+        now: the time that its first event is due after.
     """
 
-    step: RunFlow | RefreshView
-    sources: tuple[SourceReference, ...] | None
-    interval_seconds: float
-    health: FlowHealth = FlowHealth.IDLE
-    reason: str = ""
-    failures: int = 0
-    started_at: float | None = None
-    not_before: float = 0.0
-    last_event_at: float = 0.0
-    tokens: dict[SourceReference, str | None] = field(default_factory=dict)
-    unconfirmed: bool = False
-    result: FlowResult | None = None
+    def __init__(
+        self,
+        step: RunFlow | RefreshView,
+        sources: tuple[SourceReference, ...] | None,
+        *,
+        interval_seconds: float,
+        now: float,
+    ) -> None:
+        self.step = step
+        self.sources = sources
+        self.interval_seconds = interval_seconds
+        self.health = FlowHealth.IDLE
+        self.reason = ""
+        self.failures = 0
+        self.started_at: float | None = None
+        self.not_before = 0.0
+        self.last_event_at = now
+        self.tokens: dict[SourceReference, str | None] = {}
+        """The change tokens at the last start."""
+        self.unconfirmed = False
+        """Whether the last change may hide another one with the same token."""
+        self.result: FlowResult | None = None
+        """The sum of its runs."""
 
     @property
     def is_over(self) -> bool:
@@ -224,10 +232,7 @@ class Supervisor:
         compared = isinstance(step, RefreshView) or flow.spec.from_snapshots
         sources = self.state.compared_sources(flow) if compared else self.state.stream_sources(flow)
         interval = self.intervals.tables_seconds if sources is not None else self.intervals.unknown_seconds
-        unit = _Unit(
-            step=step, sources=sources, last_event_at=self.clock.monotonic(),
-            interval_seconds=interval if compared else 0.0,
-        )  # fmt: skip
+        unit = _Unit(step, sources, interval_seconds=interval if compared else 0.0, now=self.clock.monotonic())
         if error is not None:
             self._fail(unit, FlowResult(
                 flow=step.flow, dataset=step.dataset, state=FlowState.FAILED, error=error,

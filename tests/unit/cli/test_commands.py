@@ -257,7 +257,7 @@ def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: Fak
         ("plna",),
         ("show",),
         ("show", "orders", "-n", "0"),
-        ("run", "--continuous"),
+        ("run", "--continously"),
         ("graph", "--format", "png"),
         ("-x",),
     ],
