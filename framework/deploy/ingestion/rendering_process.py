@@ -24,8 +24,11 @@ from framework.foundation.locations import SourceLocation
 # For systems that do not bound processor time: nothing that ends by itself takes that long.
 _WALL_SECONDS = 120.0
 # The folder that this package is imported from.
-_PACKAGES = Path(__file__).resolve().parents[2]
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from framework.deploy.ingestion.rendering_process import serve; serve()"
+_PACKAGES = Path(__file__).resolve().parents[3]
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from framework.deploy.ingestion.rendering_process import serve; serve()"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
