@@ -21,15 +21,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.checkpoints.delta_log import read_tip
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
 from framework.foundation.stored_json import read_stored_json
 from framework.graph.graph import DataflowGraph
-from framework.run.folder_uses import FolderUses
+from framework.run.tables.folder_uses import FolderUses
 from framework.run.tables.table_store import TableStore, unregister
+from framework.sources.delta.log import read_tip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

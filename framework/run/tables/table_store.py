@@ -25,7 +25,6 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
-from framework.checkpoints.delta_log import read_tip
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -42,6 +41,7 @@ from framework.run.tables.table_record import (
     read_records,
     write_record,
 )
+from framework.sources.delta.log import read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -13,6 +13,7 @@ from framework.foundation.storage import is_local
 from framework.foundation.table_address import normal_path
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.table_store import TableStore
+from framework.sources.port import SourceShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +49,8 @@ class FolderUses:
                 yield path or self.store.path(dataset.spec), f"{dataset.name} lies in the same folder"
         for flow in self.graph.flows:
             paths = [read.path for read in flow.reads if read.path is not None]
-            for path in (*paths, *flow.streamed_folders):
+            streamed = [source.location for source in flow.sources if source.shape is not SourceShape.STREAM]
+            for path in (*paths, *(location for location in streamed if location is not None)):
                 yield path, f"{flow.spec.target} reads it"
         for record in self.store.records(besides=(name,)):
             if self.graph.dataset(record.dataset) is None:
