@@ -31,7 +31,7 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
-from framework.cdc.scd2.intervals import point_at, shows
+from framework.cdc.scd2.displayed_sequence import point_at, shows
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:

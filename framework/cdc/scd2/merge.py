@@ -31,6 +31,7 @@ from framework.cdc.model.reserved_names import (
     STARTED,
 )
 from framework.cdc.scd1.merge import BROADCAST_ROWS, assignments, merge_metrics
+from framework.cdc.scd2.displayed_sequence import shown_point
 from framework.cdc.scd2.intervals import (
     ENDS,
     ENDS_BY_DELETE,
@@ -38,7 +39,6 @@ from framework.cdc.scd2.intervals import (
     IS_ROW,
     IS_TWIN,
     STARTS,
-    shown_point,
     write_history,
 )
 from framework.cdc.scd2.known_events import (
