@@ -81,8 +81,7 @@ def apply_events(
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     session = events.sparkSession
-    is_wide = place.target.is_authored
-    with queued(place.table), planned_once(session, is_wide=is_wide), naming_violations(place, batch_id):
+    with queued(place.table), planned_once(session), naming_violations(place, batch_id):
         if as_rows is not None and not observed:
             loaded = _load(as_rows, place, batch_id)
             if isinstance(loaded, CdcMetrics):

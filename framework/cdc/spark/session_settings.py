@@ -33,7 +33,7 @@ def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[
 
 
 @contextmanager
-def planned_once(session: SparkSession, *, is_wide: bool) -> Iterator[None]:
+def planned_once(session: SparkSession) -> Iterator[None]:
     """Plan each query of the block once, where planning it anew after each stage has nothing to gain.
 
     Adaptive planning makes few partitions of many small ones. A session that has no more of them
@@ -41,13 +41,12 @@ def planned_once(session: SparkSession, *, is_wide: bool) -> Iterator[None]:
     without, and each stage's rest is planned again. Tables are read in some tasks a core: Spark takes
     opening a file for as much work as reading 4 MB of it, so one of two tasks may have all the rows.
 
-    Args:
-        session: the flow's own.
-        is_wide: plans name hundreds of values in several steps. Spark would derive what is known of each value
-            in each step from all others, which takes minutes and tells it nothing of use.
+    Spark infers no constraints either. A batch whose key is a literal in the user's query keeps that as a
+    constraint, and Spark would push it as a filter to the target's Parquet files, which misses rows whose
+    keys Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
     """
     cores = session.sparkContext.defaultParallelism
-    wanted = {_CONSTRAINTS: "false"} if is_wide else {}
+    wanted = {_CONSTRAINTS: "false"}
     if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) <= cores:
         wanted |= {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}
     with with_settings(session, wanted):
