@@ -100,7 +100,7 @@ class Journal:
                     assert_never(step)
 
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
-        """Record a flow's new state; in a continuous update, each state only once."""
+        """Record a flow's state; in a continuous update, only if it changed."""
         if self._continuous:
             if state is FlowState.STARTING or (message is None and self._states.get(flow) is state):
                 return

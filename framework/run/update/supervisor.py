@@ -267,7 +267,7 @@ class Supervisor:
         return confirming
 
     def _started(self, unit: _Unit, running: int) -> RunFlow | RefreshView:
-        """Return the step to run, after storing the change tokens of its sources."""
+        """Store the current change tokens of the unit's sources, and return the step to run."""
         storage = self.state.storage
         for source in unit.sources or ():
             unit.tokens[source] = kind_named(source.kind).change_token(storage, source, unit.tokens.get(source))
