@@ -30,7 +30,7 @@ class HookRunner:
     """Passes the log's events to hooks, in order, from one thread.
 
     The failure of a hook is recorded as a hook_progress event, and the hook receives the next event.
-    A hook that exceeds its limit of consecutive failures is disabled until the next update. Hooks do
+    A hook that reaches its limit of consecutive failures is disabled until the next update. Hooks do
     not receive hook_progress events, because a failing hook would cause its own next failure. While
     ten thousand events are queued, further events are dropped and counted.
 

@@ -135,7 +135,7 @@ class StorageLayout:
 
     @property
     def records(self) -> str:
-        """Return the folder of all records."""
+        """The folder of all records."""
         return self.storage.path("records")
 
     def record(self, name: QualifiedName) -> str:

@@ -108,7 +108,7 @@ class TableStore:
 
     @property
     def layout(self) -> StorageLayout:
-        """Return the paths below the storage root."""
+        """The paths below the storage root."""
         return StorageLayout(storage=self.storage)
 
     def path(self, spec: DatasetSpec) -> str:
