@@ -38,6 +38,7 @@ _CAN_HEAL = re.compile(
 def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
     """Convert an exception into the error that the user reads, without a Java stack.
 
+    A SluiceError is returned unchanged.
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
     in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
     Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one.
