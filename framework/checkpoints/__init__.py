@@ -1,5 +1,5 @@
-"""Where flows got to: checkpoint folders in generations, and what Spark and Delta wrote there.
+"""Checkpoints of flows: their folders in generations, and readers of the files that Spark and Delta write there.
 
-Promises that all of it is read without Spark and that every change is one atomic file write. The
-planner reads it, the run changes it, recovery rolls it back.
+Promises that all reads work without Spark and that every change is one atomic file write. The
+planner reads checkpoints, the run changes them, recovery rolls them back.
 """

@@ -1,4 +1,4 @@
-"""The store of generations: what each flow's checkpoints are, and which one holds now."""
+"""The store of generations: the checkpoints of each flow, and which of them is current."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["Generation", "GenerationState", "GenerationStore", "Manifest"]
 class GenerationStore:
     """Reads and changes the manifests; each change is one atomic replacement of one file.
 
-    Two durable effects meet here in three places only:
+    A crash can separate two durable effects in three places only:
 
-    - A manifest says that a generation began, and Spark fills its folder later. Stopped between:
-      a generation without progress, which is what a new one is.
-    - `abandon` (and `begin` of a second rebuild) takes a building generation out of its manifest
-      first and deletes its folder then. Stopped between: a folder that no manifest names, whose
-      number is never given out again. The other order could leave a generation that lost its
+    - The manifest records a new generation, and Spark fills its folder later. After a crash in
+      between, the generation has no progress, like any new generation.
+    - `abandon` (and `begin` of a second rebuild) removes a building generation from the manifest
+      and then deletes its folder. After a crash in between, no manifest refers to the folder, and
+      its number is never assigned again. The reverse order could leave a generation that lost its
       progress and would write its rows a second time into the rebuild.
-    - Whatever a generation's stream wrote to its table, and `complete` or `promote` after it:
-      these marks may be set again, so the caller finds out from the table's own commits
-      (`delta_log.last_user_metadata`, Delta's transaction identifiers) and sets them then.
+    - A generation's stream writes to its table, and `complete` or `promote` follows. Both are
+      idempotent, so the caller detects the write in the table's own commits
+      (`delta_log.last_user_metadata`, Delta's transaction identifiers) and calls them again.
 
     Args:
         storage: the pipeline's storage.
-        clock: what `begun_at` is read from.
+        clock: the source of `begun_at`.
     """
 
     def __init__(self, storage: Storage, clock: Clock | None = None) -> None:
@@ -42,11 +42,11 @@ class GenerationStore:
         self._lock = threading.Lock()
 
     def read(self, dataset: QualifiedName, flow: QualifiedName) -> tuple[Generation, ...]:
-        """All generations of a flow, oldest first; () before its first run."""
+        """Return all generations of a flow, oldest first; () before its first run."""
         return self.manifest(dataset, flow).generations
 
     def manifest(self, dataset: QualifiedName, flow: QualifiedName) -> Manifest:
-        """The flow's generations with the questions one asks of them; an empty one before its first run.
+        """Return the flow's manifest; an empty one before its first run.
 
         Raises:
             OperationError: CHECKPOINT_MANIFEST_DAMAGED.
@@ -56,16 +56,16 @@ class GenerationStore:
         return Manifest(dataset=dataset, flow=flow) if text is None else parse_manifest(text, path)
 
     def current(self, dataset: QualifiedName, flow: QualifiedName) -> Generation | None:
-        """The generation that the next update goes on with."""
+        """Return the generation that the next update continues."""
         return self.manifest(dataset, flow).in_state(GenerationState.CURRENT)
 
     def building(self, dataset: QualifiedName, flow: QualifiedName) -> Generation | None:
-        """The generation of an unfinished rebuild."""
+        """Return the generation of an unfinished rebuild."""
         return self.manifest(dataset, flow).in_state(GenerationState.BUILDING)
 
     def latest_number(self, dataset: QualifiedName, flow: QualifiedName) -> int:
-        """The highest number that was ever given to a generation of the flow; 0 before its first."""
-        # Folders count too: without its manifest a flow must not begin in an old checkpoint.
+        """Return the highest number ever assigned to a generation of the flow; 0 before the first."""
+        # Folders count too: if the manifest is lost, a flow must not start in an old checkpoint.
         folders = self._storage.list_names(flow_folder(self._storage, dataset, flow))
         highest = max((int(name) for name in folders if name.isdecimal()), default=0)
         return max(self.manifest(dataset, flow).last_number, highest)
@@ -81,21 +81,22 @@ class GenerationStore:
         fingerprint: str = "",
         number: int | None = None,
     ) -> Generation:
-        """Begin a new generation: as the current one, keeping the old; or (`staged`) beside it.
+        """Begin a new generation: as the current one, or with `staged` as the one of a rebuild.
 
-        A second staged one takes the place of the first, which is abandoned.
+        A new current generation keeps the previous one. A second staged generation replaces the
+        first, whose checkpoint is deleted.
 
         Args:
             dataset: the target of the flow.
             flow: the flow's full name.
-            reason: why it begins, for people.
-            start: the position its sources start at; None is the flow's own.
-            staged: it belongs to a rebuild, and serves only after `promote`.
-            fingerprint: what the flow's code looks like.
-            number: its number, above `latest_number`; None takes the next one.
+            reason: why it begins, as text for users.
+            start: the position its sources start at; None: the flow's own.
+            staged: it belongs to a rebuild and becomes current only by `promote`.
+            fingerprint: fingerprint of the flow's code.
+            number: its number, above `latest_number`; None: the next one.
 
         Raises:
-            InternalError: GENERATION_MISUSED when the number was given out before.
+            InternalError: GENERATION_MISUSED if the number was assigned before.
         """
         with self._lock:
             before = self.manifest(dataset, flow)
@@ -118,39 +119,39 @@ class GenerationStore:
             return generation
 
     def complete(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Mark that a once flow's data is in; again is the same."""
+        """Mark a once flow's generation as completed. Idempotent."""
         self._change(dataset, flow, lambda manifest: manifest.update(number, completed=True))
 
     def stamp(self, dataset: QualifiedName, flow: QualifiedName, number: int, fingerprint: str) -> None:
-        """Note what the flow's code looked like when this generation was last written by it."""
+        """Store the fingerprint of the code that last wrote this generation."""
         self._change(dataset, flow, lambda manifest: manifest.update(number, fingerprint=fingerprint))
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Make a building generation the current one and keep the former; again is the same."""
+        """Make a building generation the current one and keep the previous one. Idempotent."""
         now = timestamp_text(self._clock.now())
         self._change(
             dataset, flow, lambda manifest: manifest.make_current(number, allowed=GenerationState.BUILDING, since=now)
         )
 
     def restore(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Roll back: make a kept generation the current one again and keep the former."""
+        """Roll back: make a kept generation the current one and keep the previous one."""
         now = timestamp_text(self._clock.now())
         self._change(
             dataset, flow, lambda manifest: manifest.make_current(number, allowed=GenerationState.KEPT, since=now)
         )
 
     def abandon(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Give up a building generation and delete its checkpoint; again is the same."""
+        """Remove a building generation and delete its checkpoint. Idempotent."""
         self._change(dataset, flow, lambda manifest: manifest.without(number))
         failpoint("generations.before_delete")
         self._storage.delete_tree(self.path(dataset, flow, number))
 
     def path(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> str:
-        """The checkpoint location of one generation."""
+        """Return the checkpoint location of one generation."""
         return checkpoint_path(self._storage, dataset, flow, number)
 
     def list_all(self) -> tuple[Manifest, ...]:
-        """The manifests of all flows that ever ran, those no longer declared too, by name."""
+        """Return the manifests of all flows that ever ran, sorted by name; undeclared flows are included."""
         root = datasets_folder(self._storage)
         folders = [(a, b) for a in self._storage.list_names(root) for b in self._storage.list_names(f"{root}/{a}")]
         found = []
@@ -179,10 +180,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def folder_name(name: QualifiedName) -> str:
-    """A folder name that is safe on every file system, and another one for every other name.
+    """Return a folder name that is safe on every file system and unique for each name.
 
-    Letters, digits, `_` and `-` stay; other characters become `~` and their bytes in hex, as `%`
-    and `:` have meanings of their own in Hadoop's paths. Very long names end in a digest.
+    Letters, digits, `_` and `-` stay. Other characters become `~` and their bytes in hex, because
+    `%` and `:` have a special meaning in Hadoop paths. Very long names end in a digest.
 
     Examples:
         >>> folder_name(QualifiedName(catalog="main", schema="sales", table="größe.2"))
@@ -195,27 +196,27 @@ def folder_name(name: QualifiedName) -> str:
 
 
 def datasets_folder(storage: Storage) -> str:
-    """The folder with one folder per dataset that has a checkpoint."""
+    """Return the folder that has one subfolder for each dataset with a checkpoint."""
     return storage.path(_ROOT)
 
 
 def dataset_folder(storage: Storage, dataset: QualifiedName) -> str:
-    """The folder with the checkpoints of all flows into one dataset."""
+    """Return the folder with the checkpoints of all flows into one dataset."""
     return storage.path(_ROOT, folder_name(dataset))
 
 
 def flow_folder(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> str:
-    """The folder with the manifest and all generations of one flow."""
+    """Return the folder with the manifest and all generations of one flow."""
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow))
 
 
 def manifest_path(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> str:
-    """The file that says why each generation began and what state it is in."""
+    """Return the path of a flow's manifest."""
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow), MANIFEST)
 
 
 def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedName, number: int) -> str:
-    """What `checkpointLocation` is for one generation of a flow."""
+    """Return the `checkpointLocation` of one generation of a flow."""
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow), str(number))
 
 

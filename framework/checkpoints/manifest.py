@@ -1,4 +1,4 @@
-"""One flow's generations as a value, with the changes that are allowed, and as JSON."""
+"""The manifest of one flow: its generations, their allowed changes, and its JSON form."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FORMAT = 1
 
 
 class GenerationState(StrEnum):
-    """What a generation's checkpoint is for.
+    """The state of a generation.
 
-    `BUILDING` belongs to a rebuild beside the table that still serves; `CURRENT` is what the next
-    update goes on with; `KEPT` was current once and waits for a roll-back.
+    `BUILDING` belongs to an unpublished rebuild; `CURRENT` is continued by the next update; `KEPT`
+    was current before and is kept for a roll-back.
     """
 
     BUILDING = "building"
@@ -27,17 +27,17 @@ class GenerationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One life of a flow's checkpoint, from nothing.
+    """One checkpoint of a flow, from an empty folder on.
 
     Args:
-        number: from 1; ascends with each generation that began, and is never used twice.
+        number: from 1, ascending; never used twice.
         begun_at: when it began, ISO 8601 in UTC.
-        reason: why it began, for people.
-        start: the position its sources start at, as text; None is the flow's own.
-        state: what its checkpoint is for.
-        completed: a once flow's mark that its data is in.
-        fingerprint: free text that tells whether the flow's code is the one that built it.
-        current_since: when it became the current one, the last time; None if it never did.
+        reason: why it began, as text for users.
+        start: the position its sources start at, as text; None: the flow's own.
+        state: the state of the generation.
+        completed: whether a once flow has written all its data.
+        fingerprint: identifies the code that wrote it, as free text.
+        current_since: when it last became the current one; None if it never did.
     """
 
     number: int
@@ -54,8 +54,8 @@ class Generation:
 class Manifest:
     """All generations of one flow into one dataset, oldest first.
 
-    At most one is current, at most one is building. `last_number` is the highest that was ever
-    given out: that of an abandoned generation is not given out again.
+    At most one is current, and at most one is building. `last_number` is the highest number ever
+    assigned: the number of an abandoned generation is not assigned again.
     """
 
     dataset: QualifiedName
@@ -64,21 +64,21 @@ class Manifest:
     last_number: int = 0
 
     def find(self, number: int) -> Generation | None:
-        """The generation of that number, if it is there."""
+        """Return the generation with this number; None if there is none."""
         return next((each for each in self.generations if each.number == number), None)
 
     def in_state(self, state: GenerationState) -> Generation | None:
-        """The first generation in that state; for `CURRENT` and `BUILDING` it is the only one."""
+        """Return the first generation in this state; `CURRENT` and `BUILDING` have at most one."""
         return next((each for each in self.generations if each.state is state), None)
 
     def begin(self, generation: Generation, *, after: int) -> Manifest:
-        """The manifest with one more generation, as current or as building.
+        """Return the manifest with one more generation, current or building.
 
-        A new current one keeps the former; a new building one takes the place of the former.
+        A new current generation keeps the previous one. A new building generation replaces the previous one.
 
         Args:
-            generation: the new one.
-            after: the highest number that was ever given out.
+            generation: the new generation.
+            after: the highest number ever assigned.
         """
         if generation.number <= max(after, self.last_number):
             raise self._misused(generation.number, "begin", "its number was given out before")
@@ -89,10 +89,10 @@ class Manifest:
         return dataclasses.replace(self, generations=(*others, generation), last_number=generation.number)
 
     def make_current(self, number: int, *, allowed: GenerationState, since: str) -> Manifest:
-        """The manifest with this generation as current and the former current one kept.
+        """Return the manifest with this generation as current and the previous one kept.
 
         Raises:
-            InternalError: GENERATION_MISUSED when it is neither current already nor `allowed`.
+            InternalError: GENERATION_MISUSED if its state is neither current nor `allowed`.
         """
         chosen = self._require(number, "make current", {allowed, GenerationState.CURRENT})
         if chosen.state is GenerationState.CURRENT:
@@ -102,7 +102,7 @@ class Manifest:
         return dataclasses.replace(self, generations=changed)
 
     def update(self, number: int, *, completed: bool | None = None, fingerprint: str | None = None) -> Manifest:
-        """The manifest with this generation's mark or fingerprint changed; None leaves one as it is."""
+        """Return the manifest with this generation's `completed` or fingerprint changed; None keeps a value."""
         chosen = self._require(number, "update", set(GenerationState))
         changed = dataclasses.replace(
             chosen,
@@ -113,7 +113,7 @@ class Manifest:
         return dataclasses.replace(self, generations=generations)
 
     def without(self, number: int) -> Manifest:
-        """The manifest without this building generation; one that is not there stays away."""
+        """Return the manifest without this building generation; unchanged if it has no such generation."""
         chosen = self.find(number)
         if chosen is None:
             return self
@@ -121,7 +121,7 @@ class Manifest:
         return dataclasses.replace(self, generations=tuple(each for each in self.generations if each is not chosen))
 
     def to_json(self) -> str:
-        """The manifest as it is stored."""
+        """Return the manifest as JSON."""
         return json.dumps({"format": _FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
 
     def _require(self, number: int, action: str, states: set[GenerationState]) -> Generation:
@@ -137,10 +137,10 @@ class Manifest:
 
 
 def parse_manifest(text: str, path: str) -> Manifest:
-    """The manifest that `to_json` wrote.
+    """Parse the JSON of `to_json`.
 
     Raises:
-        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, when the text is not one.
+        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, if the text is not a manifest.
     """
     try:
         fields = json.loads(text)

@@ -1,4 +1,4 @@
-"""Reads a Structured Streaming checkpoint without Spark: how far its stream got.
+"""Reads the progress of a Structured Streaming checkpoint without Spark.
 
 Spark writes `offsets/<batch>` before a batch and `commits/<batch>` after it. An offsets file is a
 version line, a line of metadata, then one line of JSON for each source in order (`-` for none).
@@ -16,14 +16,14 @@ _KNOWN_VERSION = "v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProgress:
-    """How far a stream got.
+    """The progress of a stream.
 
     Args:
-        query_id: the stream's id, which its sinks' transactions carry; None before the first start.
-        last_offset_batch: the last batch that was planned; None before the first.
-        last_commit_batch: the last batch that was done; None before the first.
-        sources: the raw offset of each source, in the query's order, that `last_commit_batch`
-            ended at; () when none is done, or when the file is damaged or of a version not known.
+        query_id: the stream's id, which is in its sinks' transactions; None before the first start.
+        last_offset_batch: the last planned batch; None before the first.
+        last_commit_batch: the last committed batch; None before the first.
+        sources: the raw end offset of each source in `last_commit_batch`, in the query's order; () if
+            no batch is committed, or if the file is damaged or has an unknown version.
     """
 
     query_id: str | None = None
@@ -33,12 +33,12 @@ class CheckpointProgress:
 
     @property
     def is_settled(self) -> bool:
-        """Whether some batch is done and no planned one is left over from a crash."""
+        """Whether a batch is committed and no planned batch is uncommitted."""
         return self.last_commit_batch is not None and self.last_offset_batch == self.last_commit_batch
 
 
 def read_progress(storage: Storage, checkpoint_path: str) -> CheckpointProgress:
-    """How far the stream of a checkpoint got; all None for one that does not exist."""
+    """Read the progress of a checkpoint; all None if it does not exist."""
     committed = _last_batch(storage, f"{checkpoint_path}/commits")
     return CheckpointProgress(
         query_id=_read_query_id(storage, checkpoint_path),

@@ -1,4 +1,4 @@
-"""What `sluice checkpoints list` shows: each generation of each flow and how far it got."""
+"""The values that `sluice checkpoints list` displays: each generation of each flow with its progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.foundation.storage_port import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOverview:
-    """One generation of a flow, with its checkpoint's place and progress."""
+    """One generation of a flow, with the path and progress of its checkpoint."""
 
     dataset: QualifiedName
     flow: QualifiedName
@@ -23,7 +23,7 @@ class CheckpointOverview:
 
 
 def list_checkpoints(storage: Storage) -> tuple[CheckpointOverview, ...]:
-    """All generations of all flows, by dataset, flow and number."""
+    """Return all generations of all flows, sorted by dataset, flow and number."""
     store = GenerationStore(storage)
     found = []
     for manifest in store.list_all():

@@ -1,4 +1,4 @@
-"""The mark of a rebuild: a full refresh that is filled aside and not yet published, or not yet tidied up."""
+"""The stored state of rebuilds: full refreshes that are computed in a copy of the table and then published."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Rebuild:
     """One rebuild of a dataset's table.
 
     Args:
-        number: from 1, ascending; its copy lies in a folder of this number.
-        published: the table's rows were replaced; what is left is to promote its generations.
-        finished: nothing is left to do; kept so that numbers ascend.
+        number: from 1, ascending; the name of the folder of its copy.
+        published: the table's rows were replaced; its generations are still to be promoted.
+        finished: nothing is left to do; stored so that numbers ascend.
     """
 
     number: int
@@ -26,22 +26,22 @@ class Rebuild:
 
     @property
     def generation_mark(self) -> str:
-        """What the fingerprint of a generation says that belongs to this rebuild."""
+        """The fingerprint of the generations of this rebuild."""
         return f"rebuild {self.number}"
 
 
 class RebuildStore:
-    """Reads and writes the marks, one small file a dataset, each change one atomic replacement."""
+    """Reads and writes the state of rebuilds: one small file per dataset, replaced atomically."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def read(self, dataset: QualifiedName) -> Rebuild | None:
-        """The dataset's last rebuild; None when it never had one."""
+        """Return the dataset's last rebuild; None if it never had one."""
         return read_stored_json(self._storage, self._path(dataset), lambda mark: Rebuild(**mark))
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
-        """Replace the mark."""
+        """Replace the stored rebuild."""
         self._storage.write_text(self._path(dataset), json.dumps(asdict(rebuild)))
 
     def _path(self, dataset: QualifiedName) -> str:

@@ -1,8 +1,8 @@
-"""Which snapshots a flow has claimed and applied: one small file in each generation of its checkpoint.
+"""The snapshots that a flow has claimed and applied: one small file in each generation of its checkpoint.
 
-A version is claimed before the snapshot's rows are written, and marked as applied after. So whatever
-happens between, a version that may be in the target is known, and its transaction's number is not
-given to another.
+A version is claimed before the snapshot's rows are written, and marked as applied after. So after a
+crash in between, every version that may be in the target is known, and the number of its transaction
+is not assigned to another version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SnapshotMark:
     Args:
         ordinal: the number of its transaction, from 1.
         version: its version as text.
-        source: what its source was like; None when that can't be told.
+        source: identity of its source's state; None if unknown.
     """
 
     ordinal: int
@@ -34,13 +34,13 @@ class SnapshotMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotProgress:
-    """The last snapshot that was applied, and the last one that was begun; None before the first."""
+    """The last applied and the last claimed snapshot; None before the first."""
 
     applied: SnapshotMark | None = None
     claimed: SnapshotMark | None = None
 
     def next_ordinal(self, version: str) -> int:
-        """The number for a snapshot: its own, if it was begun and not finished, else one never given out."""
+        """Return the transaction number for a snapshot: that of its open claim, else a new one."""
         if self.claimed is None:
             return 1
         begun = self.claimed != self.applied and self.claimed.version == version
@@ -48,22 +48,22 @@ class SnapshotProgress:
 
 
 class SnapshotStore:
-    """Reads and writes the file of one generation, each change one atomic replacement."""
+    """Reads and writes the file of one generation; each change replaces it atomically."""
 
     def __init__(self, storage: Storage, checkpoint: str) -> None:
         self._storage = storage
         self._path = f"{checkpoint}/{_FILE}"
 
     def read(self) -> SnapshotProgress:
-        """How far the flow got."""
+        """Return the last applied and claimed snapshots."""
         return read_stored_json(self._storage, self._path, _progress) or SnapshotProgress()
 
     def claim(self, mark: SnapshotMark) -> None:
-        """Note that a snapshot is about to be applied; again is the same."""
+        """Record that a snapshot is about to be applied. Idempotent."""
         self._write(SnapshotProgress(applied=self.read().applied, claimed=mark))
 
     def apply(self, mark: SnapshotMark) -> None:
-        """Note that a claimed snapshot is in the target; again is the same."""
+        """Record that a claimed snapshot is in the target. Idempotent."""
         self._write(SnapshotProgress(applied=mark, claimed=mark))
 
     def _write(self, progress: SnapshotProgress) -> None:

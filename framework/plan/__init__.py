@@ -1,4 +1,4 @@
-"""The plan: frozen steps, the pure planner that makes them, and the explainer that prints them.
+"""The plan: frozen steps, the pure planner that creates them, and the explainer that prints them.
 
-Promises that planning does no I/O: all it knows comes in as the graph, the request and the stored state.
+Promises that planning does no I/O: its only inputs are the graph, the request and the stored state.
 """

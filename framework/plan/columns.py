@@ -1,4 +1,4 @@
-"""The columns of a table that its flows no longer write."""
+"""The columns of a table that no flow writes any more."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 
 
 def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str, ...]:
-    """The columns that readers see and no flow writes, nested ones by their path, in the table's order.
+    """Return the visible columns that no flow writes, nested ones by their path, in the table's order.
 
-    A streaming table keeps a column that its query stopped giving; a materialized view does not.
+    A streaming table keeps a column that its query no longer returns; a materialized view does not.
     """
     flows = graph.flows_into(dataset.name)
     if (
@@ -32,7 +32,7 @@ def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str,
 
 
 def _written(flow: GraphFlow) -> list[str]:
-    """The columns of a flow's query, of AUTO CDC those that it selects."""
+    """Return the columns of a flow's query; for AUTO CDC, the selected ones."""
     columns = list(_columns(json.loads(flow.schema or "{}")))
     if flow.spec.cdc is None or flow.spec.cdc.columns.columns is None:
         return columns

@@ -20,12 +20,12 @@ from framework.plan.steps import (
 
 
 def rebuild_steps(plan: Plan) -> Plan:
-    """The flows of full refreshes, their publishing, and refused tables; no flow waits for other datasets."""
+    """Return the plan of full refreshes and refused tables only; its flows do not wait for other datasets."""
     return replace(plan, steps=tuple(kept for step in plan.steps for kept in _of_rebuild(step)))
 
 
 def supervised_steps(plan: Plan) -> tuple[RunFlow | RefreshView, ...]:
-    """One step for each flow and view that is kept running; flows of a full refresh go on where it ended."""
+    """Return one step for each flow and view to keep running; flows of a full refresh continue after it."""
     return tuple(kept for step in plan.steps for kept in _supervised(step))
 
 

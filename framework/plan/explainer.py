@@ -1,7 +1,7 @@
-"""The explainer: says in words and in JSON what the executor does with the same steps.
+"""The explainer: describes the steps of a plan as text and as JSON.
 
-Promises that each kind of step has words (the match is closed, so a new kind does not type-check
-before it has some) and that `sluice plan` and the progress of `sluice run` use the same ones.
+Promises that each kind of step has a description (the match is closed, so a new kind does not
+type-check without one) and that `sluice plan` and the progress of `sluice run` use the same ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from framework.plan.steps import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedStep:
-    """One step in words: `action` is done to `what`, for `reason`."""
+    """The description of one step: the `action`, its object `what`, and the `reason`."""
 
     action: str
     what: str
@@ -40,7 +40,7 @@ class ExplainedStep:
 
 
 def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
-    """The words for one step; no other place in the house has words for steps."""
+    """Return the description of one step, the only one in the code."""
     match step:
         case CreateTable():
             action, what = "set up table", _table(step.dataset, step.rebuild, short)
@@ -73,24 +73,24 @@ def _table(dataset: QualifiedName, rebuild: int | None, short: ShortNames) -> st
 
 
 def plan_names(plan: Plan) -> ShortNames:
-    """How to print the names of the plan's flows and datasets."""
+    """Return the short names of the plan's flows and datasets."""
     return ShortNames.of(name for step in plan.steps for name in _names(step))
 
 
 def explain(plan: Plan) -> tuple[ExplainedStep, ...]:
-    """Each step of the plan in words, in the plan's order."""
+    """Return the description of each step, in the plan's order."""
     short = plan_names(plan)
     return tuple(explain_step(step, short) for step in plan.steps)
 
 
 def plan_title(plan: Plan) -> str:
-    """The line above the steps: whose plan it is, and what all its names begin with."""
+    """Return the line above the steps: the pipeline, and the common prefix of all names."""
     prefix = plan_names(plan).prefix
     return f"Plan of {plan.pipeline}" + (f" (names in {prefix})" if prefix else "")
 
 
 def plan_summary(plan: Plan) -> str:
-    """The line below the steps: how many there are to do, and how many are left out."""
+    """Return the line below the steps: the number of steps to execute, skipped, excluded, refused and kept."""
     skips = [step for step in plan.steps if isinstance(step, SkipStep)]
     excluded = sum(step.excluded for step in skips)
     skipped = len(skips) - excluded
@@ -106,7 +106,7 @@ def plan_summary(plan: Plan) -> str:
 
 
 def step_lines(plan: Plan) -> tuple[tuple[ExplainedStep, str], ...]:
-    """Each step with its line of text, the columns aligned."""
+    """Return each step with its line of text, in aligned columns."""
     explained = explain(plan)
     action_width = max((len(step.action) for step in explained), default=0)
     what_width = max((len(step.what) for step in explained), default=0)
@@ -117,15 +117,15 @@ def step_lines(plan: Plan) -> tuple[tuple[ExplainedStep, str], ...]:
 
 
 def plan_text(plan: Plan) -> str:
-    """The whole plan as text without colours: title, a line a step, summary."""
+    """Return the plan as text without colours: title, one line per step, summary."""
     lines = [line for _, line in step_lines(plan)]
     return "\n".join([plan_title(plan), "", *lines, *([""] if lines else []), plan_summary(plan)])
 
 
 def plan_json(plan: Plan) -> dict[str, object]:
-    """The plan as JSON values: each step with its kind, its own fields and its words.
+    """Return the plan as JSON values: each step with its kind, its fields and its description.
 
-    Names are printed in full, whatever the text leaves out.
+    Names are always fully qualified.
     """
     steps = [_step_json(step, explained) for step, explained in zip(plan.steps, explain(plan), strict=True)]
     return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan)}

@@ -1,4 +1,4 @@
-"""The planner: graph + request + stored state in, steps out. Pure, so that a dry run can't lie."""
+"""The planner: a pure function from graph, request and stored state to steps, so that a dry run shows the real plan."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _CONTINUOUS = "keeps running until the update is stopped"
 
 
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
-    """The steps that bring the requested datasets up to date, each with its reason.
+    """Return the steps that bring the requested datasets up to date, each with its reason.
 
-    Every step stands behind those it needs. A flow or view whose inputs did not move is skipped,
-    unless a dataset it reads is updated in the same plan; then it runs with `check`, and the
-    executor looks again when its turn comes.
+    Every step follows the steps it depends on. A flow or view whose inputs did not change is skipped,
+    unless a dataset it reads is updated in the same plan. Then it has `check` set, and the executor
+    checks its inputs again before it runs.
 
     Raises:
         UserError: names of the request that the graph does not have, or that may not be reset.
@@ -51,7 +51,7 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planning:
-    """The plan in the making; `moving` gathers the datasets that the steps so far may change."""
+    """The state of planning; `moving` collects the datasets that the steps so far may change."""
 
     graph: DataflowGraph
     request: UpdateRequest
@@ -70,7 +70,7 @@ class _Planning:
         if table.other_owner is not None:
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             reason = f"its table was made by {table.other_owner}"
-            self.moving.add(name)  # what reads it waits for it, and is skipped when it fails
+            self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
@@ -113,7 +113,7 @@ class _Planning:
         yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check)
 
     def _rebuild_reason(self, dataset: GraphDataset) -> str:
-        """Why the table is to be built aside and published whole; empty when it is not."""
+        """Return why the table is rebuilt; empty if it is not."""
         table = self.state.table(dataset.name)
         if dataset.name in self.selection.rebuilt and table.exists:
             return "full refresh asked for"
@@ -122,7 +122,10 @@ class _Planning:
         return ""
 
     def _rebuild_steps(self, dataset: GraphDataset, reason: str) -> Iterator[Step]:
-        """A rebuild asked for begins anew, as the code may have changed; one that was cut short goes on."""
+        """Yield the steps of a rebuild.
+
+        A requested one starts over, because the code may have changed. An interrupted one continues.
+        """
         name, flows = dataset.name, self.graph.flows_into(dataset.name)
         begun = self.state.table(name).rebuilding
         goes_on = begun is not None and name not in self.selection.rebuilt
@@ -182,7 +185,7 @@ class _Planning:
             yield SkipStep(dataset=dataset.name, flow=name, reason=reason)
 
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
-        """Why the flow begins a new generation; empty when it goes on with its present one."""
+        """Return why the flow begins a new generation; empty if it continues its current one."""
         if state.generation is None:
             return "first run"
         if flow.spec.name in self.selection.reset_flows:
@@ -205,13 +208,13 @@ class _Planning:
         return AvailableNow()
 
     def _after(self, flow: GraphFlow) -> tuple[QualifiedName, ...]:
-        """The datasets the flow reads that earlier steps may change."""
+        """Return the datasets that the flow reads and that earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
 
 
 def _reason_to_read(flow: FlowSpec) -> str:
-    """Why a flow runs whose sources are not known to be read to their end."""
+    """Return the reason to run a flow whose sources may have unread data."""
     if not flow.from_snapshots:
         return "there may be new rows"
     if flow.source is None:

@@ -1,4 +1,4 @@
-"""Why a plan leaves datasets undone: the errors of its refused tables, the same in `plan`, `run` and `show`."""
+"""The errors of a plan's refused tables, the same in `plan`, `run` and `show`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from framework.plan.steps import Plan, RefuseTable
 
 
 def refusal(graph: DataflowGraph, step: RefuseTable) -> OperationError:
-    """The error of one refused table, at the declaration of its dataset."""
+    """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
     return OperationError(
         "TABLE_NOT_OWNED",
@@ -20,5 +20,5 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> OperationError:
 
 
 def refusals(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:
-    """The errors of all refused tables of a plan, in the plan's order."""
+    """Return the errors of all refused tables of a plan, in the plan's order."""
     return tuple(refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))

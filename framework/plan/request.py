@@ -14,7 +14,7 @@ class RequestOptions(TypedDict, total=False):
 
     Args:
         refresh: datasets to refresh; all if no option names any.
-        full_refresh: datasets to clear and compute from all that their sources hold.
+        full_refresh: datasets to clear and recompute from all data of their sources.
         full_refresh_all: a full refresh of every dataset that allows one.
         reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows.
         continuous: keep every flow running until the update is stopped; default: as the spec says.
@@ -32,11 +32,11 @@ class UpdateRequest:
     """A request for one update.
 
     Args:
-        refresh: datasets to refresh; empty together with `full_refresh` and
-            `reset_checkpoints`: all of them.
-        full_refresh: datasets to clear and build anew.
-        full_refresh_all: every dataset that may be reset is built anew.
-        reset_checkpoints: flows that begin a new generation; their targets keep their data.
+        refresh: datasets to refresh; all if `full_refresh` and `reset_checkpoints` are
+            empty too.
+        full_refresh: datasets to clear and recompute.
+        full_refresh_all: recompute every dataset that may be reset.
+        reset_checkpoints: flows that begin a new generation; their targets keep their rows.
         continuous: keep every flow running until the update is stopped.
         trigger_interval_seconds: in a continuous update, the shortest time between two micro-batches of a flow.
     """

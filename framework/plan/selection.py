@@ -1,4 +1,4 @@
-"""Which datasets an update touches, and how: from the request and the graph."""
+"""The selection of an update: the datasets to refresh, rebuild or reset, from the request and the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESET_ALLOWED = "pipelines.reset.allowed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The datasets to update, those of them to build anew, and the flows to begin again."""
+    """The datasets to update, those of them to rebuild, and the flows to reset."""
 
     selected: frozenset[QualifiedName]
     rebuilt: frozenset[QualifiedName]
@@ -25,10 +25,10 @@ class Selection:
 
 
 def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
-    """The selection that a request makes of a graph.
+    """Return the selection of a request in a graph.
 
     Raises:
-        UserError: of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
+        UserError: those of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
             `pipelines.reset.allowed` is false, and a FLOW_NOT_RESETTABLE for each flow that has no checkpoint.
     """
     check_names(request, [dataset.name for dataset in graph.datasets], [flow.spec.name for flow in graph.flows])
@@ -51,7 +51,7 @@ def is_resettable(dataset: GraphDataset) -> bool:
 
 
 def check_names(request: UpdateRequest, datasets: Sequence[QualifiedName], flows: Sequence[QualifiedName]) -> None:
-    """Refuse a request that names what the pipeline does not have.
+    """Check that the pipeline has the datasets and flows that a request names.
 
     Raises:
         UserError: a DATASET_NOT_FOUND or FLOW_NOT_FOUND with the nearest name; several as RequestErrors.
@@ -70,7 +70,7 @@ def check_names(request: UpdateRequest, datasets: Sequence[QualifiedName], flows
 
 
 def _raise(errors: Sequence[SluiceError]) -> None:
-    """Raise the errors, a single one as it is."""
+    """Raise the errors if there are any; a single one is raised directly."""
     if errors:
         raise errors[0] if len(errors) == 1 else RequestErrors(errors)
 

@@ -1,4 +1,4 @@
-"""What an update finds on storage, as values for the planner."""
+"""The stored state of a pipeline, as values for the planner."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class FlowState:
 
     Args:
         generation: number of the current generation; None before the first.
-        completed: whether a once flow's current generation has run to its end.
-        building: number of the generation that a rebuild fills; None when there is no rebuild.
-        drained: whether all that its sources hold now has been read; False when that can't be told.
-        latest: the highest number ever given to a generation; 0 for none.
+        completed: whether a once flow's current generation has completed.
+        building: number of the generation of an unpublished rebuild; None without one.
+        drained: whether all current data of its sources has been read; False if unknown.
+        latest: the highest number ever assigned to a generation; 0 for none.
     """
 
     generation: int | None = None
@@ -33,13 +33,13 @@ class TableState:
 
     Args:
         exists: whether there is a table.
-        path: the folder it lies in, or would.
-        other_owner: whom it belongs to, in words; None if it is this pipeline's.
-        definition: hash of the definition the table was last brought to; None when not known.
+        path: the table's folder, whether or not it exists.
+        other_owner: the owner as text; None if it is this pipeline.
+        definition: hash of the table's last applied definition; None if unknown.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
-            were computed from; None when not known.
-        rebuilding: number of the rebuild that a full refresh began and did not finish.
-        last_rebuild: the highest number ever given to a rebuild; 0 for none.
+            were computed from; None if unknown.
+        rebuilding: number of an unpublished rebuild; None without one.
+        last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
     """
 
     exists: bool = False
@@ -53,12 +53,12 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """All tables and flows by name; what is not listed does not exist.
+    """All tables and flows by name; tables and flows without an entry do not exist.
 
-    `left` are tables of this pipeline that no module declares any more, each with why a prune keeps it
-    (None: a prune drops it).
-    `wanted_definitions` and `computable_from` are what tables and views would be brought to now:
-    hashes of the definitions, and fingerprints of code and present inputs (None: always changed).
+    `left` has the tables of this pipeline that no module declares any more, each with the reason why a
+    prune keeps it (None: a prune drops it).
+    `wanted_definitions` has the hashes of the declared definitions. `computable_from` has the
+    fingerprints of the views' code and current inputs (None: treated as changed).
     """
 
     tables: Mapping[QualifiedName, TableState] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class StoredState:
     computable_from: Mapping[QualifiedName, str | None] = field(default_factory=dict)
 
     def table(self, name: QualifiedName) -> TableState:
-        """The state of a dataset's table."""
+        """Return the state of a dataset's table."""
         return self.tables.get(name, TableState())
 
     def flow(self, name: QualifiedName) -> FlowState:
-        """The state of a flow's checkpoint."""
+        """Return the state of a flow's checkpoint."""
         return self.flows.get(name, FlowState())

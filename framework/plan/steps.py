@@ -1,4 +1,4 @@
-"""The steps an update is made of: a closed union that the executor does and the explainer prints."""
+"""The steps of an update: a closed union that the executor executes and the explainer prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.foundation.names import QualifiedName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """Create the target table, or bring it to its present definition; `rebuild` names the copy built aside."""
+    """Create the target table, or change it to its current definition; with `rebuild`, the copy of that rebuild."""
 
     dataset: QualifiedName
     reason: str
@@ -19,9 +19,9 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginGeneration:
-    """Begin a new generation of a flow's checkpoint; the old one is kept for roll-back.
+    """Begin a new generation of a flow's checkpoint; the old one is kept for a roll-back.
 
-    One of a `rebuild` becomes the current one when the rebuild is published.
+    A generation of a `rebuild` becomes current when the rebuild is published.
     """
 
     flow: QualifiedName
@@ -33,16 +33,16 @@ class BeginGeneration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """Read everything that is there at the start, then end."""
+    """Read all data that is available at the start, then end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuous:
-    """Keep reading; end the query when nothing is left to read, and start it again when there is more.
+    """Keep reading; end the query when all data is read, and restart it when there is new data.
 
     Args:
         interval_seconds: the shortest time between two micro-batches of the flow.
-        idle_seconds: the time without data after which the query ends; None: it does not end by itself.
+        idle_seconds: the time without data after which the query ends; None: it never ends by itself.
     """
 
     interval_seconds: float = 0.0
@@ -59,8 +59,8 @@ class RunFlow:
     Args:
         trigger: when the flow reads, and when it ends.
         after: datasets whose steps end before this one starts.
-        rebuild: the rebuild it writes to, aside from the table that still serves its old rows.
-        check: run only if its sources hold something new when its turn comes.
+        rebuild: the rebuild whose copy it writes to; None: the table itself.
+        check: run only if its sources have new data at the start of the step.
     """
 
     flow: QualifiedName
@@ -75,7 +75,7 @@ class RunFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRebuild:
-    """Replace a table's rows by those of its rebuild, in one commit, when all flows of it are done."""
+    """Replace a table's rows by those of its rebuild in one commit, when all flows of the rebuild are done."""
 
     dataset: QualifiedName
     rebuild: int
@@ -86,7 +86,7 @@ class PublishRebuild:
 class RefreshView:
     """Compute a materialized view and replace its rows in one commit.
 
-    `check`: only if its inputs changed by the time its turn comes.
+    `check`: only if its inputs have changed at the start of the step.
     """
 
     dataset: QualifiedName
@@ -98,7 +98,7 @@ class RefreshView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipStep:
-    """Leave a flow or a dataset as it is, and say why."""
+    """Skip a flow or a dataset, with the reason."""
 
     dataset: QualifiedName
     flow: QualifiedName | None
@@ -108,12 +108,12 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseTable:
-    """Fail the flows of a dataset whose table belongs to somebody else; nothing of the table is touched.
+    """Fail the flows of a dataset whose table belongs to another owner; the table is not changed.
 
     Args:
         flows: the flows into the dataset.
-        path: where the table is.
-        owner: whom it belongs to, in words.
+        path: the folder of the table.
+        owner: the owner as text.
     """
 
     dataset: QualifiedName
@@ -125,7 +125,7 @@ class RefuseTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepStored:
-    """Leave a table that no module declares any more, or `columns` of a table that no flow writes any more."""
+    """Keep a table that no module declares any more, or `columns` of a table that no flow writes any more."""
 
     dataset: QualifiedName
     reason: str
@@ -137,7 +137,7 @@ Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan(Displayed):
-    """The steps of one update, in an order in which each may be done after those before it."""
+    """The steps of one update, in dependency order."""
 
     pipeline: str
     steps: tuple[Step, ...]

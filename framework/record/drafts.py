@@ -1,4 +1,4 @@
-"""One constructor for each type of event, so that each type's details have one shape."""
+"""One constructor for each event type, so that the details of a type always have the same shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_update(
     reset_checkpoint_selection: Sequence[str] = (),
     validate_only: bool = False,
 ) -> EventDraft:
-    """An update was asked for; names are fully qualified, `cause` such as USER_ACTION."""
+    """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION."""
     details = {
         "cause": cause,
         "full_refresh": full_refresh,
@@ -44,7 +44,7 @@ def create_update(
 
 
 def user_action(*, action: str, user_name: str | None = None, message: str | None = None) -> EventDraft:
-    """A person did something to the pipeline, such as START, STOP, RESET_CHECKPOINT or ROLLBACK."""
+    """Draft the event of a user's action on the pipeline, such as START, STOP, RESET_CHECKPOINT or ROLLBACK."""
     text = message or f"{user_name or 'A user'}: {action}."
     return _draft(EventType.USER_ACTION, text, {"action": action, "user_name": user_name})
 
@@ -52,7 +52,7 @@ def user_action(*, action: str, user_name: str | None = None, message: str | Non
 def update_progress(
     *, state: str, error: EventError | None = None, message: str | None = None, duration_seconds: float | None = None
 ) -> EventDraft:
-    """The update is in another state."""
+    """Draft the event of an update's new state."""
     details: dict[str, Any] = {"state": state}
     if duration_seconds is not None:
         details["duration_ms"] = round(duration_seconds * 1000)
@@ -70,7 +70,7 @@ def flow_progress(
     error: EventError | None = None,
     message: str | None = None,
 ) -> EventDraft:
-    """A flow is in another state, or has written more rows.
+    """Draft the event of a flow's new state, or of rows that it wrote.
 
     Args:
         flow: the flow's full name.
@@ -78,9 +78,9 @@ def flow_progress(
         status: a flow state such as RUNNING or COMPLETED.
         metrics: num_output_rows, num_upserted_rows, num_deleted_rows, num_late_rows, backlog_bytes, backlog_files,
             backlog_records, backlog_seconds; of one batch while RUNNING, of the whole run at its end.
-        quality: what `data_quality` gave.
-        error: why it failed.
-        message: one sentence for people, in place of the usual one.
+        quality: the result of `data_quality`.
+        error: why the flow failed.
+        message: one sentence for users in place of the default message.
     """
     details: dict[str, Any] = {"status": status}
     if metrics:
@@ -95,7 +95,7 @@ def flow_progress(
 
 
 def data_quality(*, dropped_records: int, expectations: Sequence[ExpectationRecord]) -> dict[str, Any]:
-    """The counts of a flow's expectations, for `flow_progress`."""
+    """Return the counts of a flow's expectations, for `flow_progress`."""
     return {"dropped_records": dropped_records, "expectations": [asdict(each) for each in expectations]}
 
 
@@ -109,7 +109,7 @@ def flow_definition(
     comment: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
 ) -> EventDraft:
-    """A flow of the graph: what it reads, and what it writes by which `flow_type` (APPEND, CHANGE, COMPLETE)."""
+    """Draft the definition of a flow: its inputs, its target and its `flow_type` (APPEND, CHANGE, COMPLETE)."""
     details = {
         "output_dataset": dataset,
         "input_datasets": list(input_datasets),
@@ -133,7 +133,7 @@ def dataset_definition(
     expectations: Sequence[Mapping[str, str]] = (),
     comment: str | None = None,
 ) -> EventDraft:
-    """A dataset of the graph; `expectations` have name, condition and action; `schema` is JSON or DDL."""
+    """Draft the definition of a dataset; `expectations` have name, condition and action; `schema` is JSON or DDL."""
     details = {
         "dataset_type": dataset_type,
         "num_flows": num_flows,
@@ -148,13 +148,13 @@ def dataset_definition(
 
 
 def sink_definition(*, sink: str, format: str, options: Mapping[str, str] | None = None) -> EventDraft:
-    """A sink of the graph; options that look like secrets are hidden."""
+    """Draft the definition of a sink; options that look like secrets are redacted."""
     details = {"format": format, "options": _redact(options or {})}
     return _draft(EventType.SINK_DEFINITION, f"Sink {sink} has format {format}.", details, dataset=sink)
 
 
 def planning_information(*, dataset: str, technique: str, reason: str, flow: str | None = None) -> EventDraft:
-    """How a dataset is brought up to date, such as NO_OP, COMPLETE_RECOMPUTE or REBUILD, and why."""
+    """Draft the event of a dataset's refresh technique, such as NO_OP or REBUILD, and its reason."""
     details = {
         "technique_information": [{"maintenance_type": f"MAINTENANCE_TYPE_{technique}", "is_chosen": True}],
         "reason": reason,
@@ -172,7 +172,7 @@ def operation_progress(
     estimated_completion_ms: int | None = None,
     error: EventError | None = None,
 ) -> EventDraft:
-    """A long operation such as CDC_SNAPSHOT or AUTO_LOADER_LISTING is STARTED, IN_PROGRESS or at an end."""
+    """Draft the event that a long operation such as CDC_SNAPSHOT or AUTO_LOADER_LISTING starts, progresses or ends."""
     details = {
         "type": operation,
         "status": status,
@@ -185,7 +185,7 @@ def operation_progress(
 
 
 def stream_progress(*, flow: str, dataset: str, progress: Mapping[str, Any]) -> EventDraft:
-    """A micro-batch is done; `progress` is what `progress.stream_details` gave."""
+    """Draft the event of a completed micro-batch; `progress` is the result of `progress.stream_details`."""
     return _draft(
         EventType.STREAM_PROGRESS,
         f"Flow {flow} finished micro-batch {progress.get('batch_id')}.",
@@ -197,7 +197,7 @@ def stream_progress(*, flow: str, dataset: str, progress: Mapping[str, Any]) -> 
 
 
 def hook_progress(*, hook: str, status: str, message: str, error: EventError | None = None) -> EventDraft:
-    """A hook or an observer failed, was switched off, or did not get all events."""
+    """Draft the event that a hook or an observer failed, was disabled, or did not receive all events."""
     details = {"name": hook, "status": status}
     return _draft(EventType.HOOK_PROGRESS, message, details, level=EventLevel.WARN, error=error)
 

@@ -1,4 +1,4 @@
-"""Events as values, with the field names that Databricks' event log has, and as JSON lines."""
+"""Events as values, with the field names of the Databricks event log, and as JSON lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENT_READ_OPTIONS: Mapping[str, str] = {"mode": "DROPMALFORMED", "pathGlobFilte
 
 
 class EventType(StrEnum):
-    """What an event is about; `details` has one key of this name."""
+    """The type of an event; `details` has one key of this name."""
 
     CREATE_UPDATE = "create_update"
     USER_ACTION = "user_action"
@@ -40,7 +40,7 @@ class EventType(StrEnum):
 
 
 class EventLevel(StrEnum):
-    """How loud an event is, from the quietest."""
+    """The severity of an event, in ascending order."""
 
     METRICS = "METRICS"
     INFO = "INFO"
@@ -49,12 +49,12 @@ class EventLevel(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the quietest."""
+        """The position of the level; 0 is the lowest."""
         return list(EventLevel).index(self)
 
 
 class MaturityLevel(StrEnum):
-    """Whether an event's details may still change their shape."""
+    """Whether the shape of an event's details may still change."""
 
     STABLE = "STABLE"
     EVOLVING = "EVOLVING"
@@ -62,7 +62,7 @@ class MaturityLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where an event comes from; what does not apply is None."""
+    """The origin of an event; fields that do not apply are None."""
 
     pipeline_id: str
     pipeline_name: str
@@ -82,7 +82,7 @@ class ExceptionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventError:
-    """An error and what caused it, outermost first; `fatal` ended the flow or the update."""
+    """An error and its causes, outermost first; a `fatal` error ended the flow or the update."""
 
     fatal: bool
     exceptions: tuple[ExceptionSummary, ...]
@@ -90,7 +90,7 @@ class EventError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDraft:
-    """What the constructors in `drafts` make; the log adds identity, time and origin."""
+    """An event before it is recorded; the log adds id, time and origin."""
 
     event_type: EventType
     message: str
@@ -118,7 +118,7 @@ class Event:
     event_type: EventType
 
     def to_row(self) -> dict[str, Any]:
-        """The event as a dictionary of plain values, as hooks get it and the log's lines hold it."""
+        """Return the event as a dictionary of plain values, the form of hooks and of the log's lines."""
         return {
             "id": self.id,
             "sequence": {"data_plane_id": {"instance": self.origin.update_id, "seq_no": self.sequence}},
@@ -133,12 +133,12 @@ class Event:
         }
 
     def to_line(self) -> str:
-        """The event as one line of JSON, ended by a newline."""
+        """Return the event as one line of JSON with a newline."""
         return json.dumps(self.to_row(), ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 def parse_event(line: str) -> Event | None:
-    """The event that `to_line` wrote; None for anything else, such as a line that was cut off."""
+    """Parse a line of `to_line`; None for anything else, such as a truncated line."""
     try:
         row = json.loads(line)
         error = row["error"]
@@ -159,7 +159,7 @@ def parse_event(line: str) -> Event | None:
 
 
 def summarize_error(error: BaseException, *, fatal: bool) -> EventError:
-    """An exception and its causes as an event carries them, ten at most."""
+    """Return an exception and its causes in the form of events, ten at most."""
     found: list[ExceptionSummary] = []
     cause: BaseException | None = error
     while cause is not None and len(found) < 10:

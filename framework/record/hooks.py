@@ -1,4 +1,4 @@
-"""Event hooks: user functions that get each event, one at a time, off the update's path."""
+"""Event hooks: user functions that receive each event, one at a time, in a separate thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRAIN_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventHook:
-    """A user's function and how many failures in a row it may have (None: any number)."""
+    """A user's function with its limit of consecutive failures (None: no limit)."""
 
     name: str
     function: Callable[[dict[str, Any]], None]
@@ -27,16 +27,16 @@ class EventHook:
 
 
 class HookRunner:
-    """Hands the log's events to hooks, in order, from one thread.
+    """Passes the log's events to hooks, in order, from one thread.
 
-    A hook that fails is recorded as a hook_progress event and gets the next event; after its
-    allowed failures in a row it is switched off until the next update. hook_progress events are
-    not handed to hooks, or a failing one would cause its own next failure. When ten thousand
-    events wait, further ones are dropped and counted.
+    The failure of a hook is recorded as a hook_progress event, and the hook receives the next event.
+    A hook that reaches its limit of consecutive failures is disabled until the next update. Hooks do
+    not receive hook_progress events, because a failing hook would cause its own next failure. While
+    ten thousand events are queued, further events are dropped and counted.
 
     Args:
-        hooks: in the order in which each event is handed to them.
-        log: where events come from and failures go to; close the runner before the log.
+        hooks: in the order in which they receive each event.
+        log: the source of events, which also records failures; close the runner before the log.
     """
 
     def __init__(self, hooks: Sequence[EventHook], log: EventLog) -> None:
@@ -53,7 +53,7 @@ class HookRunner:
             log.subscribe(self._take)
 
     def close(self, *, drain_seconds: float = _DRAIN_SECONDS) -> None:
-        """Deliver what waits, for so many seconds at most; again is the same."""
+        """Deliver the queued events, for at most `drain_seconds`. Idempotent."""
         if not self._worker.is_alive():
             return
         try:
@@ -63,7 +63,7 @@ class HookRunner:
         self._worker.join(drain_seconds)
         left = self._undelivered + (self._waiting.qsize() if self._worker.is_alive() else 0)
         if left or self._worker.is_alive():
-            self._given_up = True  # the log closes soon, and a hook that returns later can't be recorded
+            self._given_up = True  # the log closes soon, so a hook that returns later can't be recorded
             text = f"Hooks were too slow: they still had work when the update ended, {left} event(s) were dropped."
             self._log.record(hook_progress(hook="*", status="DROPPED", message=text))
 
@@ -81,7 +81,7 @@ class HookRunner:
                 self._deliver(position, event)
 
     def _deliver(self, position: int, event: Event) -> None:
-        # A dictionary of its own, so that no hook sees another's changes.
+        # Each hook gets its own dictionary, so that no hook sees the changes of another.
         failure = failure_of(self._hooks[position].function, event.to_row())
         if failure is None:
             self._failures[position] = 0

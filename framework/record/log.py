@@ -1,4 +1,4 @@
-"""The event log of one update: takes events at once, writes them from a thread of its own."""
+"""The event log of one update: accepts events without waiting, and writes them in its own thread."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Observer = Callable[[Event], None]
 
 EVENTS_FOLDER = "events"
 # Events must be durable within five seconds. A local append costs a millisecond; where each write
-# is a file of its own, fewer and larger ones are better.
+# creates a file, fewer and larger writes are better.
 _FLUSH_SECONDS = 0.5
 _PART_SECONDS = 4.0
 _MOST_PENDING = 10_000
-# A continuous update writes events for weeks: its files roll over, and the oldest are deleted.
+# A continuous update writes events for weeks, so its files roll over and the oldest are deleted.
 _PART_BYTES = 8_000_000
 _MOST_PARTS = 16
 _MOST_SMALL_PARTS = 2_000
@@ -32,16 +32,16 @@ _MOST_SMALL_PARTS = 2_000
 class EventLog:
     """Writes an update's events as JSON lines below `<storage>/events/`.
 
-    `emit` and `record` may be called from any thread; they hand the event to the observers and
-    return without waiting for storage. Errors are written at once, all else within the flush
-    interval. A write that failed is tried again; only `close`, or a backlog of ten thousand
-    events, raises what went wrong.
+    `emit` and `record` may be called from any thread. They pass the event to the observers and
+    return without waiting for storage. Errors are written at once, all other events within the flush
+    interval. A failed write is retried; only `close`, or a backlog of ten thousand events, raises
+    its error.
 
     Args:
         storage: the pipeline's storage.
         origin: the pipeline and update that the events belong to.
-        clock: what timestamps are read from.
-        flush_seconds: the longest time that an event waits for its write; None: by storage.
+        clock: the source of timestamps.
+        flush_seconds: the longest time before an event is written; None: the default of the storage.
     """
 
     def __init__(
@@ -65,19 +65,19 @@ class EventLog:
         self._writer.start()
 
     def __enter__(self) -> Self:
-        """The log itself, to be closed at the end of the block."""
+        """Return the log; it is closed at the end of the block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Write what is pending."""
+        """Write the pending events and close the log."""
         self.close()
 
     def subscribe(self, observer: Observer) -> None:
-        """Have each event from now on handed to `observer`, one at a time, in the order they are told.
+        """Pass each following event to `observer`, one at a time.
 
-        It runs in the emitting thread, so it must be quick. One that raises is told nothing more.
+        The observer runs in the emitting thread, so it must be quick. An observer that raises is removed.
         """
         with self._telling:
             self._observers = (*self._observers, observer)
@@ -93,7 +93,7 @@ class EventLog:
         error: EventError | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> Event:
-        """Record an event from its parts; `record` with a constructor of `drafts` is the usual way."""
+        """Record an event from its parts; prefer `record` with a constructor of `drafts`."""
         return self.record(
             EventDraft(
                 event_type=EventType(event_type),
@@ -107,11 +107,11 @@ class EventLog:
         )
 
     def record(self, draft: EventDraft) -> Event:
-        """Give the draft its identity, time and origin, tell the observers, and have it written.
+        """Complete the draft with id, time and origin, queue it for writing, and pass it to the observers.
 
         Raises:
-            OperationError: EVENT_LOG_NOT_WRITABLE when ten thousand events wait for a storage that
-                can't be written.
+            OperationError: EVENT_LOG_NOT_WRITABLE if ten thousand events are pending because the
+                storage is not writable.
             ValueError: the log is closed.
         """
         with self._state:
@@ -129,10 +129,10 @@ class EventLog:
         return event
 
     def close(self) -> None:
-        """Write what is pending and take no more events; again is the same.
+        """Write the pending events and accept no more. Idempotent.
 
         Raises:
-            OperationError: EVENT_LOG_NOT_WRITABLE when some events could not be written.
+            OperationError: EVENT_LOG_NOT_WRITABLE if some events could not be written.
         """
         with self._state:
             self._closed = True
@@ -143,7 +143,7 @@ class EventLog:
 
     def _complete(self, draft: EventDraft, sequence: int) -> Event:
         return Event(
-            # The same for the same event of the same update, so that a line written twice is one event.
+            # Derived from the update and the sequence, so that a line written twice is one event.
             id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.origin.update_id}/{sequence}")),
             sequence=sequence,
             origin=replace(self.origin, dataset_name=draft.dataset, flow_name=draft.flow),
@@ -184,7 +184,7 @@ class EventLog:
                 return
 
     def _write_part(self, text: str) -> None:
-        """Append to the present file, or write a file of its own where appending is costly."""
+        """Append to the current file, or write a new file if the storage can't append."""
         if not self._storage.can_append:
             self._storage.write_text(self._part(self._parts), text)
             self._roll_over(_MOST_SMALL_PARTS)
@@ -195,7 +195,7 @@ class EventLog:
             self._roll_over(_MOST_PARTS)
 
     def _roll_over(self, most: int) -> None:
-        """Begin the next file; above `most`, delete the oldest but the first, which holds the definitions."""
+        """Begin the next file; above `most` files, delete the oldest except the first, which has the definitions."""
         self._parts, self._part_bytes = self._parts + 1, 0
         if self._parts > most:
             self._storage.delete_tree(self._part(self._parts - most))
@@ -205,8 +205,8 @@ class EventLog:
         return self._storage.path(EVENTS_FOLDER, f"{self.origin.update_id}{suffix}.jsonl")
 
     def _write(self, lines: list[str]) -> bool:
-        # After a failed append the file may end in half a line; a newline keeps that to itself, and
-        # readers pass over lines that are no events and take events of one id once.
+        # After a failed append the file may end in a partial line. A newline separates it from the next
+        # event. Readers skip lines that are no events, and read events with the same id once.
         text = ("\n" if self._failure is not None else "") + "".join(lines)
         try:
             self._write_part(text)
@@ -221,9 +221,9 @@ Told = TypeVar("Told")
 
 
 def failure_of(listener: Callable[[Told], object], told: Told) -> Exception | SystemExit | None:
-    """What a listener raised when it was told something; None when it took it."""
+    """Call a listener; return the exception that it raised, or None."""
     try:
         listener(told)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: its caller records the failure and goes on
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: the caller records the failure and continues
         return error
     return None

@@ -1,4 +1,4 @@
-"""Turns what Spark reports of a micro-batch into the event log's metrics: pure functions."""
+"""Converts Spark's progress of a micro-batch into the event log's metrics: pure functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-# Where sources report what is left to read, under the event log's own names.
+# The source metrics that report unread data, with their names in the event log.
 _BACKLOG_METRICS: Mapping[str, str] = {
     "numBytesOutstanding": "backlog_bytes",
     "estimatedTotalBytesBehindLatest": "backlog_bytes",
@@ -18,11 +18,11 @@ _ROW_METRICS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows", "num
 
 
 def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:
-    """The metrics of a flow_progress event from one StreamingQueryProgress as a dictionary.
+    """Return the metrics of a flow_progress event from one StreamingQueryProgress as a dictionary.
 
-    Row counts come from observed metrics of these names, and num_output_rows else from the sink
-    where it counts (Delta's does not). The backlog is summed over the sources that report one;
-    what nobody reports is left out, as 0 would say that there is none.
+    Row counts are observed metrics with these names. Without an observed num_output_rows, the count
+    of the sink is used if it has one (Delta's sink has none). The backlog is the sum over the sources
+    that report one. A metric that no source reports is omitted, because 0 would mean an empty backlog.
     """
     metrics: dict[str, int] = {}
     for observed in observed_metrics(progress).values():
@@ -37,13 +37,13 @@ def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def observed_metrics(progress: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The observations of a batch by name; rows of Spark become dictionaries."""
+    """Return the observed metrics of a batch by name, with Spark rows as dictionaries."""
     observed = progress.get("observedMetrics") or {}
     return {name: dict(row.asDict() if hasattr(row, "asDict") else row) for name, row in observed.items()}
 
 
 def stream_details(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """The details of a stream_progress event from one StreamingQueryProgress as a dictionary."""
+    """Return the details of a stream_progress event from one StreamingQueryProgress as a dictionary."""
     return {
         "stream_name": progress.get("name"),
         "id": progress.get("id"),
@@ -84,7 +84,7 @@ def _source_backlog(source: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _offsets_behind(end: Any, latest: Any) -> int | None:
-    """Records between two offsets of the shape that Kafka has: {topic: {partition: number}}."""
+    """Return the records between two Kafka offsets, {topic: {partition: number}}; None for other offsets."""
     end, latest = _parsed(end), _parsed(latest)
     if not isinstance(end, dict) or not isinstance(latest, dict):
         return None
@@ -118,5 +118,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """The value, None for what JSON has no number for."""
+    """Return the value; None for NaN and infinity, which JSON can't represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Reads the event log back without Spark: all of it, the last events, or what comes next."""
+"""Reads the event log without Spark: all events, the last ones, or new ones as they are written."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def event_filter(
     dataset: str | None = None,
     update_id: str | None = None,
 ) -> EventFilter:
-    """A test for events; None lets all through.
+    """Return a predicate for events; None matches all.
 
     Args:
-        type: that type only.
-        level: that level and louder ones: METRICS, INFO, WARN, ERROR.
-        dataset: that dataset only, by its full name or the end of it after a dot.
-        update_id: that update only.
+        type: only this type.
+        level: only this level and higher ones: METRICS, INFO, WARN, ERROR.
+        dataset: only this dataset, by its full name or its last parts.
+        update_id: only this update.
     """
     lowest = EventLevel(level).rank if level else 0
 
@@ -52,10 +52,10 @@ def read_events(
     update_id: str | None = None,
     last: int | None = None,
 ) -> list[Event]:
-    """The events that match, oldest first; the newest `last` of them when it is given."""
+    """Return the matching events, oldest first; with `last`, only the newest ones."""
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
     found: dict[str, Event] = {}
-    # Newest files first: updates of a pipeline follow each other, so the last events are in the last files.
+    # Newest files first: updates of a pipeline run one after the other, so the last files have the last events.
     for file in sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
@@ -67,7 +67,7 @@ def read_events(
 def follow_events(
     storage: Storage, *, matches: EventFilter | None = None, clock: Clock | None = None, from_start: bool = False
 ) -> Iterator[Event]:
-    """Events as they are written, without end; those that are there already only `from_start`."""
+    """Yield events as they are written, without end; existing events only with `from_start`."""
     waiting = clock or SystemClock()
     sizes: dict[str, int] = {}
     seen: set[str] = set()
@@ -92,7 +92,7 @@ def _event_files(storage: Storage) -> list[FileStatus]:
 
 def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
     text = storage.read_text(storage.path(EVENTS_FOLDER, file.name)) or ""
-    # Only "\n" ends a line: the texts in the events may hold other line ends.
+    # Only "\n" ends a line: texts in events may contain other line separators.
     for line in text.split("\n"):
         event = parse_event(line)
         if event is not None:

@@ -1,4 +1,4 @@
-"""Running: the session, tables, quality, streams, and the executor that does the planned steps.
+"""Execution of updates: tables, flows, and the executor and supervisor of planned steps.
 
-Promises to decide nothing that a plan would not have shown.
+Promises that the execution makes no decision that the plan does not contain.
 """

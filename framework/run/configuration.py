@@ -1,4 +1,4 @@
-"""Values of a pipeline's `configuration`, checked."""
+"""Validated values of a pipeline's `configuration`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _INTERVAL = re.compile(rf"(\d+)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE)
 
 
 def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:
-    """A whole number of the configuration, the default when it is not set.
+    """Return a whole number of the configuration, or the default if it is not set.
 
     Raises:
-        UserError: INVALID_CONFIGURATION when it is none, or below `least`.
+        UserError: INVALID_CONFIGURATION if the value is not a whole number, or is below `least`.
     """
     text = configuration.get(key, str(default)).strip()
     if not text.isdecimal() or int(text) < least:
@@ -25,7 +25,7 @@ def whole_number(configuration: Mapping[str, str], key: str, *, default: int, le
 
 
 def trigger_interval(configuration: Mapping[str, str]) -> float | None:
-    """The seconds of `pipelines.trigger.interval`, such as "10 seconds"; None if it is not set.
+    """Return `pipelines.trigger.interval`, such as "10 seconds", in seconds; None if it is not set.
 
     Raises:
         UserError: INVALID_CONFIGURATION for a text that is not a whole number and a unit.

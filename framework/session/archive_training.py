@@ -1,6 +1,6 @@
-"""Builds a class archive: a session that does a little of everything an update does, and then ends.
+"""Builds a class archive with a short session that loads the classes of an update.
 
-Run as a program of its own, `python -m framework.session.archive_training [ARCHIVE]`: in the
+Runs as a separate program, `python -m framework.session.archive_training [ARCHIVE]`: in the
 background by `class_archive`, or in the foreground by `make`, which fills the cache before the tests.
 """
 
@@ -28,12 +28,12 @@ _STALE_SECONDS = 3600
 
 
 def build_archive(archive: Path) -> None:
-    """Build the archive of the Java and jars of this environment under this name.
+    """Build the archive for the Java and jars of this environment at this path.
 
-    It is written under another name first, so that no session ever sees half of one.
+    The file is written under a temporary name first, so that no session reads a partial archive.
 
     Raises:
-        OperationError: as of `start_session`, or there is no room for it.
+        OperationError: those of `start_session`.
     """
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=archive.parent) as folder:
         built = Path(folder, "classes.jsa")
@@ -50,14 +50,14 @@ def build_archive(archive: Path) -> None:
 
 
 def sweep(folder: Path, clock: Clock) -> None:
-    """Delete what builds that were killed left behind."""
+    """Delete the files of killed builds."""
     for left in folder.glob(f"{_SCRATCH}*"):
         if clock.now().timestamp() - left.stat().st_mtime > _STALE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
 
 
 def main(arguments: list[str]) -> None:
-    """Build the archive that is named, or the one a session here would use, unless it is there."""
+    """Build the named archive, or the default archive of this environment, if it does not exist."""
     archive = Path(arguments[0]) if arguments else usual_archive()
     archive.parent.mkdir(parents=True, exist_ok=True)
     sweep(archive.parent, SystemClock())
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _exercise(spark: SparkSession, folder: str) -> None:
-    """Pass once through the classes of an update: Delta tables, a stream, a merge, JSON, SQL."""
+    """Load the classes of an update once: Delta tables, a stream, a merge, JSON, SQL."""
     table, target, feed = (f"{folder}/{name}" for name in ("table", "target", "feed"))
     rows = spark.range(100).withColumn("k", F.col("id") % 3).withColumn("at", F.current_timestamp())
     rows.write.format("delta").save(table)

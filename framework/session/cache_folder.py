@@ -1,4 +1,4 @@
-"""The user's cache: what can be had again, such as jars and class archives, and may be deleted at any time."""
+"""The user's cache of reproducible files, such as jars and class archives; it may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """`sluice` under XDG_CACHE_HOME, else under `~/.cache`; it need not be there yet.
+    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet.
 
     Args:
-        environment: the process's variables; default those of this process.
+        environment: the environment variables; None: those of this process.
     """
     variables = os.environ if environment is None else environment
     base = variables.get("XDG_CACHE_HOME", "")

@@ -1,8 +1,8 @@
-"""The class-data-sharing archive: Spark's classes as the JVM holds them in memory, loaded and verified once.
+"""The class-data-sharing archive: Spark's classes in the JVM's memory format, already loaded and verified.
 
-An archive fits one Java and one class path, so its name is made of both. It is built in the
-background after a session ended, by `archive_training`, and is never waited for; without one a
-session starts more slowly and that is all. No trouble with it ever reaches the user.
+An archive is valid for one Java and one class path, so its name is a hash of both. It is built in the
+background after a session ended, by `archive_training`, and no session waits for it. Without one a
+session only starts more slowly. File errors of the archive never reach the user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from framework.foundation.clock import Clock
 from framework.session.cache_folder import cache_folder
 from framework.session.java import Java
 
-# `off`: use none and build none; `use`: build none.
+# `off`: neither use nor build an archive; `use`: use one, but build none.
 VARIABLE = "SLUICE_CLASS_ARCHIVE"
 _KEPT = 2
 _NEEDED_BYTES = 1 << 30
@@ -27,9 +27,9 @@ _STALE_SECONDS = 900
 
 
 def archive_path(java: Java, classes: str) -> Path:
-    """Where the archive of this Java and class path is, or would be.
+    """Return the path of the archive for this Java and class path, whether or not it exists.
 
-    The JVM compares size and time of each jar with those it archived, so they are in the name.
+    The JVM compares size and modification time of each jar with the archived ones, so the name's hash includes them.
     """
     digest = hashlib.sha256(f"{java.program} {java.version} {classes}".encode())
     for jar in _jars(classes):
@@ -40,7 +40,7 @@ def archive_path(java: Java, classes: str) -> Path:
 
 
 def use_options(archive: Path) -> tuple[str, ...]:
-    """The JVM options that use the archive; none when there is none, or when it is switched off."""
+    """Return the JVM options that use the archive; () if it does not exist or is disabled."""
     if os.environ.get(VARIABLE) == "off" or not archive.is_file():
         return ()
     with suppress(OSError):
@@ -49,14 +49,15 @@ def use_options(archive: Path) -> tuple[str, ...]:
 
 
 def build_options(archive: Path) -> tuple[str, ...]:
-    """The JVM options that write an archive when the JVM exits."""
+    """Return the JVM options that write an archive when the JVM exits."""
     return (f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def build_in_background(archive: Path, clock: Clock) -> None:
-    """Start a process that builds the archive, if there is none, nobody builds it, and there is room.
+    """Start a process that builds the archive.
 
-    The process belongs to nobody: the command that started it may end at once.
+    Does nothing if the archive exists, if another process builds it, or if disk space is low. The process
+    runs in its own session, so the command that started it may end at once.
     """
     if os.environ.get(VARIABLE) in ("off", "use") or archive.exists():
         return
@@ -72,7 +73,7 @@ def build_in_background(archive: Path, clock: Clock) -> None:
 
 
 def publish(built: Path, archive: Path) -> None:
-    """Give a finished archive its name, and delete all but the ones used last: each is 190 MB."""
+    """Move a finished archive to its path, and delete all but the most recently used ones: each is 190 MB."""
     built.replace(archive)
     by_use = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime, reverse=True)
     for old in by_use[_KEPT:]:
@@ -80,12 +81,12 @@ def publish(built: Path, archive: Path) -> None:
 
 
 def release_claim(archive: Path) -> None:
-    """Say that nobody builds this archive any more."""
+    """Release the claim to build this archive."""
     _claim_file(archive).unlink(missing_ok=True)
 
 
 def _claim(archive: Path, clock: Clock) -> bool:
-    """Whether this process may build: the claim's file is ours, or was left by one that died long ago."""
+    """Claim the build and return whether this process has it; a stale claim is replaced."""
     file = _claim_file(archive)
     with suppress(FileNotFoundError):
         if clock.now().timestamp() - file.stat().st_mtime > _STALE_SECONDS:

@@ -1,8 +1,8 @@
 """Delta's jars: resolved once by Spark's own resolver, then kept in the user's cache.
 
-PySpark ships all that Delta stands on, so everything but Delta's own jars and those of Unity
+PySpark ships all dependencies of Delta, so everything but Delta's own jars and those of Unity
 Catalog's client is excluded: 13 MB in place of 87, and no second version of a library on the
-class path. Later starts find the jars in the cache and never start the resolver.
+class path. Later starts use the cached jars and never start the resolver.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _SCALA = "2.13"
 _TIMEOUT_SECONDS = 900
 _LAST_LINES = 3
 
-# What PySpark ships, by group; the resolver takes a star for any name.
+# The groups that PySpark ships; the resolver accepts a star as a wildcard.
 _SHIPPED_WITH_SPARK = (
     "org.apache.*", "com.fasterxml.*", "com.github.luben", "com.google.*", "commons-*", "io.airlift", "jakarta.*",
     "javax.*", "org.antlr", "org.locationtech.*", "org.openapitools", "org.roaringbitmap", "org.slf4j", "org.xerial.*",
 )  # fmt: skip
 
-# Settings of the user's that say how to reach a repository.
+# User settings that configure access to repositories.
 _RESOLVER_SETTINGS = ("spark.jars.repositories", "spark.jars.ivySettings")
 
 
 def delta_coordinate() -> str:
-    """The Maven coordinate of the Delta that the installed `delta-spark` and `pyspark` belong to.
+    """Return the Maven coordinate of the Delta version of the installed `delta-spark` and `pyspark`.
 
     Examples:
         >>> delta_coordinate()
@@ -45,7 +45,7 @@ def delta_coordinate() -> str:
 
 
 def brings_delta(settings: Mapping[str, str], spark_home: str) -> bool:
-    """Whether Delta comes without our doing: by the user's settings, or among Spark's own jars."""
+    """Whether Delta is already on the class path, by the user's settings or among Spark's own jars."""
     named = ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")
     if any("delta-spark" in settings.get(key, "") for key in named):
         return True
@@ -53,14 +53,14 @@ def brings_delta(settings: Mapping[str, str], spark_home: str) -> bool:
 
 
 def delta_jars(java: Java, spark_home: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths of Delta's jars, sorted; the first call on a machine resolves them.
+    """Return the sorted paths of Delta's jars; the first call on a machine resolves them.
 
-    Two processes may do so at once: each resolves into a folder of its own, and the first to
-    finish gives its folder the name that counts.
+    Two processes may resolve at once: each uses its own folder, and the first to finish renames
+    its folder to the final name.
 
     Args:
         java: the Java that runs the resolver.
-        spark_home: where Spark's own jars are.
+        spark_home: the folder of Spark.
         settings: the user's Spark settings, which may name repositories.
 
     Raises:
@@ -89,7 +89,7 @@ def _resolve_into(folder: Path, java: Java, spark_home: str, settings: Mapping[s
 
 
 def _publish(resolved: Path, folder: Path) -> None:
-    """Give the finished folder its name, unless another process was first."""
+    """Rename the finished folder to its final name, unless another process was first."""
     try:
         resolved.rename(folder)
     except OSError:
@@ -98,10 +98,10 @@ def _publish(resolved: Path, folder: Path) -> None:
 
 
 def _run_resolver(scratch: Path, java: Java, spark_home: str, settings: Mapping[str, str]) -> str:
-    """Let Spark resolve into `scratch`, and return the last that it said.
+    """Run Spark's resolver into `scratch`, and return the cause in its output.
 
-    `pyspark-shell` with an empty standard input is a program that ends at once: spark-submit
-    resolves, starts its gateway, finds the input closed and exits.
+    `pyspark-shell` with an empty standard input ends at once: spark-submit resolves the packages,
+    starts its gateway, finds the input closed and exits.
     """
     properties = {"spark.jars.ivy": str(scratch), "spark.jars.packages": delta_coordinate()}
     properties["spark.jars.excludes"] = ",".join(f"{group}:*" for group in _SHIPPED_WITH_SPARK)
@@ -125,7 +125,7 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, settings: Mapping[
 
 
 def _cause(output: str) -> str:
-    """The line that names the exception, or the last few lines."""
+    """Return the line with the exception, or the last few lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     named = [line for line in lines if "Exception" in line or "UNRESOLVED" in line]
     return named[-1] if named else " / ".join(lines[-_LAST_LINES:])

@@ -1,4 +1,4 @@
-"""Which Java runs Spark, or an error that says what to install."""
+"""The Java that runs Spark, or an error with the version to install."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that is new enough: the program, links resolved, and its full version."""
+    """A supported Java: the program with links resolved, and its full version."""
 
     program: str
     version: str
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark would take: JAVA_HOME's, else the first one on the PATH.
+    """Return the Java that Spark would use: that of JAVA_HOME, else the first one on the PATH.
 
-    Its version is read from the `release` file beside it; only an installation without one is asked.
+    Its version is read from the `release` file of the installation; `java -version` runs only without that file.
 
     Raises:
         UserError: JAVA_NOT_FOUND, or JAVA_TOO_OLD.
@@ -47,7 +47,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def major_version(version: str) -> int:
-    """The major version of a full one; 0 for what is none.
+    """Return the major version of a full version; 0 for an invalid one.
 
     Examples:
         >>> major_version("17.0.15"), major_version("1.8.0_402"), major_version("21-ea"), major_version("")

@@ -1,8 +1,8 @@
-"""The command line of a local session's JVM: what spark-submit would have made of the same settings.
+"""The command line of a local session's JVM, equivalent to that of spark-submit for the same settings.
 
-Starting it ourselves saves a launcher JVM and two shell scripts. The options are those of Spark
-4.2 (`org.apache.spark.launcher.JavaModuleOptions`) but for the incubating vector module, which
-only MLlib's linear algebra can use, which prints a warning, and which hinders the class archive.
+A direct start saves a launcher JVM and two shell scripts. The options are those of Spark
+4.2 (`org.apache.spark.launcher.JavaModuleOptions`) without the incubating vector module: only
+MLlib's linear algebra uses it, it prints a warning, and it impairs the class archive.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ _FIXED_OPTIONS = (
     "--enable-native-access=ALL-UNNAMED",
 )
 
-# The first compiler's code is good enough for a command that soon ends, and costs a third of the work.
+# For a short command the code of the first compiler tier suffices, and costs a third of the work.
 _SHORT_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-# Updates of some minutes on a few cores spend 7 % less of the CPU with it than with Java's default (bench, a).
+# Updates of some minutes on a few cores use 7 % less CPU with it than with Java's default (bench, a).
 _LONG_OPTIONS = ("-XX:+UseParallelGC",)
 _GARBAGE_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
 
 def log_option(user_options: str, *, verbose: bool) -> tuple[str, ...]:
-    """The option that silences Spark's log, unless it is wanted or the user configured one."""
+    """Return the option that silences Spark's log; () if `verbose`, or if the user configured the log."""
     if verbose or "-Dlog4j" in user_options:
         return ()
     return (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}",)
 
 
 def class_path(spark_home: str, jars: Sequence[str], settings: Mapping[str, str]) -> str:
-    """The class path: the user's additions, Delta's jars, Spark's own."""
+    """Return the class path: the user's additions, Delta's jars, Spark's own jars."""
     return join_paths(settings.get("spark.driver.extraClassPath", ""), *jars, f"{spark_home}/jars/*")
 
 
 def join_paths(*paths: str) -> str:
-    """A class path of those that are not empty."""
+    """Join the paths that are not empty into a class path."""
     return ":".join(path for path in paths if path)
 
 
 def gateway_command(
     program: str, classes: str, settings: Mapping[str, str], *, archive: Sequence[str], short: bool, verbose: bool
 ) -> list[str]:
-    """The command that starts a JVM with PySpark's gateway in it.
+    """Return the command that starts a JVM with PySpark's gateway.
 
     Args:
         program: the Java to run.
         classes: the class path.
-        settings: the session's settings; memory and Java options are taken from them.
+        settings: the session's settings, with memory and Java options.
         archive: options of the class archive, see `class_archive`.
         short: compile for a quick start only.
-        verbose: let Spark log.
+        verbose: enable Spark's log.
     """
     own = settings.get("spark.driver.defaultJavaOptions", ""), settings.get("spark.driver.extraJavaOptions", "")
     return [
@@ -86,7 +86,7 @@ def gateway_command(
 
 
 def _compile_options(user_options: str, *, short: bool) -> tuple[str, ...]:
-    """How to compile and collect garbage; a collector that the user chose stays, as Java takes only one."""
+    """Return the compiler and garbage collector options; a collector of the user wins, as Java accepts only one."""
     options = _SHORT_OPTIONS if short else _LONG_OPTIONS
     if _GARBAGE_COLLECTOR.search(user_options):
         return tuple(option for option in options if not _GARBAGE_COLLECTOR.fullmatch(option))

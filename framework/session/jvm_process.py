@@ -1,8 +1,7 @@
-"""The JVM beside this process, and PySpark's gateway to it.
+"""The JVM process of a session, and PySpark's gateway to it.
 
-PySpark finds the gateway ready in `SparkContext` and never starts one itself. The JVM's standard
-error goes to a file without a name, so that Spark's chatter stays out of sight and its last
-words can be told when it dies.
+The gateway is set in `SparkContext`, so PySpark never starts one itself. The JVM's output goes to an
+unnamed file, so that Spark's log is not displayed, but its last lines can be reported when it fails.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ _LAST_WORDS_LINES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jvm:
-    """A JVM of ours.
+    """A JVM that this process started.
 
     Args:
-        process: the JVM.
-        gateway: PySpark's way to it.
-        said: where it writes what it has to say; None when that goes to the terminal.
-        patience_seconds: how long it may take to end by itself.
+        process: the process of the JVM.
+        gateway: PySpark's gateway to it.
+        said: the file of its output; None if the output goes to the terminal.
+        patience_seconds: the time it may take to end before it is killed.
     """
 
     process: subprocess.Popen[bytes]
@@ -58,7 +57,7 @@ class Jvm:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Let the JVM leave by itself, which it does when its standard input closes; kill it if it does not."""
+        """End the JVM by closing its standard input; kill it if it does not end in time."""
         with suppress(Py4JError, OSError):
             self.gateway.shutdown()
         if self.process.stdin is not None:
@@ -74,10 +73,10 @@ class Jvm:
 
 
 def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, verbose: bool) -> Jvm:
-    """Start a JVM by a command of `jvm_options` and connect PySpark to it.
+    """Start a JVM with a command of `jvm_options` and connect PySpark to it.
 
     Raises:
-        OperationError: SPARK_NOT_STARTED, with the JVM's last words.
+        OperationError: SPARK_NOT_STARTED, with the last lines of the JVM's output.
     """
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
@@ -87,7 +86,7 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
             stdin=subprocess.PIPE,
             stdout=said or sys.stderr,
             stderr=said,
-            # Ctrl-C on the terminal is for this process, which then stops its queries in order.
+            # Ctrl-C on the terminal must reach only this process, which then stops its queries in order.
             process_group=0,
             env={
                 **os.environ,
@@ -107,10 +106,10 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
 
 
 def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
-    """Start the JVM by spark-submit, which heeds spark-env.sh, cluster managers and packages.
+    """Start the JVM by spark-submit, which supports spark-env.sh, cluster managers and packages.
 
     Raises:
-        OperationError: SPARK_NOT_STARTED, with the JVM's last words.
+        OperationError: SPARK_NOT_STARTED, with the last lines of the JVM's output.
     """
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -122,7 +121,7 @@ def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
 
 
 def last_words(said: IO[bytes] | None) -> str:
-    """The last lines a JVM wrote; they were shown already when it was verbose."""
+    """Return the last lines of a JVM's output; a verbose JVM has displayed them already."""
     if said is None:
         return "see above."
     size = said.seek(0, os.SEEK_END)
@@ -132,7 +131,7 @@ def last_words(said: IO[bytes] | None) -> str:
 
 
 def forget_gateway() -> None:
-    """Make PySpark forget the JVM, so that a later session starts another."""
+    """Remove the gateway from PySpark, so that a later session starts a new JVM."""
     SparkContext._gateway = None
     SparkContext._jvm = None
 
@@ -146,14 +145,14 @@ def _not_started(process: subprocess.Popen[bytes], said: IO[bytes] | None) -> Op
 
 
 def _read_connection(file: Path) -> tuple[int, str]:
-    """The port and the secret as PythonGatewayServer writes them: an int, then a length and UTF-8."""
+    """Return the port and the secret in the format of PythonGatewayServer: an int, then a length and UTF-8."""
     content = file.read_bytes()
     port, length = struct.unpack("!ii", content[:8])
     return port, content[8 : 8 + length].decode()
 
 
 def _connect(port: int, secret: str) -> JavaGateway:
-    """PySpark's own way to connect to a JVM that runs already is by two variables."""
+    """Connect PySpark to a running JVM by the two environment variables that PySpark reads."""
     ours = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     os.environ.update(ours)
     try:

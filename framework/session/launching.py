@@ -24,13 +24,13 @@ _DUMP_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A JVM that waits for its session.
+    """A JVM that is ready for its session.
 
     Args:
         jvm: the process and its gateway.
-        settings: what the session is to be made with.
-        warehouse: the folder of its managed tables, which goes when the session ends.
-        archive: the class archive that would have made the start quicker; None where none can.
+        settings: the settings of the session.
+        warehouse: the folder of its managed tables, which is deleted when the session ends.
+        archive: the path of the class archive for such a session; None if it can't use one.
     """
 
     jvm: Jvm
@@ -44,7 +44,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
 
     Args:
         request: a session with a local master.
-        archive_to_build: write a class archive there when the JVM ends, in place of using one.
+        archive_to_build: the path of a class archive to write when the JVM ends, in place of using one.
 
     Raises:
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
@@ -72,7 +72,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
 
 
 def launch_by_submit(request: SessionRequest) -> Launch:
-    """Launch a JVM by spark-submit: for a cluster, or here with what only spark-submit prepares.
+    """Launch a JVM by spark-submit: for a cluster, or on this machine with settings that only spark-submit supports.
 
     Raises:
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
@@ -96,19 +96,19 @@ def launch_by_submit(request: SessionRequest) -> Launch:
 
 
 def machine_cores(master: str) -> int | None:
-    """The cores a local master uses of this machine; None when it is a cluster's."""
+    """Return the number of cores that a local master uses; None for a cluster's master."""
     return local_cores(master, os.cpu_count() or 1)
 
 
 def usual_archive() -> Path:
-    """Where the class archive of a local session with no settings of its own is, or would be."""
+    """Return the class archive's path for a local session without user settings."""
     java = find_java()
     spark_home = _bundled_spark()
     return archive_path(java, class_path(spark_home, _jars(java, spark_home, {}), {}))
 
 
 def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars we add: Delta's, unless they come anyway."""
+    """Return Delta's jars; () if they are already on the class path."""
     return () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
 
 
@@ -117,5 +117,5 @@ def _warehouse() -> tempfile.TemporaryDirectory[str]:
 
 
 def _bundled_spark() -> str:
-    """The Spark that PySpark's package holds."""
+    """Return the folder of PySpark's bundled Spark."""
     return str(Path(pyspark.__file__).parent)

@@ -1,7 +1,7 @@
-"""PySpark's log of query errors, kept off standard error while Sluice reports the same errors itself.
+"""Suppresses PySpark's log of query errors on standard error while Sluice reports the same errors itself.
 
 PySpark logs each exception that has a query context as one line of JSON with the whole Java stack, six
-kilobytes for a mistyped column, when it makes the exception: before anything can catch it.
+kilobytes for a mistyped column. It logs when it creates the exception, before any code can catch it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which Spark settings a session gets: pure, from what was asked for and what the machine has."""
+"""The Spark settings of a session: pure functions of the request and the machine's cores."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-# Spark 4.2.0 sends a Python UDF whose input comes in columns (any scan of Parquet) more than its worker reads,
-# and then both wait for ever. Rows are what 4.1 sent.
+# Spark 4.2.0 sends more data to a Python UDF with columnar input (any scan of Parquet) than its worker reads,
+# and then both wait for ever. Spark 4.1 sent rows.
 _ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false"}
 
-# Spark keeps the last 100 pieces of generated code. A batch of AUTO CDC uses some 150 in turn, the same in each
-# batch, so with 100 every piece would be compiled anew every time: a third of the CPU that a small batch costs.
+# Spark caches the last 100 generated classes. A batch of AUTO CDC uses some 150 in turn, the same in each
+# batch, so with 100 each is compiled again in every batch: a third of the CPU time of a small batch.
 _GENERATED_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
-# Delta lists a table's files beside its last commit while they are few; AUTO CDC compacts its tables at 40.
+# Delta stores the file list of a small table in its last commit's checksum; AUTO CDC compacts its tables at 40 files.
 _FILE_LISTS = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100"}
 
-# What only spark-submit can prepare: with one of these a local session takes the longer way too.
+# Settings that only spark-submit supports: with one of these, spark-submit starts a local session too.
 _NEEDS_SUBMIT = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.driver.extraLibraryPath")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """The session that a command wants.
+    """The session that a command requests.
 
     Args:
-        app_name: as Spark's own pages show it.
+        app_name: the name in the Spark UI.
         master: Spark's master URL.
-        spark_conf: the user's settings, which win over ours.
-        verbose: let Spark log and show its progress.
-        short: the command soon ends; start-up counts more than speed later on.
+        spark_conf: the user's settings, which override ours.
+        verbose: enable Spark's log and progress bar.
+        short: optimize for start-up time, because the command ends soon.
     """
 
     app_name: str
@@ -44,7 +44,7 @@ class SessionRequest:
 
 
 def local_cores(master: str, machine_cores: int) -> int | None:
-    """How many tasks a local master runs side by side; None when the master is a cluster.
+    """Return the number of tasks that a local master runs in parallel; None for a cluster's master.
 
     Examples:
         >>> [local_cores(master, 8) for master in ("local", "local[2]", "local[*]", "local[4,2]")]
@@ -60,12 +60,12 @@ def local_cores(master: str, machine_cores: int) -> int | None:
 
 
 def needs_submit(settings: Mapping[str, str]) -> bool:
-    """Whether the user's settings hold something that only spark-submit prepares."""
+    """Whether the user's settings include one that only spark-submit supports."""
     return any(key.startswith(_NEEDS_SUBMIT) for key in settings)
 
 
 def delta_settings(user: Mapping[str, str]) -> dict[str, str]:
-    """The two settings that make Spark's tables Delta's; the user's own extensions stay in front."""
+    """Return the two settings that enable Delta in Spark; the user's own extensions stay first."""
     extensions = [name.strip() for name in user.get("spark.sql.extensions", "").split(",") if name.strip()]
     if _EXTENSION not in extensions:
         extensions.append(_EXTENSION)
@@ -73,12 +73,12 @@ def delta_settings(user: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_delta(extensions: str) -> bool:
-    """Whether a session with these `spark.sql.extensions` knows Delta."""
+    """Whether a session with these `spark.sql.extensions` supports Delta."""
     return _EXTENSION in extensions
 
 
 def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str, str]:
-    """The settings of a session on a cluster: Delta, its jars for the executors, and nothing of one machine's."""
+    """Return the settings of a session on a cluster: Delta, and its jars for the executors."""
     user = dict(request.spark_conf)
     named = [jar for jar in user.get("spark.jars", "").split(",") if jar]
     return {
@@ -95,11 +95,11 @@ def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str
 
 
 def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[str, str]:
-    """The settings of a session on this machine, sized to its cores and reachable from nowhere else.
+    """Return the settings of a session on this machine, sized to its cores and reachable only locally.
 
-    Delta reads the state of a table in 50 partitions by default, and Spark shuffles into 200: on
-    one machine that makes each small commit slow, so both are the number of cores. A Hive
-    metastore keeps its tables' places, so only a session without one gets a warehouse of its own.
+    Delta reads the state of a table in 50 partitions by default, and Spark shuffles into 200. On
+    one machine that makes each small commit slow, so both are set to the number of cores. A Hive
+    metastore stores its tables' locations, so only a session without one gets a temporary warehouse.
     """
     user = dict(request.spark_conf)
     in_memory = user.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"

@@ -1,8 +1,8 @@
-"""The Spark session: started quickly and quietly, and ended for good.
+"""Starts and stops the Spark session.
 
-A session that is already active (a notebook's, Databricks') is used as it is. On this machine
-the JVM is started directly, with Delta's jars from the cache and a class archive; for a cluster,
-or with settings that only spark-submit prepares, spark-submit starts it.
+A session that is already active (in a notebook, on Databricks) is used unchanged. On this machine
+the JVM is started directly, with Delta's jars from the cache and a class archive. For a cluster,
+or with settings that only spark-submit supports, spark-submit starts it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from framework.session.settings import SessionRequest, delta_settings, has_delta
 
 DEFAULT_MASTER = "local[*]"
 
-# Where one of these is set, files and folders configure Spark, and spark-submit heeds them.
+# With one of these variables, files and folders configure Spark, and only spark-submit reads them.
 _SUBMIT_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
 
-# The launch of the session that is ours; at most one, as Spark has one context a process.
+# The launch of the session that this process started; at most one, because Spark has one context per process.
 _ours: list[Launch] = []
 
 
@@ -42,14 +42,14 @@ def start_session(
     verbose: bool = False,
     short: bool = False,
 ) -> SparkSession:
-    """A session that knows Delta: the one that is active here, else one that is started now.
+    """Return a session with Delta: the active one of this process, else a new one.
 
     Args:
-        app_name: as Spark's own pages show it.
+        app_name: the name in the Spark UI.
         master: Spark's master URL.
-        spark_conf: the user's settings; they win over ours.
-        verbose: let Spark log and show its progress on standard error.
-        short: the command soon ends, so start-up counts more than speed later on.
+        spark_conf: the user's settings; they override ours.
+        verbose: enable Spark's log and progress bar on standard error.
+        short: optimize for start-up time, because the command ends soon.
 
     Raises:
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD, SESSION_WITHOUT_DELTA.
@@ -65,7 +65,7 @@ def start_session(
         return _session_of_spark_submit(request)
     local = machine_cores(master) is not None
     if local:
-        # Python workers run in this very environment, whether or not it is activated.
+        # Python workers must run in the environment of this process, even if it is not activated.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     by_files = any(os.environ.get(name) for name in _SUBMIT_VARIABLES)
     direct = local and not by_files and not needs_submit(spark_conf)
@@ -73,10 +73,10 @@ def start_session(
 
 
 def open_session(launch: Launch) -> SparkSession:
-    """Make the session in a JVM that waits for it; `stop_session` ends both.
+    """Create the session in a launched JVM; `stop_session` ends both.
 
     Raises:
-        OperationError: SPARK_SETTINGS_REFUSED, with what Spark said.
+        OperationError: SPARK_SETTINGS_REFUSED, with Spark's message.
     """
     try:
         spark = _build(launch.settings)
@@ -90,9 +90,9 @@ def open_session(launch: Launch) -> SparkSession:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """End a session that `start_session` started, its JVM with it; one that was found active stays.
+    """Stop a session that `start_session` started, with its JVM; a session that was already active stays.
 
-    When the JVM is gone, a class archive may be built in the background for the next start.
+    After the JVM has ended, a class archive may be built in the background for the next start.
     """
     if not _ours or spark.sparkContext._gateway is not _ours[0].jvm.gateway:
         return
@@ -119,7 +119,7 @@ def _build(settings: Mapping[str, str]) -> SparkSession:
 
 
 def active_session() -> SparkSession | None:
-    """The session that this process already has, or None.
+    """Return the active session of this process, or None.
 
     Raises:
         UserError: SESSION_WITHOUT_DELTA.
@@ -134,10 +134,10 @@ def active_session() -> SparkSession | None:
 
 
 def _session_of_spark_submit(request: SessionRequest) -> SparkSession:
-    """A session in the JVM of the spark-submit that started this process; its master is that one's.
+    """Return a session in the JVM of the spark-submit that started this process; spark-submit sets its master.
 
     Raises:
-        UserError: SESSION_WITHOUT_DELTA, when it was started without Delta's jars.
+        UserError: SESSION_WITHOUT_DELTA if it was started without Delta's jars.
     """
     spark = _build({"spark.app.name": request.app_name, **request.spark_conf, **delta_settings(request.spark_conf)})
     jvm: Any = spark._jvm
@@ -149,7 +149,7 @@ def _session_of_spark_submit(request: SessionRequest) -> SparkSession:
 
 
 def _first_line(problem: BaseException) -> str:
-    """What the JVM's exception said, without its stack."""
+    """Return the first line of the JVM's exception, without its stack."""
     java = getattr(problem, "java_exception", None)
     text = str(java.getMessage() or java.toString()) if java is not None else str(problem)
     return (text.strip() or type(problem).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Runs a once flow over a batch source: its rows and their transaction identifier are one commit."""
+"""Runs a once flow over a batch source: the rows and their transaction identifier are one commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_batch_flow(run: FlowRun) -> FlowOutcome:
-    """Write the batch; a table counts it once, a sink at least once.
+    """Write the batch: to a table exactly once, to a sink at least once.
 
     Raises:
         Exception: the failure of the query.

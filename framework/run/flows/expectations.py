@@ -1,4 +1,4 @@
-"""Expectations on a query's rows: counted in the query's own pass, dropped or failed where asked."""
+"""Expectations on a query's rows: violations are counted in the same pass, and dropped or failed as declared."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class ExpectationCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityCounts:
-    """What the expectations of one dataset saw: rows in, rows dropped, and a count for each."""
+    """The counts of expectations: input rows, dropped rows, and a count for each expectation."""
 
     rows: int = 0
     dropped: int = 0
     expectations: tuple[ExpectationCount, ...] = ()
 
     def plus(self, other: QualityCounts) -> QualityCounts:
-        """Both together, expectation by expectation."""
+        """Return the sum, expectation by expectation."""
         merged = {(count.dataset, count.name): count for count in self.expectations}
         for count in other.expectations:
             before = merged.get((count.dataset, count.name))
@@ -53,12 +53,12 @@ NOTHING_COUNTED = QualityCounts()
 def guarded(
     frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec], *, held: str = "true"
 ) -> DataFrame:
-    """The rows that pass, with counts observed under the dataset's name.
+    """Return the rows that pass, with counts observed under the dataset's name.
 
-    Only rows for which `held` is true are held to the expectations; the others pass. AUTO CDC's
-    deletes are such: they seldom carry values, and a dropped delete would leave its row for ever.
+    Only rows for which `held` is true are checked; all other rows pass. AUTO CDC deletes are not
+    checked: they seldom have values, and a dropped delete would leave its row in the target for ever.
 
-    NULL counts as not met. A row that fails a `fail` expectation raises inside the query, before
+    NULL counts as a violation. A row that violates a `fail` expectation fails the query before
     anything is committed, with the row in the message.
     """
     if not expectations:
@@ -84,7 +84,7 @@ def guarded(
 def counted(
     observed: Mapping[str, Mapping[str, int]], specs: Mapping[QualifiedName, Sequence[ExpectationSpec]]
 ) -> QualityCounts:
-    """The counts of one batch, from what was observed under each dataset's name."""
+    """Return the counts of one batch from the metrics observed under each dataset's name."""
     total = QualityCounts()
     for dataset, expectations in specs.items():
         row = observed.get(f"{OBSERVATION_PREFIX}{dataset}")
@@ -117,7 +117,7 @@ def _all(conditions: Iterable[Column]) -> Column:
 
 
 def _raise(spec: ExpectationSpec, frame: DataFrame) -> Column:
-    """An expression that fails the query, naming the expectation and showing the row."""
+    """Return an expression that fails the query with the expectation's name and the row."""
     row = sql.to_json(sql.struct("*")) if frame.columns else sql.lit("{}")
     message = sql.concat(sql.lit(f"{VIOLATION_MARK}{spec.name}:"), row)
     return sql.raise_error(message).cast("boolean")

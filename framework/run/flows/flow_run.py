@@ -1,4 +1,4 @@
-"""One run of one flow: what every kind of flow needs, whatever runs it."""
+"""The input of one run of a flow, the same for every kind of flow."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ OnOutcome = Callable[[FlowOutcome, Progress | None], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowContext:
-    """What all flows of an update share.
+    """The context that all flows of an update share.
 
     Args:
         pipeline: the pipeline's name, part of its transaction identifiers.
-        state: reads the present state of sources.
+        state: reads the current state of sources.
         stop: stops running queries.
         clock: the source of snapshot versions.
     """
@@ -55,7 +55,7 @@ class FlowRun:
     """One run of one flow.
 
     Args:
-        context: what all flows of the update share.
+        context: the context of the update's flows.
         step: the planned step.
         flow: the flow.
         dataset: its target.
@@ -77,12 +77,12 @@ class FlowRun:
 
     @property
     def application_id(self) -> str:
-        """The application of Delta's transaction identifiers: one for each generation of the flow."""
+        """The `txnAppId` of Delta transactions: one for each generation of the flow."""
         return f"sluice:{self.context.pipeline}:{self.step.flow}:{self.step.generation}"
 
     @property
     def path(self) -> str:
-        """The folder of the table that is written."""
+        """The folder of the table that the flow writes to."""
         return str(self.context.store.address(self.dataset.spec, self.step.rebuild).path)
 
     @property
@@ -91,19 +91,19 @@ class FlowRun:
         return GenerationStore(self.storage).path(self.dataset.name, self.flow.spec.name, self.step.generation)
 
     def query(self) -> FlowQuery:
-        """The flow's query over the present tables."""
+        """Return the flow's query over the current tables."""
         return self.context.queries.flow_query(self.flow.spec, self.settings)
 
     def session(self) -> SparkSession:
-        """A session with the flow's settings."""
+        """Return a session with the flow's settings."""
         return session_for(self.context.spark, self.settings)
 
     def table_version(self) -> int | None:
-        """The newest version of the target's table; None if the target is no table or has no version."""
+        """Return the latest version of the target's table; None if the target is not a table or has no version."""
         return latest_version(self.storage, self.path) if self.dataset.is_table else None
 
     def writer_of(self, target: CdcTarget) -> AutoCdcWriter:
-        """The AUTO CDC writer of the flow into the target."""
+        """Return the AUTO CDC writer of the flow for the target."""
         assert self.flow.spec.cdc is not None
         store = self.context.store
         return AutoCdcWriter(

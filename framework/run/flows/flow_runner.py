@@ -1,4 +1,4 @@
-"""Does RunFlow steps: chooses the runner of the flow's kind, then completes once flows and collects tombstones."""
+"""Executes RunFlow steps: selects the runner by the kind of flow, completes once flows, and collects tombstones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from framework.run.tables.tombstones import forget_old_deletes, may_forget, thre
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowRunner:
-    """Does RunFlow steps."""
+    """Executes RunFlow steps."""
 
     context: FlowContext
 
     def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
-        """Run the flow until its trigger ends; returns the sum of its batches.
+        """Run the flow until its trigger ends, and return the sum of its batches.
 
         Args:
             step: flow, target, generation and trigger.
@@ -47,8 +47,8 @@ class FlowRunner:
         )
         if flow.spec.once:
             failpoint("run.before_once_mark")
-            # Stopping here is safe: the rows carry a transaction of this generation (a stream, its
-            # checkpoint; a snapshot, its version), so the next update writes none of them again and sets the mark then.
+            # A crash here is safe: the rows have a transaction of this generation (a stream its checkpoint, a
+            # snapshot its version), so the next update writes none of them again and then sets the mark.
             generations.complete(dataset.name, flow.spec.name, step.generation)
         if step.rebuild is None and (outcome.upserted or outcome.deleted or outcome.late):
             self._collect_tombstones(dataset, forget_after)

@@ -1,4 +1,4 @@
-"""What one run of a flow did, gathered while it runs."""
+"""The outcome of one run of a flow, and the sources of its metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from framework.sources.delta.log import latest_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutcome:
-    """Rows and quality of one run; `written` is None when the target does not tell."""
+    """Row counts and data quality of one run; `written` is None if the target does not report it."""
 
     written: int | None = None
     upserted: int = 0
@@ -34,11 +34,11 @@ class FlowOutcome:
 
     @classmethod
     def of_cdc(cls, metrics: CdcMetrics) -> FlowOutcome:
-        """The outcome of one AUTO CDC batch."""
+        """Return the outcome of one AUTO CDC batch."""
         return cls(written=metrics.upserted, upserted=metrics.upserted, deleted=metrics.deleted, late=metrics.late)
 
     def plus(self, other: FlowOutcome) -> FlowOutcome:
-        """Both together."""
+        """Return the sum of both outcomes."""
         written = None if self.written is None and other.written is None else (self.written or 0) + (other.written or 0)
         return FlowOutcome(
             written=written,
@@ -56,13 +56,13 @@ Observed = dict[str, dict[str, int]]
 
 @contextmanager
 def observing(session: SparkSession) -> Iterator[Observed]:
-    """Gather what queries of `session` observe; complete when the block has ended.
+    """Collect the observed metrics of the queries of `session`; complete after the block.
 
     Args:
-        session: a session of one flow's own, so that nobody else's metrics come in between.
+        session: a session of one flow only, so that it has no metrics of other flows.
 
     Yields:
-        name of the observation -> metric -> value; a query that ran several times counts once.
+        name of the observation -> metric -> value; a repeated query counts once.
     """
     ensure_callback_server_started(session.sparkContext._gateway)
     found: Observed = {}
@@ -77,22 +77,22 @@ def observing(session: SparkSession) -> Iterator[Observed]:
 
 
 class _Listener:
-    """A QueryExecutionListener of the JVM; its method names are Spark's."""
+    """A QueryExecutionListener for the JVM; Spark defines its method names."""
 
     def __init__(self, found: Observed) -> None:
         self._found = found
 
-    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802 - the name that the JVM calls
+    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802 - called by the JVM
         entries = execution.observedMetrics().iterator()
         while entries.hasNext():
             entry = entries.next()
             self._found.setdefault(entry._1(), _values(entry._2()))
 
-    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802 - the name that the JVM calls
-        """A failed query has no metrics; the caller gets its exception."""
+    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802 - called by the JVM
+        """Do nothing: a failed query has no metrics, and its exception reaches the caller."""
 
     class Java:
-        """Says to Py4J which interface this is."""
+        """The implemented interface, for Py4J."""
 
         implements: ClassVar = ["org.apache.spark.sql.util.QueryExecutionListener"]
 
@@ -103,9 +103,9 @@ def _values(row: Any) -> dict[str, int]:
 
 
 def rows_written(storage: Storage, path: str, *, after: int | None, query_id: str | None = None) -> int:
-    """The output rows of a table's commits since version `after` (None: of all), of one query where given.
+    """Return the output rows of a table's commits after version `after` (None: of all), optionally of one query.
 
-    Commits are read from the log itself: Spark's progress does not tell the rows of a Delta sink,
+    The counts are read from the Delta log: Spark's progress does not report the rows of a Delta sink,
     and counting them in the query would cost a pass.
     """
     first = 0 if after is None else after + 1

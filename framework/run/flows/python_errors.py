@@ -1,4 +1,4 @@
-"""Exceptions of the user's Python functions inside Spark, read back from the text that Spark makes of them."""
+"""Parses exceptions of the user's Python functions from the text of Spark's errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.foundation.wording import one_line
 
 _HEAD = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
-# The exception stands on the first line below the frames that is not indented; Spark adds its own words behind it.
+# The exception is the first line below the frames that is not indented; Spark appends its own text.
 _RAISED = re.compile(
     r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?\s*(?=\Z|^\s+at |^\s*SQLSTATE|\n\n)", re.MULTILINE | re.DOTALL
 )
@@ -26,9 +26,9 @@ class PythonError:
 
 
 def python_error(text: str) -> PythonError | None:
-    """The exception that the last traceback in a text ends with; None if there is no traceback.
+    """Return the exception at the end of the last traceback in a text; None if there is no traceback.
 
-    Of several (`raise … from …`) the last is the one that left the function.
+    Of several tracebacks (`raise … from …`), the last is of the exception that left the function.
     """
     _, head, stack = text.rpartition(_HEAD)
     frames = list(_FRAME.finditer(stack))

@@ -1,4 +1,4 @@
-"""What a name in a query function gives while flows run: the rows of the tables themselves."""
+"""Reads in query functions while flows run: names resolve to the rows of the stored tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowQuery:
-    """A flow's rows over the real tables, with the expectations that watch them.
+    """A flow's rows over the stored tables, with their expectations.
 
     `expectations` are those of the target and of the views that the query reads.
     """
@@ -41,8 +41,8 @@ class FlowQuery:
 class TableQueries:
     """Calls the query functions of a graph over the tables of a store.
 
-    Calls are made one at a time: they patch classes of PySpark and settings of the one session that
-    modules see. They only describe rows, so nothing waits long.
+    Calls run one at a time, because they patch PySpark classes and settings of the session that
+    modules share. They only build DataFrames, so each call is short.
     """
 
     graph: DataflowGraph
@@ -53,11 +53,11 @@ class TableQueries:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def flow_query(self, flow: FlowSpec, settings: Mapping[str, str]) -> FlowQuery:
-        """The flow's query, its target's expectations applied.
+        """Return the flow's query with its target's expectations applied.
 
         Args:
-            flow: whose query function is called.
-            settings: Spark settings that hold while it is analysed.
+            flow: the flow of the query function.
+            settings: Spark settings during the analysis.
         """
         target = self.graph.dataset(flow.target)
         reads = _Reads(queries=self)
@@ -70,7 +70,7 @@ class TableQueries:
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 
     def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
-        """The rows of a query over the datasets, and over `more` tables by their names."""
+        """Return the rows of a SQL query over the datasets and `more` named tables."""
         with self._lock, reading(_Reads(queries=self, more=more)):
             return self.spark.sql(query)
 
@@ -83,7 +83,7 @@ class TableQueries:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reads:
-    """The reads of one query; gathers the expectations of the views it passes through."""
+    """The reads of one query; collects the expectations of the views in between."""
 
     queries: TableQueries
     more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Reads:
         return named(self._table(spark, dataset, options, streaming=streaming), dataset.name)
 
     def source(self, flow: FlowSpec) -> DataFrame:
-        """The named source of an AUTO CDC flow, streamed or not as the analysis found it."""
+        """Return the named source of an AUTO CDC flow, streaming or batch as analysed."""
         found = self.queries.graph.flow(flow.name)
         streaming = found.streaming if found is not None else True
         return self.read(self.queries.spark, flow.source or "", {}, streaming=streaming)
@@ -134,7 +134,7 @@ class _Reads:
 
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Spark settings that hold for a block and are what they were after it."""
+    """Apply Spark settings for the block, and restore the previous ones after it."""
     conf: Any = spark._jsparkSession.conf()
     options = {key: conf.getOption(key) for key in settings}
     before: dict[str, str | None] = {

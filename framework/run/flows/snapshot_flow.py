@@ -1,13 +1,13 @@
-"""Runs one flow from snapshots: the source's present rows, or those that a function hands out, one after the other.
+"""Runs a flow from snapshots: the current rows of its source, or the snapshots that a function returns in sequence.
 
-The effects of one snapshot in order, and why stopping after each is safe:
+The effects of one snapshot in order, and why a crash after each is safe:
 
-1. its version and ordinal are claimed in the checkpoint -> nothing is in the target. A function hands
-   out the same version again, which gets the same ordinal; a snapshot of the moment gets a later
-   version and another ordinal, as the source may not be what it was;
-2. its changes go into the companion and the target, each as transaction `ordinal` -> the same version
-   again is skipped by its transaction; a later one is compared with what the target has by now,
-   so that it finds nothing to change if nothing did;
+1. its version and ordinal are claimed in the checkpoint -> nothing is in the target. A function returns
+   the same version again, which gets the same ordinal. A snapshot of the current rows gets a later
+   version and a new ordinal, because the source may have changed;
+2. its changes are written to the auxiliary table and the target, each as transaction `ordinal` -> the
+   same version is skipped by its transaction. A later version is compared with the current target,
+   so unchanged rows produce no changes;
 3. it is marked as applied.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def run_snapshot_flow(run: FlowRun) -> FlowOutcome:
-    """Compare the source's snapshots with the target, one after the other.
+    """Apply the source's snapshots to the target, one after the other.
 
     Raises:
         StoppedError: the update was stopped; applied snapshots stay.
@@ -64,7 +64,7 @@ def run_snapshot_flow(run: FlowRun) -> FlowOutcome:
     function = context.registry.snapshot_functions.get(run.flow.spec.name)
     if function is not None:
         return snapshots.handed_out(function)
-    source = context.state.source_identity(run.flow)  # before the rows: a change in between counts as new
+    source = context.state.source_identity(run.flow)  # read before the rows, so that a change in between counts as new
     return snapshots.present(run.query(), source=source, now=context.clock.now())
 
 
@@ -76,7 +76,7 @@ class _Snapshots:
         run: flow, target and step.
         session: the flow's session.
         progress: the snapshots claimed and applied in this generation.
-        earlier: the same of other generations; a snapshot of the moment gets a later version than all of them.
+        earlier: those of other generations; a snapshot of the current rows gets a later version than all of them.
     """
 
     run: FlowRun
@@ -90,12 +90,12 @@ class _Snapshots:
         return self.run.flow.spec
 
     def present(self, query: FlowQuery, *, source: str | None, now: datetime) -> FlowOutcome:
-        """Apply the source's rows as they are.
+        """Apply the current rows of the source.
 
         Args:
             query: the source.
-            source: what the source was like before it was read.
-            now: the time, which becomes the version.
+            source: identity of the source's state before it was read.
+            now: the current time, used as the version.
         """
         claimed = [each.claimed for each in (*self.earlier, self.progress.read()) if each.claimed is not None]
         versions = [SnapshotVersion.from_json(mark.version) for mark in claimed]
@@ -103,10 +103,10 @@ class _Snapshots:
         return self._apply(query, self.run.dataset, version_at(now, after=latest), source)
 
     def handed_out(self, function: SnapshotFunction) -> FlowOutcome:
-        """Apply what the function hands out until it has no more.
+        """Apply the snapshots that the function returns until it returns None.
 
         Raises:
-            StoppedError: the update was asked to stop; what is applied stays so.
+            StoppedError: the update was stopped; applied snapshots stay.
             UserError: the function broke its contract.
         """
         total, dataset = FlowOutcome(written=0), self.run.dataset
@@ -124,7 +124,7 @@ class _Snapshots:
         raise StoppedError(str(self.spec.name))
 
     def _fitting(self, dataset: GraphDataset, frame: DataFrame, version: SnapshotVersion) -> GraphDataset:
-        """The target with all columns that the snapshot has, its table too."""
+        """Add the snapshot's new columns to the target's table, and return the changed target."""
         stored = StructType.fromJson(json.loads(dataset.table_schema or ""))
         versions = {self.spec.name: version.data_type}
         wanted = table_target(replace(dataset, cdc=None), [(self.spec, frame)], stored, versions)

@@ -1,4 +1,4 @@
-"""Reads what an update finds on storage, without Spark, into the values the planner decides on."""
+"""Reads the stored state of a pipeline without Spark, as input of the planner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from framework.sources.port import SourceReference
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StateReader:
-    """Looks at tables, checkpoints and logs of a graph's datasets."""
+    """Reads tables, checkpoints and Delta logs of a graph's datasets."""
 
     graph: DataflowGraph
     store: TableStore
@@ -36,9 +36,9 @@ class StateReader:
         return self.store.storage
 
     def read(self) -> StoredState:
-        """Everything the planner asks for, for all datasets and flows of the graph."""
+        """Return the stored state of all datasets and flows of the graph."""
         left = LeftTables(graph=self.graph, store=self.store)
-        gone = {table.name for table in left.begun()}  # an update deletes the rest of them before it plans
+        gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
         tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
         flows = {
@@ -59,7 +59,7 @@ class StateReader:
         )
 
     def table_state(self, dataset: GraphDataset) -> TableState:
-        """A dataset's table: whether it is there, what it was brought to, and what is half done."""
+        """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild."""
         name = dataset.name
         record = self.store.record(name)
         rebuild = RebuildStore(self.storage).read(name)
@@ -84,7 +84,7 @@ class StateReader:
         building = building_of(manifest, rebuild)
         current = manifest.in_state(GenerationState.CURRENT)
         if rebuild is not None and rebuild.published and building is not None:
-            # Published but not yet promoted: the rebuild's generation is the one that holds.
+            # Published but not yet promoted: the rebuild's generation counts as current.
             current, building = manifest.find(building), None
         latest = generations.latest_number(dataset.name, flow.spec.name)
         if current is None:
@@ -99,14 +99,14 @@ class StateReader:
         )
 
     def is_drained(self, flow: GraphFlow, checkpoint: str) -> bool:
-        """Whether a flow has read everything that its sources hold now; False if unknown."""
+        """Whether a flow has read all current data of its sources; False if unknown."""
         if flow.spec.from_snapshots:
             return self._is_compared(flow, checkpoint)
         sources = self.stream_sources(flow)
         return sources is not None and is_drained(self.storage, checkpoint, sources) is True
 
     def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
-        """All streaming sources of a flow, tables of the pipeline included; None if one has no known place."""
+        """Return all streaming sources of a flow, tables of the pipeline included; None if a path is unknown."""
         tables = []
         for read in flow.reads:
             dataset = self.graph.dataset(read.dataset) if read.dataset else None
@@ -119,7 +119,7 @@ class StateReader:
         return (*tables, *flow.sources)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
-        """The tables that a view or a snapshot flow reads; None if it reads anything else or its result may vary."""
+        """Return the tables that a view or a snapshot flow reads; None for other reads or nondeterministic results."""
         if flow.fingerprint is None or not flow.reads:
             return None
         tables = []
@@ -134,17 +134,17 @@ class StateReader:
         return tuple(dict.fromkeys(tables))
 
     def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
-        """Whether the last snapshot applied is the source as it is now, and none was begun since."""
+        """Whether the last applied snapshot equals the current source, and no later one is claimed."""
         progress, present = SnapshotStore(self.storage, checkpoint).read(), self.source_identity(flow)
         applied = progress.applied
         return present is not None and applied == progress.claimed and applied is not None and applied.source == present
 
     def computable_from(self, dataset: GraphDataset) -> str | None:
-        """What a materialized view would be computed from now: its code, and the versions of what it reads."""
+        """Return the fingerprint of a materialized view's code and current input versions; None if unknown."""
         return self.source_identity(self.graph.flows_into(dataset.name)[0])
 
     def source_identity(self, flow: GraphFlow) -> str | None:
-        """What changes whenever a flow's query may give other rows than before; None when that can't be told."""
+        """Return a fingerprint that changes whenever a flow's query may return other rows; None if unknown."""
         if flow.fingerprint is None:
             return None
         parts = [flow.fingerprint]
@@ -163,7 +163,7 @@ class StateReader:
 
 
 def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
-    """The number of the generation that belongs to this very rebuild, and not to one before it."""
+    """Return the number of the generation of this rebuild; None if the generation is of an earlier rebuild."""
     generation = manifest.in_state(GenerationState.BUILDING)
     if generation is None or rebuild is None or generation.fingerprint != rebuild.generation_mark:
         return None

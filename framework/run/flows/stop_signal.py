@@ -1,4 +1,4 @@
-"""The wish that a running update should stop, seen by everything that waits."""
+"""The stop signal of a running update."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class StopSignal:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Ask to stop."""
+        """Request the stop."""
         self._event.set()
 
     @property
     def is_set(self) -> bool:
-        """Whether somebody asked to stop."""
+        """Whether a stop is requested."""
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait that long or until asked to stop; whether it was asked."""
+        """Wait for a stop request, at most `seconds`; return whether a stop is requested."""
         return self._event.wait(seconds)

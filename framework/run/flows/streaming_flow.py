@@ -15,7 +15,7 @@ from framework.run.flows.streaming_query import Progress, StreamTarget, run_stre
 
 
 def run_streaming_flow(run: FlowRun) -> FlowOutcome:
-    """Run the flow on its checkpoint until its trigger ends; returns the sum of its batches.
+    """Run the flow on its checkpoint until its trigger ends, and return the sum of its batches.
 
     Raises:
         StoppedError: the update was stopped.
@@ -58,8 +58,8 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
 class _Batches:
     """Sums the outcomes of one stream's batches.
 
-    An AUTO CDC batch reports twice: its writer the rows when they are committed, and the stream's
-    progress the data quality shortly after.
+    An AUTO CDC batch has two reports: its writer reports the rows when they are committed, and the
+    stream's progress reports the data quality shortly after.
     """
 
     def __init__(self, *, query: FlowQuery, on_outcome: OnOutcome) -> None:

@@ -27,12 +27,12 @@ BatchFunction = Callable[[DataFrame, int], None]
 
 
 class StoppedError(Exception):
-    """The update was asked to stop while the query ran; its checkpoint is sound."""
+    """The update was stopped while the query ran; its checkpoint is consistent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTarget:
-    """Where a stream writes: a Delta table's `path`, a sink's `format` and options, or a batch function."""
+    """The target of a stream: a Delta table's `path`, a sink's `format` and options, or a batch function."""
 
     path: str | None = None
     format: str = "delta"
@@ -41,7 +41,7 @@ class StreamTarget:
 
 
 def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session of a flow's own, with its settings over the pipeline's.
+    """Return a new session for one flow; its settings override the pipeline's.
 
     Raises:
         UserError: SPARK_SETTING_INVALID.
@@ -68,8 +68,8 @@ def run_stream(
 ) -> None:
     """Read the sources into the target until the trigger ends, and return when the last batch is committed.
 
-    A continuous query ends after the trigger's idle time. Ending it is safe at any moment: a batch that
-    began meanwhile is interrupted and runs again at the next start.
+    A continuous query ends after the trigger's idle time. Ending it is always safe: a batch that
+    has begun is interrupted and runs again at the next start.
 
     Raises:
         StoppedError: `stop` was set; the batch that ran was interrupted and runs again at the next start.
@@ -88,7 +88,7 @@ def run_stream(
             if idle.is_over(query):
                 query.stop()
     except StreamingQueryException as error:
-        if faults:  # the exception of the batch function says more than what is left of it after the JVM
+        if faults:  # the original exception of the batch function, of which the JVM's error keeps only a part
             raise faults[-1] from error
         raise
     finally:
@@ -98,14 +98,14 @@ def run_stream(
 
 
 class _Seen:
-    """Hands each progress report on once."""
+    """Passes each progress report on once."""
 
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
         self._last_batch = -1
 
     def look(self, query: StreamingQuery) -> None:
-        last = query._jsq.lastProgress()  # reading all the recent ones as JSON, ten times a second, costs more
+        last = query._jsq.lastProgress()  # cheaper than parsing all recent ones from JSON ten times a second
         if last is None or last.batchId() <= self._last_batch:
             return
         for progress in query.recentProgress:
@@ -154,7 +154,7 @@ def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: li
                 raise
             except BaseException as error:
                 faults.append(error)
-                # Py4J answers the JVM for an Exception only: after `sys.exit()` the query would wait for ever.
+                # Py4J only returns an Exception to the JVM: after `sys.exit()` the query would wait for ever.
                 raise RuntimeError(exception_text(error)) from error
 
         return writer.foreachBatch(apply)

@@ -27,10 +27,10 @@ USER_METADATA = "userMetadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ViewRefresher:
-    """Does RefreshView steps.
+    """Executes RefreshView steps.
 
     Args:
-        update_id: noted in the view's commits.
+        update_id: the id that the view's commits record.
     """
 
     graph: DataflowGraph
@@ -41,10 +41,10 @@ class ViewRefresher:
     update_id: str
 
     def refresh(self, step: RefreshView) -> FlowOutcome:
-        """Replace the view's rows by what its query gives now.
+        """Replace the view's rows by the current result of its query.
 
-        The commit carries the fingerprint of code and input versions. They are looked up before
-        the rows are read, so what moves in between is taken for new by the next update.
+        The commit records the fingerprint of code and input versions. The versions are read before
+        the rows, so the next update treats changes in between as new.
         """
         dataset = self._dataset(step)
         flow = self.graph.flows_into(dataset.name)[0]
@@ -57,8 +57,8 @@ class ViewRefresher:
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             self._replace(dataset, moved(query.frame, session), computed_from)
         failpoint("views.after_commit")
-        # Stopping here is safe: rows and fingerprint are one commit; without its record the view is
-        # computed once more and recorded then.
+        # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
+        # computed once more and then recorded.
         self.store.write_record(dataset)
         written = rows_written(self.store.storage, path, after=before)
         return FlowOutcome(written=written, quality=counted(observed, query.expectations))
@@ -87,5 +87,5 @@ class ViewRefresher:
 
 @contextmanager
 def _no_metrics() -> Iterator[Observed]:
-    """What `observing` gives where no expectation asks for it, without a listener."""
+    """Yield no metrics, in place of `observing`, if there are no expectations; needs no listener."""
     yield {}

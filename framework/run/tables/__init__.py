@@ -1,1 +1,1 @@
-"""The pipeline's tables: where they are, what they hold, and what their commits wrote."""
+"""The tables of a pipeline: their paths, records, ownership and deletion."""

@@ -1,4 +1,4 @@
-"""Who still uses a table's folder, so that the folder of a dataset that left the code is not deleted under them."""
+"""The uses of a table's folder, so that the folder of an undeclared dataset is not deleted while it is in use."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from framework.sources.port import SourceShape
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FolderUses:
-    """The datasets, reads, sinks and records that a folder belongs to besides the table in it."""
+    """The datasets, reads, sinks and records that use a folder in addition to the table in it."""
 
     graph: DataflowGraph
     store: TableStore
 
     def why_kept(self, name: QualifiedName, path: str) -> str | None:
-        """Why the table of an undeclared dataset may not be deleted; None when nothing uses it.
+        """Return why the table of an undeclared dataset may not be deleted; None if nothing uses it.
 
-        A folder is in use when it is a used one, lies in it, or holds it. Links are followed.
+        A folder is in use if it equals, is inside, or contains a used folder. Links are followed.
         """
         declared = self.graph.dataset(name)
         if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
@@ -42,7 +42,7 @@ class FolderUses:
         return None
 
     def _used(self, name: QualifiedName) -> Iterator[tuple[str, str]]:
-        """Folders in use, each with the reason."""
+        """Yield the folders in use, each with the reason."""
         for dataset in self.graph.datasets:
             path = dict(dataset.spec.options).get("path") if dataset.is_sink else None
             if dataset.is_table or path:
@@ -58,7 +58,7 @@ class FolderUses:
 
 
 def _real(path: str) -> PurePosixPath:
-    """A folder as it is compared: a local one without scheme and links."""
+    """Return a folder in comparable form: a local one without scheme and links."""
     if not is_local(path):
         return PurePosixPath(normal_path(path))
     plain = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

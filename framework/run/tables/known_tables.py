@@ -1,4 +1,4 @@
-"""The tables that exist, as the graph asks for them while it analyses."""
+"""The existing tables that the graph's analysis reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StoredTables:
     registry: Registry
 
     def stored_schema(self, name: QualifiedName) -> StructType | None:
-        """The schema a dataset's table was last brought to."""
+        """Return the schema in the record of a dataset's table; None if there is no record."""
         record = self.store.record(name)
         if record is None:
             return None
@@ -42,7 +42,7 @@ class StoredTables:
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """A table beside the pipeline's own in its storage, or one of Spark's catalog."""
+        """Return a table that is in the pipeline's storage but not in the graph, or in Spark's catalog; else None."""
         path = self._path(name)
         if path is not None:
             reader = spark.readStream if streaming else spark.read
@@ -55,7 +55,7 @@ class StoredTables:
         return ExternalTable(frame=DataFrame(java_reader.table(name), spark), path=None)
 
     def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
-        """The catalogs of the pipeline, of the tables in its storage, and of Spark's configuration."""
+        """Return the catalogs of the pipeline, of the tables in its storage, and of Spark's configuration."""
         stored = self.store.storage.list_names(self.store.storage.path("tables"))
         entries = spark.sparkContext.getConf().getAll()
         configured = [key.removeprefix(_CATALOG_KEY) for key, _ in entries if key.startswith(_CATALOG_KEY)]
@@ -65,12 +65,12 @@ class StoredTables:
     def _path(self, name: str) -> str | None:
         try:
             path = self.store.layout.table(self.registry.name(name))
-        except UserError:  # a path such as delta.`/x`, which Spark's catalog knows how to read
+        except UserError:  # a path such as delta.`/x`, which Spark's catalog resolves
             return None
         return path if self.store.storage.list_names(f"{path}/_delta_log") else None
 
     def file_identity(self, files: list[str]) -> str | None:
-        """A hash over path, size and time of change of each file."""
+        """Return a hash of path, size and modification time of each file; None if it is unavailable."""
         if not files or len(files) > _MOST_FILES or not all(is_local(file) for file in files):
             return None
         by_folder: dict[str, dict[str, str]] = {}
@@ -93,5 +93,5 @@ def _in_catalog(spark: SparkSession, name: str) -> bool:
         return True
     try:
         return bool(spark._jsparkSession.catalog().tableExists(name))
-    except AnalysisException:  # a catalog that Spark does not know, or a name that is none
+    except AnalysisException:  # an unknown catalog, or an invalid name
         return False

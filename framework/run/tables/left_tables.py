@@ -1,17 +1,17 @@
-"""Tables whose datasets left the code: they keep their rows until a person prunes them.
+"""Tables whose datasets are no longer declared: they keep their rows until a user prunes them.
 
-A pruned table goes with all that belongs to its dataset: the companion of AUTO CDC, rebuilds and checkpoints.
-Nothing is deleted that something else uses (see `folder_uses`), or that changed since a person looked at it.
-A checkpoint that stayed would skip the rows it has read, if the dataset came back. Checkpoints of sinks are
-kept: what a sink has received can't be taken back, and its checkpoint is what keeps it from coming twice.
+A prune deletes the table and everything else of its dataset: AUTO CDC's auxiliary table, rebuilds and checkpoints.
+It deletes nothing that is in use (see `folder_uses`), or that changed since the user listed it.
+A checkpoint is deleted because it would skip the rows it has read if the dataset is declared again.
+Checkpoints of sinks are kept: rows in a sink can't be removed, and the checkpoint prevents duplicates.
 
-The effects in order, and why stopping after each is safe:
+The effects in order, and why a crash after each is safe:
 
-1. the mark "this table is being pruned" -> from here the table counts as gone, and the next update or prune
-   finishes the deletion before it does anything else;
-2. the entry in a configured catalog, the record, the companion, the table, rebuilds, checkpoints: each is
-   deleted once, or again;
-3. the mark deleted -> nothing is left.
+1. the mark "this table is being pruned" is written -> from here the table counts as deleted, and the next update
+   or prune finishes the deletion before it does anything else;
+2. the entry in a configured catalog, the record, the auxiliary table, the table, rebuilds and checkpoints are
+   deleted -> each deletion is idempotent;
+3. the mark is deleted -> nothing is left.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from framework.sources.delta.log import read_tip
 class LeftTable:
     """A table of this pipeline that no module declares any more.
 
-    Two are equal only while the table is the same and nobody has written to it.
+    Two values are equal only if the table is the same and was not written in between.
 
     Args:
-        path: the folder it lies in.
-        table_id: Delta's id of the table; a new table at the same path has another.
-        version: its newest version.
+        path: the table's folder.
+        table_id: Delta's id of the table; a new table at the same path has another id.
+        version: the latest version.
     """
 
     name: QualifiedName
@@ -58,15 +58,15 @@ class LeftTables:
     store: TableStore
 
     def find(self) -> tuple[LeftTable, ...]:
-        """The tables that a prune drops, by name: no dataset of the graph, and used by nothing else."""
+        """Return the tables that a prune drops, by name: undeclared tables that are not in use."""
         return tuple(table for table, reason in self._undeclared() if reason is None)
 
     def kept(self) -> dict[QualifiedName, str | None]:
-        """All tables that the code no longer declares, each with why a prune keeps it, or None if it does not."""
+        """Return all undeclared tables, each with the reason why a prune keeps it, or None if a prune drops it."""
         return {table.name: reason for table, reason in self._undeclared()}
 
     def _undeclared(self) -> Iterator[tuple[LeftTable, str | None]]:
-        """The tables of this pipeline that are no table of the graph; those being pruned are gone."""
+        """Yield the tables of this pipeline that the graph does not have, without those that are being pruned."""
         known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
@@ -83,19 +83,19 @@ class LeftTables:
             yield table, uses.why_kept(record.dataset, record.path)
 
     def begun(self) -> tuple[LeftTable, ...]:
-        """The tables whose deletion was begun and not finished."""
+        """Return the tables whose deletion is not finished."""
         return tuple(self._marks())
 
     def finish_begun(self) -> None:
-        """Finish what a crash left of a prune; done under the update's lock, before anything is planned."""
+        """Finish the prunes that a crash interrupted; called under the update's lock, before planning."""
         for table in self.begun():
             self._delete(table)
 
     def drop(self, table: LeftTable) -> None:
-        """Delete a table and all that belongs to its dataset.
+        """Delete a table and everything else of its dataset.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED when the table at its path is not this pipeline's.
+            OperationError: TABLE_NOT_OWNED if the table at its path belongs to another owner.
         """
         self.store.check_ours(table.name, table.path, None)
         mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id}
@@ -117,7 +117,7 @@ class LeftTables:
         storage.delete_tree(self._mark(table.name))
 
     def _is_still_there(self, table: LeftTable) -> bool:
-        """Whether the folder holds the marked table, or the rest of it, and not a table that was made since."""
+        """Whether the folder has the marked table or its remains, and not a table that was created later."""
         tip = read_tip(self.store.storage, table.path)
         return tip is None or None in (tip.table_id, table.table_id) or tip.table_id == table.table_id
 

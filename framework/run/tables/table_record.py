@@ -1,4 +1,4 @@
-"""What a dataset's table was last brought to, kept as a small file so that an idle update need not open it."""
+"""The record of a table's last applied definition: a small file, so that an idle update need not open the table."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from framework.graph.graph import GraphDataset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
-    """The definition a table was brought to.
+    """The last applied definition of a table.
 
     Args:
         dataset: the dataset's name.
         path: the table's folder.
-        definition: hash of everything that shapes the table.
-        schema: JSON of the table's columns, those that readers don't see included.
-        pipeline: the pipeline that made it; None in records of older versions, which did not note it.
-        table_id: Delta's id of the table; None when it was not known.
-        partition_columns: how it is partitioned, which can't change without a rebuild.
+        definition: hash of the table's definition.
+        schema: JSON of the table's columns, hidden columns included.
+        pipeline: the pipeline that created it; None in records of older versions.
+        table_id: Delta's id of the table; None if it was unknown.
+        partition_columns: the partition columns, which can't change without a rebuild.
     """
 
     dataset: QualifiedName
@@ -39,7 +39,7 @@ class TableRecord:
 
 
 def definition_of(dataset: GraphDataset) -> str:
-    """A hash of all that shapes a dataset's table; the query is not part of it."""
+    """Return a hash of the definition of a dataset's table; the query is not part of it."""
     spec = dataset.spec
     parts = {
         "schema": dataset.table_schema,
@@ -54,7 +54,7 @@ def definition_of(dataset: GraphDataset) -> str:
 
 
 def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) -> TableRecord | None:
-    """The record of a dataset's table; None when there is none.
+    """Read the record of a dataset's table; None if there is none.
 
     Raises:
         OperationError: STORED_FILE_DAMAGED.
@@ -65,7 +65,7 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
 def read_records(
     storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
 ) -> tuple[TableRecord, ...]:
-    """The records of all tables that were ever made, by name; those of `besides` are not read.
+    """Read the records of all tables, by name; those of `besides` are not read.
 
     Raises:
         OperationError: STORED_FILE_DAMAGED.
@@ -77,18 +77,18 @@ def read_records(
 
 
 def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
-    """Replace the record. It is written after the table, so a missing one only means to look at the table again."""
+    """Replace the record. It is written after the table, so a missing record only costs another read of the table."""
     storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
 
 
 def _named(file: str) -> QualifiedName:
-    """The name that a record's file is called after; a dot inside of a name can only be in its last part."""
+    """Return the dataset name of a record's file; only the last part of a name can contain a dot."""
     catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
     return QualifiedName(catalog=catalog, schema=schema, table=table)
 
 
 def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
-    json.loads(found["schema"])  # a schema that is no JSON is damage too
+    json.loads(found["schema"])  # an invalid schema is damage too
     return TableRecord(
         dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
         path=found.get("path") or layout.table(name),
@@ -102,35 +102,35 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLayout:
-    """Paths below the storage root, all as Spark takes them.
+    """Paths below the storage root, in the form that Spark accepts.
 
     ::
 
-        tables/<catalog>/<schema>/<table>      what other readers find by path
+        tables/<catalog>/<schema>/<table>      datasets that other readers find by path
         private/<catalog>/<schema>/<table>     private datasets
         rebuilds/<dataset>/<n>/table           a full refresh that is not published yet
-        records/<dataset>.json                 what a table was last brought to
-        prunes/<dataset>.json                  a table that is being deleted
-        checkpoints/<dataset>/<flow>/<n>       see the checkpoints room
-        events/<update>.jsonl                  see the record room
+        records/<dataset>.json                 the last applied definition of a table
+        prunes/<dataset>.json                  the mark of a table that is being deleted
+        checkpoints/<dataset>/<flow>/<n>       see the package `checkpoints`
+        events/<update>.jsonl                  see the package `record`
     """
 
     storage: Storage
 
     def table(self, name: QualifiedName, *, private: bool = False) -> str:
-        """The folder of a dataset's table."""
+        """Return the folder of a dataset's table."""
         return self.storage.path("private" if private else "tables", name.catalog, name.schema, name.table)
 
     def companion(self, name: QualifiedName) -> str:
-        """The folder of the table that holds AUTO CDC's own state beside a target."""
+        """Return the folder of AUTO CDC's auxiliary table of a target."""
         return self.storage.path("tables", name.catalog, name.schema, f"{COMPANION_PREFIX}{name.table}")
 
     def rebuilds(self, name: QualifiedName) -> str:
-        """The folder of a dataset's rebuilds and of the mark that numbers them."""
+        """Return the folder of a dataset's rebuilds."""
         return self.storage.path("rebuilds", str(name))
 
     def rebuild(self, name: QualifiedName, number: int) -> str:
-        """The folder of a rebuild."""
+        """Return the folder of a rebuild."""
         return self.storage.path("rebuilds", str(name), str(number))
 
     @property
@@ -139,5 +139,5 @@ class StorageLayout:
         return self.storage.path("records")
 
     def record(self, name: QualifiedName) -> str:
-        """The file with what a table was last brought to."""
+        """Return the path of a table's record."""
         return self.storage.path("records", f"{name}.json")

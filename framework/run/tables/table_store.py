@@ -1,8 +1,8 @@
-"""A pipeline's tables in a configured catalog of Spark's, beside their place in storage.
+"""The Delta tables of a pipeline: in storage by path, and in a configured catalog of Spark by name.
 
-Without a catalog a table is found by its path. With one (Hive's metastore for `spark_catalog`, or a
-`spark.sql.catalog.<name>`) the same Delta table is registered there too, as an external table, so
-that other programs find it by name and a dropped entry loses no row.
+Without a configured catalog a table is found by its path only. With one (the Hive metastore for
+`spark_catalog`, or a `spark.sql.catalog.<name>`) the same Delta table is also registered there as an
+external table, so that other programs find it by name, and a dropped entry loses no rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SESSION_CATALOG = "spark_catalog"
 
 
 def is_configured(spark: SparkSession, catalog: str) -> bool:
-    """Whether Spark was given a lasting catalog of that name; its in-memory one does not count."""
+    """Whether Spark is configured with a persistent catalog of this name; the in-memory catalog does not count."""
     conf: Any = spark._jsparkSession.conf()
     if catalog == _SESSION_CATALOG:
         return bool(conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
@@ -59,7 +59,7 @@ def is_configured(spark: SparkSession, catalog: str) -> bool:
 
 
 def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Make the table at `path` known under its name, if its catalog is configured; again is the same."""
+    """Register the table at `path` under its name, if its catalog is configured. Idempotent."""
     if not is_configured(spark, name.catalog):
         return
     session: Any = spark._jsparkSession
@@ -69,7 +69,7 @@ def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
 
 
 def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Remove a table's entry from a configured catalog, if it leads to `path`; the rows are not touched."""
+    """Remove a table's entry from a configured catalog if its location is `path`; the rows are kept."""
     if not is_configured(spark, name.catalog):
         return
     session: Any = spark._jsparkSession
@@ -81,7 +81,7 @@ def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
 
 
 def _plain(location: str) -> str:
-    """A location without the scheme that Spark puts before a local path."""
+    """Return a location without the scheme that Spark adds to local paths."""
     return "/" + location.removeprefix("file:").strip("/") if location.startswith(("file:", "/")) else location
 
 
@@ -97,9 +97,9 @@ class TableStore:
     """Delta tables at paths below the pipeline's storage, or at a dataset's own `path`.
 
     Args:
-        pipeline: the name that tables are marked with.
+        pipeline: the owner in the tables' properties.
         spark: the session that creates and changes tables.
-        storage: where records lie and Delta logs are looked at without Spark.
+        storage: stores the records, and reads Delta logs without Spark.
     """
 
     pipeline: str
@@ -112,35 +112,35 @@ class TableStore:
         return StorageLayout(storage=self.storage)
 
     def path(self, spec: DatasetSpec) -> str:
-        """The folder of a dataset's table."""
+        """Return the folder of a dataset's table."""
         return normal_path(spec.path) if spec.path else self.layout.table(spec.name, private=spec.private)
 
     def address(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
-        """Where a dataset's rows are written: its table, or a rebuild of it."""
+        """Return the address of a dataset's table, or of a rebuild of it."""
         if rebuild is None:
             return TableAddress(path=self.path(spec))
         return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/table")
 
     def companion(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
-        """Where AUTO CDC keeps its state for a target, or for a rebuild of it."""
+        """Return the address of AUTO CDC's auxiliary table of a target, or of a rebuild of it."""
         if rebuild is None:
             return TableAddress(path=self.layout.companion(spec.name))
         return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/companion")
 
     def exists(self, address: TableAddress) -> bool:
-        """Whether a Delta table is at an address."""
+        """Whether there is a Delta table at an address."""
         return bool(self.storage.list_names(f"{address.path}/_delta_log"))
 
     def record(self, name: QualifiedName) -> TableRecord | None:
-        """What the dataset's table was last brought to."""
+        """Return the record of the dataset's table; None if there is none."""
         return read_record(self.storage, self.layout, name)
 
     def records(self, *, besides: Collection[QualifiedName]) -> tuple[TableRecord, ...]:
-        """What the tables in this storage were last brought to, those of other pipelines too, `besides` left out."""
+        """Return the records of the tables in this storage except `besides`, those of other pipelines included."""
         return read_records(self.storage, self.layout, besides)
 
     def is_ours(self, record: TableRecord) -> bool:
-        """Whether a recorded table is there and was made by this pipeline; only an old record needs a look at it."""
+        """Whether a recorded table exists and belongs to this pipeline; only an outdated record needs a read of it."""
         address = TableAddress(path=record.path)
         if not self.exists(address):
             return False
@@ -149,10 +149,10 @@ class TableStore:
         return self._owner(address) == self.pipeline
 
     def _is_recorded(self, record: TableRecord | None, address: TableAddress) -> bool:
-        """Whether the table at an address is the one that the record was written for.
+        """Whether the record was written for the table at an address.
 
-        Somebody may have put another table in its place, or moved the dataset to the path of another. Then only
-        the table itself can tell whose it is. A record of an older version has no id and counts by its path.
+        The table may have been replaced, or the dataset may now have the path of another table. Then only the
+        table's own properties identify its owner. A record of an older version has no id and is matched by path.
         """
         if record is None or record.path != address.path:
             return False
@@ -162,7 +162,7 @@ class TableStore:
         return tip is not None and tip.table_id == record.table_id
 
     def other_owner(self, dataset: GraphDataset) -> str | None:
-        """Whom a dataset's table belongs to, in words; None if it is ours or there is none."""
+        """Return the owner of a dataset's table as text; None if it is this pipeline or there is no table."""
         address = self.address(dataset.spec)
         if not self.exists(address) or self._is_recorded(self.record(dataset.name), address):
             return None
@@ -170,11 +170,11 @@ class TableStore:
         return None if owner == self.pipeline else _owner_text(owner)
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
-        """Create the table, or bring the one that is there to the dataset's definition.
+        """Create the table, or change the existing one to the dataset's definition.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED when the table was made by something else;
-                PARTITIONING_CHANGED when only a full refresh can lay it out anew.
+            OperationError: TABLE_NOT_OWNED if the table belongs to another owner;
+                PARTITIONING_CHANGED if only a full refresh can apply the partitioning.
         """
         address = self.address(dataset.spec, rebuild)
         if self.exists(address):
@@ -183,11 +183,11 @@ class TableStore:
             self._create(dataset, address)
         if rebuild is None:
             failpoint("tables.after_create")
-            # Stopping here is safe: without its record the table is looked at, found ours, and recorded.
+            # A crash here is safe: without a record, the next update reads the owner from the table and records it.
             self.write_record(dataset)
 
     def write_record(self, dataset: GraphDataset) -> None:
-        """Note that the table has the dataset's definition, and make it known in a configured catalog."""
+        """Record that the table has the dataset's definition, and register it in a configured catalog."""
         if not dataset.spec.private and self.record(dataset.name) is None:
             register(self.spark, dataset.name, self.path(dataset.spec))
         tip = read_tip(self.storage, self.path(dataset.spec))
@@ -217,7 +217,7 @@ class TableStore:
         builder.execute()
 
     def check_owner(self, dataset: GraphDataset, address: TableAddress) -> None:
-        """Make sure that a table is this pipeline's before its rows are replaced.
+        """Check that a table belongs to this pipeline before its rows are replaced.
 
         Raises:
             OperationError: TABLE_NOT_OWNED.
@@ -226,7 +226,7 @@ class TableStore:
             self.check_ours(dataset.name, str(address.path), dataset.spec.location)
 
     def check_ours(self, name: QualifiedName, path: str, location: SourceLocation | None) -> None:
-        """Make sure that the table at a path is this pipeline's, if there is one.
+        """Check that the table at a path, if there is one, belongs to this pipeline.
 
         Raises:
             OperationError: TABLE_NOT_OWNED.
@@ -239,7 +239,7 @@ class TableStore:
             )
 
     def _owner(self, address: TableAddress) -> str | None:
-        """The pipeline that a table says it was made by."""
+        """Return the pipeline in a table's owner property; None if it has none."""
         owner: str | None = self._detail(address)["properties"].get(OWNER_PROPERTY)
         return owner
 
@@ -267,7 +267,7 @@ class TableStore:
             self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(dataset.spec.cluster_by)})")
 
     def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
-        """Widen the table by an append of no rows, which adds nested columns too, in one commit."""
+        """Add the missing columns, nested ones included, by appending an empty DataFrame in one commit."""
         wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
         if _names(wanted) <= _names(stored):
             return
@@ -281,7 +281,7 @@ class TableStore:
             self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
 
     def properties(self, dataset: GraphDataset) -> dict[str, str]:
-        """The table's properties: ours, those AUTO CDC needs, and over them the user's."""
+        """Return the table's properties: the owner and those of AUTO CDC, overridden by the user's."""
         engine = {OWNER_PROPERTY: self.pipeline}
         if dataset.cdc is not None:
             engine |= dict(CDC_PROPERTIES)
@@ -296,7 +296,7 @@ class TableStore:
         session.sql(statement)
 
     def check_readable(self, dataset: GraphDataset) -> None:
-        """Make sure that a dataset has a table and that it is this pipeline's.
+        """Check that a dataset has a table and that it belongs to this pipeline.
 
         Raises:
             OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
@@ -307,7 +307,7 @@ class TableStore:
         self.check_owner(dataset, address)
 
     def frame(self, spec: DatasetSpec) -> DataFrame:
-        """The rows of a dataset's table, as readers see them."""
+        """Return the rows of a dataset's table without hidden columns."""
         frame = self.spark.read.format("delta").load(self.path(spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
 

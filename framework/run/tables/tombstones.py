@@ -1,4 +1,4 @@
-"""Forgets deletes and truncates of AUTO CDC targets that are older than late events may be."""
+"""Garbage collection of tombstones: the deletes and truncates that AUTO CDC keeps to detect late events."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph, GraphDataset
 
 THRESHOLD = "pipelines.cdc.tombstoneGCThresholdInSeconds"
-"""Set for the pipeline, or in a dataset's or a flow's `spark_conf`."""
+"""Set for the pipeline, or in the `spark_conf` of a dataset or a flow."""
 
 _DEFAULT_SECONDS = 172_800
 
 
 def threshold_seconds(spark: SparkSession, settings: Mapping[str, str]) -> int:
-    """How old a tombstone must be to be forgotten: by a flow's own settings, or by the pipeline's.
+    """Return the age at which tombstones are removed, from the flow's settings or the pipeline's.
 
     Raises:
-        UserError: INVALID_CONFIGURATION when it is no whole number from 0.
+        UserError: INVALID_CONFIGURATION if the value is not a whole number from 0.
     """
     text = settings.get(THRESHOLD) or spark.conf.get(THRESHOLD, None)
     return whole_number({} if text is None else {THRESHOLD: text}, THRESHOLD, default=_DEFAULT_SECONDS, least=0)
 
 
 def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: GenerationStore) -> bool:
-    """Whether tombstones of a target may go at all.
+    """Whether tombstones of a target may be removed.
 
-    Not while one of its once flows has not run to its end: its rows are older than every delete, and a
-    snapshot of 48 hours would bring back what was deleted while it ran. Histories (SCD type 2) keep
-    all: their deletes are bounds of rows.
+    Not while one of its once flows is unfinished: its rows are older than every delete, and an initial
+    load that runs 48 hours would restore rows that were deleted while it ran. SCD type 2 targets keep
+    all tombstones, because their deletes are bounds of rows.
     """
     if dataset.cdc is None or dataset.cdc.scd_type != 1:
         return False
@@ -51,9 +51,9 @@ def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: Generat
 def forget_old_deletes(
     session: SparkSession, companion: TableAddress, storage: Storage, *, now: datetime, older_than_seconds: int
 ) -> None:
-    """Remove what is older from a companion table; one that is younger itself is not looked into.
+    """Remove older tombstones from an auxiliary table; a table whose log is younger is not read.
 
-    Stopping anywhere is safe: it is one commit, and who does it again removes the rest.
+    A crash anywhere is safe: the removal is one commit, and the next call removes the rest.
     """
     log = [file for file in storage.list_files(f"{companion.path}/_delta_log") if file.name.endswith(".json")]
     oldest = min((file.modified_at for file in log), default=None)

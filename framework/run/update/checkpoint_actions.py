@@ -1,6 +1,6 @@
-"""What a person does to a flow's checkpoint between updates: begin it again, or roll it back.
+"""User actions on a flow's checkpoint between updates: reset it, or roll it back.
 
-Promises that no update runs meanwhile (its lock is held), and that the event log tells who did what.
+Promises that no update runs meanwhile (the update lock is held), and that the event log records user and action.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def reset_checkpoint(storage: Storage, pipeline: str, flow: str) -> tuple[Manife
     Args:
         storage: the pipeline's storage.
         pipeline: its name, for the event log.
-        flow: the flow's name; the end of it after a dot, if that tells it apart.
+        flow: the flow's name, or its last parts if they are unambiguous.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS.
@@ -44,13 +44,13 @@ def reset_checkpoint(storage: Storage, pipeline: str, flow: str) -> tuple[Manife
 def roll_back_checkpoint(
     storage: Storage, pipeline: str, flow: str, number: int | None = None
 ) -> tuple[Manifest, Generation]:
-    """Make a kept generation of a flow the current one again; the next update goes on from there.
+    """Make a kept generation of a flow the current one again; the next update continues from it.
 
     Args:
         storage: the pipeline's storage.
         pipeline: its name, for the event log.
-        flow: the flow's name; the end of it after a dot, if that tells it apart.
-        number: which generation; None for the one that was current last.
+        flow: the flow's name, or its last parts if they are unambiguous.
+        number: the generation; None: the kept one that was current last.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, GENERATION_NOT_KEPT.
@@ -66,7 +66,7 @@ def roll_back_checkpoint(
 
 
 def find_flow(storage: Storage, flow: str) -> Manifest:
-    """The generations of the flow of that name.
+    """Return the manifest of the flow with this name.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
@@ -85,7 +85,7 @@ def find_flow(storage: Storage, flow: str) -> Manifest:
 
 
 def _kept(manifest: Manifest, number: int | None) -> Generation:
-    """The kept generation of that number, or the one that was current last."""
+    """Return the kept generation with this number; None: the one that was current last."""
     kept = [each for each in manifest.generations if each.state is GenerationState.KEPT]
     chosen = [each for each in kept if number in (None, each.number)]
     if not chosen:
@@ -98,10 +98,10 @@ def _kept(manifest: Manifest, number: int | None) -> Generation:
 
 @contextmanager
 def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
-    """Hold the update lock and keep an event log for one change.
+    """Hold the update lock and open an event log for one change.
 
-    The change and its event are two durable effects; stopped between them, the change holds and
-    its manifest says when and why it began, which the event only repeats.
+    The change and its event are two durable effects. After a crash in between, the change is in
+    effect and only its event is missing; the manifest records when and why a generation began.
     """
     action_id = str(uuid.uuid4())
     origin = Origin(pipeline_id=f"{pipeline}@{storage.root}", pipeline_name=pipeline, update_id=action_id)
@@ -110,7 +110,7 @@ def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
 
 
 def user_name() -> str | None:
-    """Who runs this process; None where the system does not know, as in some containers."""
+    """Return the user of this process; None if the system has no name for it, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

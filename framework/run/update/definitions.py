@@ -1,4 +1,4 @@
-"""What a pipeline's modules define: loaded once, analysed against the tables that exist whenever asked."""
+"""The definitions of a pipeline's modules: loaded once, and analysed against the existing tables for each request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Definitions:
-    """A filled registry, with the hash of the source it came from; None if that is unknown."""
+    """A filled registry, with the hash of its source code (None if unknown)."""
 
     spec: PipelineSpec
     registry: Registry
@@ -39,18 +39,18 @@ class Definitions:
         """Run the pipeline's modules.
 
         Raises:
-            GraphErrors: every module that raised, with its file and line.
+            GraphErrors: the error of every module that raised, with its file and line.
         """
         registry = Registry(catalog=spec.catalog, schema=spec.schema)
         version = load_modules(spec, modules, registry, spark)
         return cls(spec=spec, registry=registry, code_version=version, spark=spark)
 
     def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
-        """The graph, analysed against the tables of a store; those that the request rebuilds don't count.
+        """Return the graph, analysed against the tables of a store, except those that the request rebuilds.
 
         Raises:
-            UserError: a name of the request that was not declared; found before anything is analysed.
-            GraphErrors: every fault of the definitions.
+            UserError: a name of the request that was not declared; raised before the analysis.
+            GraphErrors: all errors of the definitions.
         """
         datasets = [dataset.name for dataset in self.registry.datasets]
         check_names(request, [*datasets, *self.registry.spoilt], [flow.name for flow in self.registry.flows])
@@ -66,7 +66,7 @@ class Definitions:
 
 
 def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateRequest:
-    """The request that a user's options make, names completed by the pipeline's catalog and schema.
+    """Return the request for a user's options, with names completed by the pipeline's catalog and schema.
 
     Raises:
         UserError: INVALID_NAME.

@@ -1,4 +1,4 @@
-"""Does the steps of a plan: tables first, then flows side by side, each when what it reads is done."""
+"""Executes the steps of a plan: tables first, then flows in parallel, each after the datasets it reads."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from framework.run.update.schedule import Board, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executor:
-    """Does what a plan says, and nothing else.
+    """Executes the steps of a plan, and nothing else.
 
     Args:
         work: runs one flow or view to its end and never raises.
-        parallel_flows: how many run side by side.
+        parallel_flows: the number of flows that run at the same time.
     """
 
     graph: DataflowGraph
@@ -51,9 +51,9 @@ class Executor:
     parallel_flows: int
 
     def set_up(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
-        """Create tables and begin generations; the datasets that could not be set up, with their errors."""
+        """Create tables and begin generations; return the datasets that could not be set up, with their errors."""
         tables, begins, failed = _to_set_up(self.graph, plan)
-        if self.stop.is_set:  # before anything was done: nothing is
+        if self.stop.is_set:  # nothing was written yet
             return failed
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
             for step, error in zip(tables, pool.map(self._create, tables), strict=True):
@@ -65,10 +65,10 @@ class Executor:
         return failed
 
     def run(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> tuple[FlowResult, ...]:
-        """Run flows and views; one result for each flow of the plan, those not run included.
+        """Run flows and views; return one result for each flow of the plan, those not run included.
 
-        A flow starts when the datasets it reads are done. When one of these failed it is SKIPPED,
-        and so is what reads it; everything else goes on.
+        A flow starts when the datasets it reads are done. If one of them failed, the flow and its
+        downstream flows are SKIPPED; all other flows continue.
         """
         board = Board(plan=plan, failed=failed, journal=self.journal)
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
@@ -95,7 +95,7 @@ class Executor:
                 assert_never(step)
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
-        """None when the rebuild is published; else a result that says why not."""
+        """Publish a rebuild; return None, or a failed result with the error."""
         try:
             self.rebuilds.publish(step)
         except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
@@ -132,9 +132,9 @@ class Executor:
 def _to_set_up(
     graph: DataflowGraph, plan: Plan
 ) -> tuple[list[CreateTable], list[BeginGeneration], dict[QualifiedName, SluiceError]]:
-    """The steps to do before any flow runs, and the datasets that the plan itself refuses, with their errors.
+    """Return the steps to execute before any flow runs, and the datasets that the plan refuses, with their errors.
 
-    Every kind of step is named: a new one does not type-check before it is placed here and on the board.
+    The match is closed: a new kind of step does not type-check until it has a case here and on the board.
     """
     tables: list[CreateTable] = []
     begins: list[BeginGeneration] = []
@@ -148,7 +148,7 @@ def _to_set_up(
             case RefuseTable():
                 refused[step.dataset] = refusal(graph, step)
             case RunFlow() | RefreshView() | PublishRebuild() | SkipStep() | KeepStored():
-                pass  # the board's
+                pass  # handled by the board
             case _:
                 assert_never(step)
     return tables, begins, refused

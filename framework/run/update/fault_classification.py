@@ -1,4 +1,4 @@
-"""What an exception of Spark or Delta means: which condition it is, and whether trying again can heal it."""
+"""Classifies exceptions of Spark and Delta: the error condition, and whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
 
 _MOST_CAUSES = 20
 
-# What another try may heal: the network, a busy or lost machine, two writers that met. All else says
-# the same again: a query that can't be analysed, a broken contract, a checkpoint that does not fit.
+# Faults that a retry may heal: the network, a busy or lost machine, concurrent writers. All other faults
+# repeat: a query that can't be analysed, a broken contract, an incompatible checkpoint.
 _CAN_HEAL = re.compile(
     r"Connection (?:refused|reset)|Connection(?:Refused|Reset|Aborted)Error|timed? ?out|TimeoutException"
     r"|UnknownHostException|SocketException"
@@ -36,16 +36,17 @@ _CAN_HEAL = re.compile(
 
 
 def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
-    """The error as the user should read it, without a Java stack.
+    """Convert an exception into the error that the user reads, without a Java stack.
 
-    A violated expectation becomes EXPECTATION_VIOLATION with the row; an exception of a Python function,
-    in Spark's workers or in this process, PYTHON_EXCEPTION with type, message and the user's line; what
-    carries a condition of Spark's or Delta's becomes FLOW_FAILED with that condition and its words.
+    A SluiceError is returned unchanged.
+    A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
+    in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
+    Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one.
 
     Args:
-        error: what made the flow fail.
+        error: the exception that the flow raised.
         flow: the flow.
-        location: its declaration, where the error leads to no other line of the user's.
+        location: its declaration, used if the error has no other line of the user's code.
     """
     if isinstance(error, SluiceError):
         return error
@@ -58,7 +59,7 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         )
     if place is not None and not isinstance(error, PySparkException | Py4JError):
         return OperationError("PYTHON_EXCEPTION", location=place, flow=flow, error=exception_text(error))
-    # What the query made of an exception that left a batch function is not looked at: the exception says more.
+    # The query's wrapper of a batch function's exception is not parsed, because the exception itself has more detail.
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
         return OperationError(
@@ -68,12 +69,12 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
 
 
 def can_heal(error: BaseException) -> bool:
-    """Whether trying again may succeed without anybody changing anything."""
+    """Whether a retry may succeed without any other change."""
     return not isinstance(error, SluiceError) and _CAN_HEAL.search("\n".join(_texts(error))) is not None
 
 
 def _cause(error: BaseException, text: str) -> str:
-    """The innermost condition with its first line; the exception's own first words when there is none."""
+    """Return the innermost condition with its first line; without one, the first line of the exception."""
     for condition, words in reversed(_CONDITION.findall(text)):
         if condition.split(".")[0] not in _WRAPPERS:
             return f"[{condition}] {words}".strip()
@@ -81,7 +82,7 @@ def _cause(error: BaseException, text: str) -> str:
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    """What the exception and those behind it say, Java's causes included, stacks left out."""
+    """Yield the texts of an exception and its causes, Java causes included, without stacks."""
     seen: BaseException | None = error
     while seen is not None:
         yield from _own_texts(seen)
@@ -89,7 +90,7 @@ def _texts(error: BaseException) -> Iterator[str]:
 
 
 def _own_texts(error: BaseException) -> Iterator[str]:
-    """What one exception says, with Java's causes if it comes from the JVM."""
+    """Yield the text of one exception, with its Java causes if it is from the JVM."""
     if isinstance(error, Py4JJavaError):
         yield from _java_messages(error.java_exception)
     elif isinstance(error, PySparkException):
@@ -102,7 +103,7 @@ def _own_texts(error: BaseException) -> Iterator[str]:
 
 
 def _java_messages(throwable: object) -> Iterator[str]:
-    """Class and message of a Java throwable and of each cause behind it."""
+    """Yield class and message of a Java throwable and of each of its causes."""
     for _ in range(_MOST_CAUSES):  # causes may be circular
         if not isinstance(throwable, JavaObject):
             return

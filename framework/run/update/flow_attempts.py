@@ -1,4 +1,4 @@
-"""One flow or view from STARTING to its end: looks whether it has something to do, runs it, tries again."""
+"""Runs one flow or view to its end: checks for new input, runs the flow, and retries it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from framework.run.update.retries import RetryPolicy
 
 
 class _Committed:
-    """What a run has committed so far, which stays when it fails or is stopped."""
+    """The committed batches of a run, which stay if it fails or is stopped."""
 
     def __init__(self) -> None:
         self.total = FlowOutcome()
 
     def add(self, outcome: FlowOutcome) -> None:
-        """Another batch is committed."""
+        """Add a committed batch."""
         self.total = self.total.plus(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowAttempts:
-    """Does RunFlow and RefreshView steps and turns however they end into a result.
+    """Executes RunFlow and RefreshView steps and returns a result for every ending.
 
     Args:
-        retries: how often and after how long a fault that may heal is tried again.
+        retries: the number and delays of retries.
     """
 
     graph: DataflowGraph
@@ -53,7 +53,7 @@ class FlowAttempts:
     stop: StopSignal
 
     def run(self, step: RunFlow | RefreshView) -> FlowResult:
-        """The result of one step; never raises."""
+        """Execute one step and return its result; never raises."""
         started = self.clock.monotonic()
         committed = _Committed()
         try:
@@ -74,7 +74,7 @@ class FlowAttempts:
         return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
-        """Run it, again after faults that may heal, as often as the policy allows."""
+        """Run the step, and retry it after transient faults as often as the policy allows."""
         attempt = 0
         while True:
             self.journal.flow(step.flow, step.dataset, FlowState.STARTING)
@@ -109,7 +109,7 @@ class FlowAttempts:
         return self.runner.run(step, committed)
 
     def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
-        """The expectation that made the flow fail, with the one row that did not meet it."""
+        """Return the count of the expectation that failed the flow, with its one violating row."""
         if fault.condition != "EXPECTATION_VIOLATION":
             return NOTHING_COUNTED
         name = fault.fields["expectation"]

@@ -1,4 +1,4 @@
-"""Says what happens in an update to its event log, in one place."""
+"""The single writer of an update's events to its event log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from framework.sources.port import Lag
 
 
 class Journal:
-    """Turns the update's happenings into events; every method returns when the event is taken."""
+    """Records the update's events; every method returns when the log has accepted the event."""
 
     def __init__(self, log: EventLog, *, continuous: bool = False) -> None:
         self._log = log
@@ -42,12 +42,12 @@ class Journal:
         self._active: set[QualifiedName] = set()
 
     def take_active(self) -> set[QualifiedName]:
-        """The flows that committed something since the last call."""
+        """Return the flows that committed something since the last call."""
         active, self._active = self._active, set()
         return active
 
     def created(self, request: UpdateRequest) -> None:
-        """The update was asked for."""
+        """Record the request of the update."""
         self._log.record(
             drafts.create_update(
                 cause="USER_ACTION",
@@ -59,12 +59,12 @@ class Journal:
         )
 
     def update(self, state: UpdateState, *, error: SluiceError | None = None, seconds: float | None = None) -> None:
-        """The update is in another state."""
+        """Record the update's new state."""
         summary = summarize_error(error, fatal=True) if error is not None else None
         self._log.record(drafts.update_progress(state=state.value, error=summary, duration_seconds=seconds))
 
     def definitions(self, graph: DataflowGraph, store: TableStore) -> None:
-        """What the pipeline consists of."""
+        """Record the definitions of the pipeline's datasets, sinks and flows."""
         for dataset in graph.datasets:
             self._log.record(_definition(dataset, len(graph.flows_into(dataset.name)), store))
         for flow in graph.flows:
@@ -81,7 +81,7 @@ class Journal:
             )
 
     def planned(self, plan: Plan) -> None:
-        """How each dataset is brought up to date, and why."""
+        """Record how each dataset is brought up to date, and why."""
         for step in plan.steps:
             match step:
                 case SkipStep(flow=flow) if flow is not None:
@@ -95,12 +95,12 @@ class Journal:
                 case KeepStored():
                     self._planned(step.dataset, None, "NO_OP", step.reason)
                 case SkipStep() | RefuseTable() | CreateTable() | BeginGeneration():
-                    pass  # no computation; what is refused ends as FAILED
+                    pass  # no computation; flows of a refused table end as FAILED
                 case _:
                     assert_never(step)
 
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
-        """Record that a flow is in another state; in a continuous update, only if it was not in it before."""
+        """Record a flow's state; in a continuous update, only if it changed."""
         if self._continuous:
             if state is FlowState.STARTING or (message is None and self._states.get(flow) is state):
                 return
@@ -131,7 +131,7 @@ class Journal:
             )
 
     def alive(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, lag: Lag) -> None:
-        """Record that a flow of a continuous update is there, though it wrote no rows."""
+        """Record that a flow of a continuous update is alive although it wrote no rows."""
         backlog = {"backlog_records": lag.records, "backlog_bytes": lag.bytes, "backlog_seconds": lag.seconds}
         metrics = {name: int(value) for name, value in backlog.items() if value is not None}
         self._log.record(
@@ -141,7 +141,7 @@ class Journal:
         )
 
     def degraded(self, flow: QualifiedName, dataset: QualifiedName, error: SluiceError, delay_seconds: float) -> None:
-        """Record that a flow of a continuous update failed and is tried again later."""
+        """Record that a flow of a continuous update failed and is retried later."""
         self._states[flow] = FlowState.QUEUED
         self._log.record(
             drafts.flow_progress(
@@ -154,7 +154,7 @@ class Journal:
         )
 
     def ended(self, result: FlowResult) -> None:
-        """A flow's run is over."""
+        """Record the end of a flow's run."""
         outcome = FlowOutcome(
             written=result.rows_written,
             upserted=result.rows_upserted,

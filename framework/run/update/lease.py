@@ -1,4 +1,4 @@
-"""A lease on storage that has no locks: renewed by its holder, taken over when it was not."""
+"""A lease for storage without locks: its holder renews it, and another process takes over an expired one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """A lease is free when it was not renewed for `lasts_seconds`; its holder renews it more often."""
+    """The times of a lease: it expires without renewal for `lasts_seconds`, and is renewed every `renew_seconds`."""
 
     lasts_seconds: float = 60.0
     renew_seconds: float = 15.0
@@ -28,19 +28,19 @@ class LeaseTerms:
 class Lease:
     """Numbered files in a folder; the file with the highest number is the lease.
 
-    To take the lease is to create the next number, which one of several can do. A holder that was
-    given up for dead sees the higher number when it renews next, and stops: it never writes to the
-    new holder's file. Whether a lease is old is read from the file system's own times of two files,
-    so the machines' clocks need not agree.
+    A process takes the lease by creating the next number, which only one of several can do. A holder
+    whose lease expired sees the higher number at its next renewal, and stops: it never writes to the
+    new holder's file. The age of a lease is the difference of two file times of the file system,
+    so the clocks of the machines need not agree.
 
-    Two durable effects meet in `acquire`: the new file is created, then older ones are deleted.
-    Stopped between: older files stay, and mean nothing beside a higher number.
+    `acquire` has two durable effects: it creates the new file, then deletes older ones. After a crash
+    in between, older files remain; they have no effect, because only the highest number counts.
 
     Args:
-        storage: where the folder lies.
+        storage: the storage of the folder.
         folder: the lease's folder.
-        terms: how long it lasts and how often it is renewed.
-        on_lost: called once, from the renewing thread, when the lease can't be kept.
+        terms: the times of expiry and renewal.
+        on_lost: called once, from the renewing thread, when the lease is lost.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Lease:
         self._renewer = threading.Thread(target=self._renew_until_stopped, name="sluice-lease", daemon=True)
 
     def acquire(self, holder: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Take the lease and begin to renew it.
+        """Take the lease and start to renew it.
 
         Returns:
-            None when it is ours; who holds it when it is not free.
+            None if the lease is acquired; else its holder.
         """
         self._holder = holder
         for _ in range(_TRIES):
@@ -78,7 +78,7 @@ class Lease:
         return (self._read(self._newest_number()) or {}).get("holder") or {}
 
     def release(self) -> bool:
-        """Let others have it; False when it had been lost, or when that can't be told."""
+        """Release the lease; False if it had been lost, or if that is unknown."""
         self._stopping.set()
         self._renewer.join()
         try:
@@ -90,7 +90,7 @@ class Lease:
         return True
 
     def _renew_until_stopped(self) -> None:
-        """Renew in time; give up when another took over or when no renewal came through for too long."""
+        """Renew the lease; give up if another process took over, or if renewals failed for too long."""
         failed_seconds = 0.0
         while not self._stopping.wait(self.terms.renew_seconds):
             try:
@@ -108,12 +108,12 @@ class Lease:
                 self._on_lost()
 
     def _is_ours(self) -> bool:
-        """Whether the newest file is ours: by its text too, as S3 lets two create one file."""
+        """Whether the newest file is ours, by number and content, because on S3 two processes can create one file."""
         newest = self._newest_number()
         return newest == self._number and (self._read(newest) or {}).get("token") == self._token
 
     def _is_expired(self, number: int) -> bool:
-        """Whether the lease was not renewed for too long, by the file system's own clock."""
+        """Whether the lease expired, by the clock of the file system."""
         probe = f"now-{self._token}"
         self._storage.write_text(f"{self.folder}/{probe}", "")
         times = {file.name: file.modified_at for file in self._storage.list_files(self.folder)}

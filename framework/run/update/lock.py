@@ -1,4 +1,4 @@
-"""One update of a pipeline at a time, across processes and machines."""
+"""The update lock: one update of a pipeline at a time, across processes and machines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FREE_WITH_PROCESS = "Its lock is free as soon as its process ends."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHolder:
-    """Who holds a pipeline's lock: a process on a host, for an update, since a time."""
+    """The holder of a pipeline's lock: host, process, update and start time."""
 
     host: str
     pid: int
@@ -41,22 +41,22 @@ def update_lock(
     on_lost: Callable[[], None] | None = None,
     terms: LeaseTerms | None = None,
 ) -> Iterator[None]:
-    """Hold the pipeline's lock for the length of the block.
+    """Hold the pipeline's lock during the block.
 
-    A local storage is locked by the operating system: the lock is free at the moment in which its
-    process dies. Elsewhere it is a lease that its holder renews, and that others may take when it
-    was not renewed for a minute.
+    On local storage it is a lock of the operating system, which is released as soon as its process
+    ends. Elsewhere it is a lease that its holder renews; another process may take it if it was not
+    renewed for a minute.
 
     Args:
         storage: the pipeline's storage.
-        update_id: who asks, to be told to those who come meanwhile.
-        clock: what `since` is read from.
-        on_lost: called from another thread when a lease could not be kept, so that the update stops.
-        terms: how long a lease lasts without renewal.
+        update_id: the update that acquires the lock, as the error of a concurrent update displays it.
+        clock: the source of `since`.
+        on_lost: called from another thread when a lease is lost, so that the update stops.
+        terms: the times of a lease.
 
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING with its holder; UPDATE_LOCK_LOST at the end of the
-            block, when another update took the lease over.
+            block, if the lease was lost.
     """
     holder = LockHolder(
         host=socket.gethostname(),
@@ -82,7 +82,7 @@ def update_lock(
 
 
 def check_unlocked(storage: Storage) -> None:
-    """Look whether an update runs, without taking the lock or writing anything; a lease is not looked at.
+    """Check that no update runs, without writing anything; a lease is not checked.
 
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING with its holder.
@@ -96,16 +96,16 @@ def check_unlocked(storage: Storage) -> None:
     except BlockingIOError:
         raise _already_running(storage.read_text(LOCK_FILE) or "", str(path), _FREE_WITH_PROCESS) from None
     except OSError:
-        return  # no lock yet; or no file, which the update itself will say
+        return  # no lock file yet, or not readable, which the update itself reports
 
 
 @contextmanager
 def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
-    """An exclusive `flock` on a file that names its holder.
+    """Hold an exclusive `flock` on a file with the name of its holder.
 
     The file stays when the lock is released: deleting it would let one process lock the deleted
     file while another locks its successor. Python opens it as not inheritable, so neither Spark's
-    JVM nor its workers keep the lock when this process is gone.
+    JVM nor its workers keep the lock after this process ends.
     """
     storage.check_writable()
     path = pathlib.Path(storage.path(LOCK_FILE))
@@ -130,7 +130,7 @@ def _opened(path: pathlib.Path) -> IO[str]:
 
 
 def _rewrite(path: pathlib.Path, text: str) -> None:
-    """Replace what the lock file says, in place: a rename would put another file under the lock's name."""
+    """Replace the content of the lock file in place: a rename would replace the locked file."""
     path.write_text(text, encoding="utf-8")
 
 
@@ -144,7 +144,7 @@ def _already_running(holder_json: str, path: str, remedy: str) -> OperationError
 
 
 def _parse_holder(text: str) -> LockHolder | None:
-    """Who holds the lock; None in the moment in which a new holder has not written it yet."""
+    """Parse the holder of the lock; None if a new holder has not written it yet."""
     try:
         return LockHolder(**json.loads(text))
     except (ValueError, TypeError):

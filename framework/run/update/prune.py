@@ -1,4 +1,4 @@
-"""What a person asks for between updates: to drop the tables that the code no longer declares."""
+"""The prune between updates: drops tables that the code no longer declares."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from framework.run.update.checkpoint_actions import changing, user_name
 def prune_tables(
     storage: Storage, pipeline: str, find: Callable[[], LeftTables], chosen: Collection[LeftTable]
 ) -> tuple[LeftTable, ...]:
-    """Drop the chosen ones of the tables that are left, under the update's lock, one event for each.
+    """Drop the chosen undeclared tables under the update's lock, with one event for each.
 
     Args:
         storage: the pipeline's storage.
         pipeline: its name.
-        find: loads the pipeline's code; called under the lock, as the code may have changed since a person looked.
-        chosen: what the person has seen; a table that changed since is left alone.
+        find: loads the pipeline's code; called under the lock, because the code may have changed since the listing.
+        chosen: the tables that the user confirmed; a table that changed since is kept.
 
     Returns:
-        The tables that were dropped.
+        The dropped tables.
 
     Raises:
         OperationError: an update is running; TABLE_NOT_OWNED.

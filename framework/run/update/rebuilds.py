@@ -1,14 +1,14 @@
-"""A full refresh, built aside and published in one commit, so that the old rows serve until then.
+"""Full refreshes: computed in a copy of the table and published in one commit, so that readers see the old rows before.
 
-The effects in order, and why stopping after each is safe:
+The effects in order, and why a crash after each is safe:
 
-1. the mark "rebuild n is building" -> the next update finds it and goes on with the rebuild;
-2. the copy's table, the flows' generations (each says it belongs to rebuild n), their batches ->
-   as any flow's; a generation of an older rebuild is not taken for one of this, so no row is missed;
-3. the table's rows replaced by the copy's, as transaction n -> done again, it is skipped;
-4. the mark "rebuild n is published" -> from here the rebuild's generations count as current;
-5. the generations promoted, each at once or not -> promoted again by the next update;
-6. the copy deleted, the mark "rebuild n is finished" -> nothing is left.
+1. the mark "rebuild n is building" is written -> the next update finds it and continues the rebuild;
+2. the copy's table and the flows' generations (marked with rebuild n) are created, and batches are written ->
+   as for any flow; a generation of an older rebuild has another mark and is not continued, so no row is missed;
+3. the table's rows are replaced by the copy's, as transaction n -> a repeated write is skipped;
+4. the mark "rebuild n is published" is written -> from here the rebuild's generations count as current;
+5. each generation is promoted atomically -> the next update promotes the rest;
+6. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from framework.run.tables.table_store import TableStore
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rebuilds:
-    """Begins, publishes and tidies up the rebuilds of a store's tables."""
+    """Begins, publishes and finishes the rebuilds of a store's tables."""
 
     pipeline: str
     graph: DataflowGraph
@@ -41,7 +41,7 @@ class Rebuilds:
         return RebuildStore(self.store.storage)
 
     def begin(self, dataset: GraphDataset, number: int) -> None:
-        """Set up the copy of rebuild `number`; one that was begun before goes on with what it has."""
+        """Set up the copy of rebuild `number`; an existing copy is continued."""
         before = self._marks.read(dataset.name)
         if before is None or before.number != number:
             self._marks.write(dataset.name, Rebuild(number=number))
@@ -51,7 +51,7 @@ class Rebuilds:
         self.store.create(dataset, rebuild=number)
 
     def publish(self, step: PublishRebuild) -> None:
-        """Replace the table's rows by the copy's and make its generations the current ones."""
+        """Replace the table's rows by the copy's, and make the rebuild's generations current."""
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
         self.store.check_owner(dataset, self.store.address(dataset.spec))
@@ -63,7 +63,7 @@ class Rebuilds:
                 step.rebuild,
             )
             failpoint("rebuilds.after_companion")
-            # Stopping here is safe: no flow runs between, and the next update publishes again before any does.
+            # A crash here is safe: no flow runs in between, and the next update publishes again before any flow runs.
         self._replace(
             dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild
         )
@@ -74,7 +74,7 @@ class Rebuilds:
         self.settle(dataset.name)
 
     def settle_all(self) -> None:
-        """Finish what a crash left of published rebuilds, before any flow of them runs."""
+        """Finish the published rebuilds that a crash interrupted, before any of their flows runs."""
         for dataset in self.graph.datasets:
             if dataset.kind is DatasetKind.STREAMING_TABLE:
                 self.settle(dataset.name)
@@ -94,7 +94,7 @@ class Rebuilds:
         self._marks.write(name, replace(rebuild, finished=True))
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, number: int) -> None:
-        """Put the rows of one table in the place of another's, in one commit that counts once."""
+        """Replace the rows of the target by those of the source, in one idempotent commit."""
         if not self.store.exists(source):
             if self.store.exists(target):
                 self.store.delete_rows(target)

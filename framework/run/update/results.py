@@ -1,4 +1,4 @@
-"""What an update did, as values."""
+"""The results of an update and its flows, as values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.run.flows.expectations import ExpectationCount, QualityCounts
 
 
 class UpdateState(StrEnum):
-    """The states an update goes through, in Lakeflow's words."""
+    """The states of an update, with Lakeflow's names."""
 
     QUEUED = "QUEUED"
     CREATED = "CREATED"
@@ -28,7 +28,7 @@ class UpdateState(StrEnum):
 
 
 class FlowState(StrEnum):
-    """The states a flow goes through, in Lakeflow's words."""
+    """The states of a flow, with Lakeflow's names."""
 
     QUEUED = "QUEUED"
     STARTING = "STARTING"
@@ -43,15 +43,15 @@ class FlowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
-    """How one flow of an update ended.
+    """The result of one flow of an update.
 
     Args:
-        rows_written: rows that reached the target, or None when the target does not tell.
-        rows_upserted: rows an AUTO CDC flow inserted or updated.
-        rows_deleted: rows an AUTO CDC flow deleted.
-        rows_dropped: rows that expectations kept out.
+        rows_written: rows written to the target; None if the target does not report them.
+        rows_upserted: rows that an AUTO CDC flow inserted or updated.
+        rows_deleted: rows that an AUTO CDC flow deleted.
+        rows_dropped: rows that expectations dropped.
         error: why it failed; None unless `state` is FAILED.
-        may_heal: it failed by something that another try may get past.
+        may_heal: whether a retry may succeed.
     """
 
     flow: QualifiedName
@@ -68,7 +68,7 @@ class FlowResult:
     expectations: tuple[ExpectationCount, ...] = ()
 
     def plus(self, later: FlowResult) -> FlowResult:
-        """Both runs together: sums of rows, seconds and counts, and how the later one ended."""
+        """Return both runs as one: sums of rows, seconds and counts, and the end of the later run."""
         counts = QualityCounts(expectations=self.expectations).plus(QualityCounts(expectations=later.expectations))
         known = [rows for rows in (self.rows_written, later.rows_written) if rows is not None]
         return replace(
@@ -84,10 +84,10 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class UpdateResult(Displayed):
-    """How an update ended, with one result a flow in the order they ended.
+    """The result of an update, with one result for each flow in the order in which they ended.
 
     Args:
-        graph: the graph that the update brought up to date, for its picture.
+        graph: the graph of the update, for its diagram.
     """
 
     update_id: str
@@ -98,5 +98,5 @@ class UpdateResult(Displayed):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
+        """Whether the update had nothing to do."""
         return all(flow.state in {FlowState.IDLE, FlowState.EXCLUDED} for flow in self.flows)

@@ -1,4 +1,4 @@
-"""How often a fault that may heal is tried again, and after how long."""
+"""The retry policy for transient faults: number and delays of retries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class RetryPolicy:
     """Exponential backoff with jitter, in production mode only.
 
     Args:
-        most_retries: of one flow, in one try of the update.
-        most_update_retries: of what failed or was skipped in an update, when another try may heal it.
-        first_delay_seconds: before the first retry; it doubles with each.
+        most_retries: retries of one flow in one attempt of the update.
+        most_update_retries: retries of an update's failed and skipped flows, if a retry may succeed.
+        first_delay_seconds: delay before the first retry; it doubles with each further one.
     """
 
     most_retries: int = 0
@@ -31,16 +31,16 @@ class RetryPolicy:
     first_delay_seconds: float = _FIRST_DELAY_SECONDS
 
     def delay_seconds(self, attempt: int) -> float:
-        """The wait before try `attempt` + 1: doubling from the first, at most five minutes, half of it by chance."""
+        """Return the delay before retry `attempt`: doubled each time, at most five minutes, half of it random."""
         full: float = min(self.first_delay_seconds * 2 ** (attempt - 1), _LONGEST_DELAY_SECONDS)
-        return full / 2 + random.uniform(0, full / 2)  # noqa: S311 - spreads retries, guards nothing
+        return full / 2 + random.uniform(0, full / 2)  # noqa: S311 - jitter of retries, not security
 
 
 def retry_policy(configuration: Mapping[str, str], *, development: bool) -> RetryPolicy:
-    """The policy of a pipeline's configuration.
+    """Return the policy of a pipeline's configuration.
 
     Raises:
-        UserError: INVALID_CONFIGURATION when the number of retries is no whole number from 0.
+        UserError: INVALID_CONFIGURATION if the number of retries is not a whole number from 0.
     """
     most = whole_number(configuration, FLOW_RETRIES, default=_DEFAULT_FLOW_RETRIES, least=0)
     most_update = whole_number(configuration, UPDATE_RETRIES, default=_DEFAULT_UPDATE_RETRIES, least=0)

@@ -1,4 +1,4 @@
-"""An update that runs in a thread of its own, with a handle to look at it and to stop it."""
+"""An update in a background thread, with a handle to inspect and stop it."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class RunningUpdate:
 
     @property
     def state(self) -> UpdateState:
-        """The present state of the update."""
+        """The current state of the update."""
         return self._state
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
-        """The present state of each flow; () before the update runs."""
+        """The current state of each flow; () before the update runs."""
         return self._update.flow_statuses
 
     def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
-        """Wait until the update ends; returns its result, or None after `timeout_seconds`.
+        """Wait until the update ends, and return its result; None after `timeout_seconds`.
 
         Raises:
-            SluiceError: the update could not start or ended with an error of its own.
+            SluiceError: the update could not start, or the update itself failed.
         """
         self._thread.join(timeout_seconds)
         if self._thread.is_alive():
@@ -59,7 +59,7 @@ class RunningUpdate:
         return self._result
 
     def stop(self) -> UpdateResult:
-        """Stop the update and wait for its end: queries are stopped, checkpoints stay sound.
+        """Stop the update and wait for its end: queries are stopped, checkpoints stay consistent.
 
         Raises:
             SluiceError: as of `wait`.

@@ -1,4 +1,4 @@
-"""Which steps of a plan wait, may start, or are over: the executor's bookkeeping."""
+"""The schedule of a plan: which steps wait, may start, or are finished."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 
 Work = RunFlow | RefreshView | PublishRebuild
-"""The steps that take their turn; all others are done before, or say only what is left alone."""
+"""The steps to schedule; all other steps are executed before, or change nothing."""
 
 _GOOD = frozenset({FlowState.COMPLETED, FlowState.IDLE, FlowState.EXCLUDED})
 
 
 class Board:
-    """Hands out the steps that may start and takes their results; used from one thread.
+    """Returns the steps that may start, and collects their results; used from one thread.
 
     Args:
-        plan: whose flows, views and publishings are handed out.
+        plan: the plan whose flows, views and publish steps are scheduled.
         failed: datasets whose tables could not be set up.
-        journal: told of what is skipped, stopped, queued or over.
+        journal: records the steps that are skipped, stopped, queued or finished.
     """
 
     def __init__(self, *, plan: Plan, failed: Mapping[QualifiedName, SluiceError], journal: Journal) -> None:
@@ -49,11 +49,11 @@ class Board:
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
-        """The results so far, in the order they came."""
+        """The results so far, in the order in which the flows ended."""
         return tuple(self._results)
 
     def take_ready(self, most: int) -> list[Work]:
-        """Up to `most` steps whose inputs are done; those that can't run any more end as SKIPPED."""
+        """Return up to `most` steps whose inputs are done; steps with failed inputs end as SKIPPED."""
         ready: list[Work] = []
         progress = True
         while progress:
@@ -69,13 +69,13 @@ class Board:
         return ready
 
     def finished(self, step: Work, result: FlowResult | None) -> None:
-        """A step is over; None for a publishing that succeeded."""
+        """Record the end of a step; `result` is None for a successful publish step."""
         self._open[step.dataset] -= 1
         if result is not None:
             self._add(result)
 
     def stop_waiting(self) -> None:
-        """Everything that has not started ends as STOPPED."""
+        """End all steps that have not started as STOPPED."""
         for step in self._waiting:
             self._open[step.dataset] -= 1
             if isinstance(step, RunFlow | RefreshView):
@@ -103,7 +103,7 @@ class Board:
             case RunFlow() | RefreshView() | PublishRebuild():
                 self._place_work(step, failed.get(step.dataset))
             case CreateTable() | BeginGeneration() | KeepStored():
-                pass  # done before the board is laid out, or nothing to do
+                pass  # executed before, or nothing to do
             case _:
                 assert_never(step)
 

@@ -1,10 +1,10 @@
-"""Keeps the flows and views of a continuous update going until the update is stopped.
+"""Runs the flows and views of a continuous update until the update is stopped.
 
-A flow has a running query only while its sources have something to read. In between it is idle: the
+A flow has a running query only while its sources have data to read. In between it is idle: the
 supervisor compares the change tokens of its sources, which needs neither Spark nor a job. So 200 flows of
 which 5 receive rows cost little more than 5. A view is refreshed when its inputs changed, at most once per
-trigger interval. A flow that fails is degraded: it starts again with exponential backoff while all others
-go on. A failure that a new try can't heal ends the flow as FAILED.
+trigger interval. A flow that fails is degraded: it restarts with exponential backoff while all other flows
+continue. A failure that a retry can't heal ends the flow as FAILED.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class RefreshIntervals:
     """The shortest times between two refreshes of a view; Lakeflow's defaults of `pipelines.trigger.interval`.
 
     Args:
-        tables_seconds: for a view, or a flow from snapshots, whose inputs are all Delta tables.
-        unknown_seconds: for one with another input, whose changes can't be seen.
+        tables_seconds: for a view or a snapshot flow whose inputs are all Delta tables.
+        unknown_seconds: for one with another input, whose changes can't be detected.
     """
 
     tables_seconds: float = 60.0
@@ -54,7 +54,7 @@ DEFAULT_INTERVALS = RefreshIntervals()
 
 
 def refresh_intervals(configuration: Mapping[str, str]) -> RefreshIntervals:
-    """The intervals of a pipeline: `pipelines.trigger.interval` for all views, or the defaults.
+    """Return the intervals of a pipeline: `pipelines.trigger.interval` for all views, or the defaults.
 
     Raises:
         UserError: INVALID_CONFIGURATION for an interval that is not a number and a unit.
@@ -84,10 +84,10 @@ _FLOW_STATES: Mapping[FlowHealth, FlowState] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
-    """The present state of one flow.
+    """The current state of one flow.
 
     Args:
-        health: what the flow does now.
+        health: the health of the flow.
         reason: why it is degraded or failed, or which failed dataset it waits for; else empty.
         failures: failed starts since the last success.
     """
@@ -100,13 +100,13 @@ class FlowStatus:
 
 
 class _Unit:
-    """A supervised flow or view, and its present state; used from the supervisor's thread only.
+    """A supervised flow or view and its current state; changed from the supervisor's thread only.
 
     Args:
-        step: what to do when it is due.
-        sources: what it reads; None if a change of one can't be seen.
+        step: the step to execute when the unit is due.
+        sources: the sources it reads; None if changes of one can't be detected.
         interval_seconds: the shortest time between two starts.
-        now: the time that its first event is due after.
+        now: the start of the interval until its first event.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class _Unit:
 
     @property
     def is_over(self) -> bool:
-        """Whether it never starts again in this update."""
+        """Whether the unit never starts again in this update."""
         return self.health in {FlowHealth.FAILED, FlowHealth.DONE}
 
 
 class StepRunner(Protocol):
-    """Runs one step to its end and turns every failure into its result."""
+    """Runs one step to its end and returns every failure as a result."""
 
     def run(self, step: RunFlow | RefreshView) -> FlowResult:
         """Run a step; never raises."""
@@ -148,7 +148,7 @@ class StepRunner(Protocol):
 
 
 class SourceState(Protocol):
-    """What flows read."""
+    """The sources of flows."""
 
     @property
     def storage(self) -> Storage:
@@ -156,11 +156,11 @@ class SourceState(Protocol):
         ...
 
     def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
-        """The streaming sources of a flow; None if one has no known place."""
+        """Return the streaming sources of a flow; None if a path is unknown."""
         ...
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
-        """The tables that a view or a snapshot flow reads; None if it reads anything else."""
+        """Return the tables that a view or a snapshot flow reads; None if it reads anything else."""
         ...
 
 
@@ -173,7 +173,7 @@ class Supervisor:
         state: reads the sources of flows.
         retries: the delays between two starts of a degraded flow; their number is not limited.
         parallel_flows: the number of flows that run at the same time.
-        intervals: how often views are refreshed at most.
+        intervals: the shortest times between two refreshes of a view.
     """
 
     graph: DataflowGraph
@@ -189,7 +189,7 @@ class Supervisor:
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
-        """The present state of each flow; may be called from any thread."""
+        """The current state of each flow; may be called from any thread."""
         units = tuple(self._units)
         failed = [unit.step.dataset for unit in units if unit.health is FlowHealth.FAILED]
         return tuple(self._status(unit, failed) for unit in units)
@@ -206,7 +206,7 @@ class Supervisor:
         """Supervise until the update is stopped, or until every flow is over.
 
         Args:
-            steps: one for each flow and view, those with nothing to read included.
+            steps: one for each flow and view, those without new data included.
             failed: datasets whose tables could not be set up.
         """
         self._units.extend(self._unit(step, failed.get(step.dataset)) for step in steps)
@@ -224,7 +224,7 @@ class Supervisor:
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
-        """One result for each flow: the sum of its runs, and how it ended."""
+        """One result for each flow: the sum of its runs, and its final state."""
         return tuple(self._result(unit) for unit in self._units)
 
     def _unit(self, step: RunFlow | RefreshView, error: SluiceError | None) -> _Unit:
@@ -241,9 +241,9 @@ class Supervisor:
         return unit
 
     def _due(self, most: int) -> Iterator[_Unit]:
-        """Up to `most` units to start now; each source is looked at once."""
+        """Yield up to `most` units to start now; each source is read once."""
         now, seen = self.clock.monotonic(), dict[SourceReference, str | None]()
-        # Those that waited longest first, so that a busy flow can't keep the others from running.
+        # The longest waiting units first, so that a busy flow can't starve the rest.
         for unit in sorted(self._units, key=lambda unit: unit.started_at or 0.0):
             if most <= 0:
                 return
@@ -267,7 +267,7 @@ class Supervisor:
         return confirming
 
     def _started(self, unit: _Unit, running: int) -> RunFlow | RefreshView:
-        """The step to run, after noting what its sources are like before it reads them."""
+        """Store the current change tokens of the unit's sources, and return the step to run."""
         storage = self.state.storage
         for source in unit.sources or ():
             unit.tokens[source] = kind_named(source.kind).change_token(storage, source, unit.tokens.get(source))
@@ -278,10 +278,10 @@ class Supervisor:
         step = unit.step if first else replace(unit.step, check=True)
         if not isinstance(step, RunFlow) or not isinstance(step.trigger, Continuous):
             return step
-        # The last free thread serves all other flows in turn, so it reads what is there and comes back.
+        # The last free thread serves all other flows in turn, so its flow reads the available data and ends.
         if running >= self.parallel_flows - 1:
             return replace(step, trigger=AvailableNow())
-        # Only its own query can see changes of an unknown source.
+        # Only the flow's own query can detect changes of an unknown source.
         unknown = not unit.sources or None in unit.tokens.values()
         return replace(step, trigger=replace(step.trigger, idle_seconds=None)) if unknown else step
 

@@ -52,11 +52,11 @@ _UNDONE = frozenset({FlowState.FAILED, FlowState.SKIPPED})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Update:
-    """Everything one update of a pipeline needs.
+    """One update of a pipeline.
 
     Args:
-        parallel_flows: how many flows run side by side.
-        observers: told of each event as it happens.
+        parallel_flows: the number of flows that run at the same time.
+        observers: called with each event when it is recorded.
     """
 
     graph: DataflowGraph
@@ -73,17 +73,17 @@ class Update:
     _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """The steps this update would do now; nothing is written."""
+        """Return the steps that this update would execute now; nothing is written."""
         return self._plan_for(self.request)
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         return make_plan(self.graph, request, self._state.read())
 
     def run(self) -> UpdateResult:
-        """Do the update.
+        """Run the update.
 
         Raises:
-            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE: before anything is written.
+            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written.
             UserError: names of the request that the graph does not have.
         """
         started = self.clock.monotonic()
@@ -97,7 +97,7 @@ class Update:
                 return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)
 
     def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
-        """Do the plan and say so, however it ends."""
+        """Execute the plan, and record its start and its end, failures included."""
         journal.created(self.request)
         journal.update(UpdateState.INITIALIZING)
         journal.definitions(self.graph, self.store)
@@ -133,7 +133,7 @@ class Update:
 
     @property
     def flow_statuses(self) -> tuple[FlowStatus, ...]:
-        """The present state of each flow of a continuous update; () before its flows run."""
+        """The current state of each flow of a continuous update; () before its flows run."""
         return tuple(status for supervisor in self._supervisors for status in supervisor.flows)
 
     def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
@@ -144,7 +144,7 @@ class Update:
         for attempt in range(1, self.retries.most_update_retries + 1):
             if not any(flow.may_heal for flow in flows) or self.stop.wait(self.retries.delay_seconds(attempt)):
                 break
-            # What failed, and what waited for it, is planned anew; a rebuild goes on where it was.
+            # Failed and skipped datasets are planned again; a rebuild continues from its checkpoints.
             left = {flow.dataset for flow in flows if flow.state in _UNDONE}
             again = self._attempt(self._plan_for(UpdateRequest(refresh=tuple(left))), executor, journal)
             flows = (*(flow for flow in flows if flow.dataset not in left), *again)
@@ -172,7 +172,7 @@ class Update:
 
     @property
     def queries(self) -> TableQueries:
-        """The pipeline's queries over its real tables."""
+        """The pipeline's queries over its stored tables."""
         tables = StoredTables(store=self.store, registry=self.registry)
         return TableQueries(graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables)
 
@@ -233,5 +233,5 @@ def _state(flows: Sequence[FlowResult]) -> UpdateState:
 
 
 def _nobody(graph: DataflowGraph) -> QualifiedName:
-    """The name that a fault outside of any flow carries: the pipeline's."""
+    """Return the name for a fault outside of any flow: the pipeline's."""
     return QualifiedName(catalog="", schema="", table=graph.pipeline)
