@@ -1,6 +1,6 @@
-"""The older way to read a dataset: `read` and `read_stream`, also spelled `readStream`.
+"""DLT's functions to read a dataset: `read` and `read_stream`, also spelled `readStream`.
 
-They are called inside query functions, when modules are no longer being loaded, so no registry is active.
+Query functions call them after the modules are loaded, when no registry is active.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_stream(name: str) -> DataFrame:
 
 
 def _session(call: Call) -> SparkSession:
-    """The session the query function runs in."""
+    """The session of the query function."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

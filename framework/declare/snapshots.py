@@ -56,7 +56,7 @@ def create_auto_cdc_from_snapshot_flow(
         location=call.location,
         once=call.flag("once", once),
         source=_source_name(call, source),
-        # Snapshots carry no sequence of their own: the version they come with is it.
+        # Snapshots have no sequence column: their version is the sequence.
         cdc=AutoCdcSpec(
             keys=read_keys(call, keys),
             sequence_by="",

@@ -255,7 +255,7 @@ def create_streaming_table(
 def _decorate(
     draft: DatasetDraft, query_function: QueryFunction | None, name: str | None
 ) -> QueryFunction | Callable[[QueryFunction], QueryFunction]:
-    """The decorated function, or the decorator where arguments were given."""
+    """The decorated function, or the decorator if there is no function yet."""
     draft.call.optional_text("name", name)
 
     def decorate(function: QueryFunction) -> QueryFunction:

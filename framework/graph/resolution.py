@@ -274,7 +274,7 @@ class Resolution:
     def source_frame(self, spec: FlowSpec) -> DataFrame:
         """The rows of an AUTO CDC flow's named source.
 
-        They are a stream, except for snapshots and for a once flow over a batch view.
+        They are a stream, except for snapshots and for a once flow whose source is not a streaming view.
         """
         source = spec.source or ""
         name = self.registry.name(source)

@@ -125,7 +125,7 @@ def table_layout(registry: Registry) -> Iterator[UserError]:
 
 
 def honoured_settings(registry: Registry) -> Iterator[UserError]:
-    """Row filters and incremental refresh policies are refused: ignoring them would change what readers see."""
+    """Row filters and incremental refresh policies are refused and not ignored: an ignored filter exposes rows."""
     for dataset in registry.datasets:
         if dataset.row_filter is not None:
             yield UserError("ROW_FILTER_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name)
