@@ -25,8 +25,8 @@ def expect(name: str, inv: str | Column) -> Decorator:
     """Keep rows that fail the condition, and count them.
 
     Args:
-        name: the expectation's name, which the event log counts under.
-        inv: a SQL boolean or a Column; a row for which it is not true, NULL included, fails.
+        name: the expectation's name in the event log.
+        inv: a boolean SQL expression or a Column; a row fails if it is false or NULL.
     """
     return _expecting(Call.of("expect"), {name: inv}, ViolationAction.WARN)
 
@@ -39,25 +39,25 @@ def expect_or_drop(name: str, inv: str | Column) -> Decorator:
 
 @declaration
 def expect_or_fail(name: str, inv: str | Column) -> Decorator:
-    """Fail the flow, with nothing of its batch written, at a row that fails; arguments as for `expect`."""
+    """Fail the flow at a row that fails the condition, and write nothing of its batch; arguments as for `expect`."""
     return _expecting(Call.of("expect_or_fail"), {name: inv}, ViolationAction.FAIL)
 
 
 @declaration
 def expect_all(expectations: Conditions) -> Decorator:
-    """Several `expect` at once, by name."""
+    """Add several `expect` conditions, by name."""
     return _expecting(Call.of("expect_all"), expectations, ViolationAction.WARN)
 
 
 @declaration
 def expect_all_or_drop(expectations: Conditions) -> Decorator:
-    """Several `expect_or_drop` at once, by name."""
+    """Add several `expect_or_drop` conditions, by name."""
     return _expecting(Call.of("expect_all_or_drop"), expectations, ViolationAction.DROP)
 
 
 @declaration
 def expect_all_or_fail(expectations: Conditions) -> Decorator:
-    """Several `expect_or_fail` at once, by name."""
+    """Add several `expect_or_fail` conditions, by name."""
     return _expecting(Call.of("expect_all_or_fail"), expectations, ViolationAction.FAIL)
 
 

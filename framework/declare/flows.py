@@ -24,13 +24,13 @@ def append_flow(
 
     Args:
         target: the streaming table or sink; several flows may write to one.
-        name: the flow's name, which its checkpoint goes by; default: the function's.
+        name: the flow's name, which identifies its checkpoint; default: the function's.
         once: the function returns a batch DataFrame, which is appended once per generation.
         spark_conf: settings of Spark for this flow.
         comment: a description.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("append_flow")
     into = call.qualified("target", target)

@@ -76,7 +76,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
 
 
 class _Loading:
-    """Runs modules one by one and gathers what they raise."""
+    """Runs modules one by one and gathers their exceptions."""
 
     def __init__(self, *, neighbours: Neighbours) -> None:
         self.neighbours = neighbours

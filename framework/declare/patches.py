@@ -35,7 +35,7 @@ class Patches:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Keep the patches in place inside the block; blocks may nest and overlap in threads."""
+        """Keep the patches installed inside the block; blocks may nest and overlap in threads."""
         with self._lock:
             if self._open_blocks == 0:
                 self._install()

@@ -19,7 +19,7 @@ def read(name: str) -> DataFrame:
     """The rows of a dataset as a batch DataFrame: `spark.read.table(name)`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+        UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
     """
     call = Call(function="read", location=caller_location())
     return _session(call).read.table(call.text("name", name))
@@ -30,7 +30,7 @@ def read_stream(name: str) -> DataFrame:
     """The rows of a dataset as a stream: `spark.readStream.table(name)`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+        UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
     """
     call = Call(function="read_stream", location=caller_location())
     return _session(call).readStream.table(call.text("name", name))

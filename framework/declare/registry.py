@@ -27,7 +27,7 @@ SnapshotFunction = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSpec:
-    """An event hook; it is disabled after more than this many consecutive failures (None: never)."""
+    """An event hook; it is disabled after this many consecutive failures (None: never)."""
 
     name: str
     max_allowable_consecutive_failures: int | None

@@ -27,7 +27,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
         # cdc
         "cdc.after_tombstones",  # a batch's deletes are in the auxiliary table, not applied to the target
-        "cdc.after_events",  # a batch's events are in the auxiliary table of SCD type 2, not applied to the target
+        "cdc.after_events",  # a batch's events that SCD type 2 keeps are in the auxiliary table, not in the target
         "cdc.after_merge",  # a batch is in the target, not in the checkpoint
         # run
         "tables.after_create",  # a table exists, the record of its ownership and definition does not

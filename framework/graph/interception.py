@@ -79,7 +79,7 @@ def _original(owner: type, method: str) -> Callable[..., DataFrame]:
 
 def _options(reader: Any) -> dict[str, str]:
     """The options set on a reader so far, keys in lower case."""
-    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark keeps them in the JVM only
+    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
     found = {}
     while entries.hasNext():
         entry = entries.next()
