@@ -1,4 +1,4 @@
-"""Declarations: frozen specs, the registry that gathers them, and the faces users call.
+"""Declarations: frozen specs, the registry that gathers them, and the public functions of pipeline modules.
 
-Promises that declaring does nothing but record; query functions are kept and called by the graph.
+A declaration only records; the registry keeps query functions and the graph calls them.
 """

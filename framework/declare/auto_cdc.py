@@ -45,18 +45,18 @@ def create_auto_cdc_flow(
 
     Args:
         target: a streaming table, declared with `create_streaming_table`.
-        source: the dataset or table the events come from, read as a stream.
+        source: the dataset or table with the events, read as a stream.
         keys: the columns that identify a row, by name.
         sequence_by: the order of events of one key: a column, an expression or a `struct(...)`.
-        where: only events for which this is true count.
+        where: a filter; only events for which it is true are applied.
         ignore_null_updates: a null in an event means "not authored" and leaves the target's value.
         ignore_null_updates_column_list: ... in these columns only.
         ignore_null_updates_except_column_list: ... in all columns but these.
         apply_as_deletes: events for which this is true delete their key's row.
         apply_as_truncates: events for which this is true clear the table of older rows (SCD type 1 only).
-        column_list: the columns the target shows.
-        except_column_list: the source's columns the target does not show.
-        columns_to_update: a column that holds, per event, the names of the columns it authors.
+        column_list: the columns of the target.
+        except_column_list: the source's columns that the target does not have.
+        columns_to_update: a column with the names of the columns that the event authors.
         stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
         track_history_column_list: SCD type 2 begins a new row when one of these changes.
         track_history_except_column_list: ... when any column but these changes.
@@ -65,7 +65,7 @@ def create_auto_cdc_flow(
         once: the flow runs once per generation, on a batch or a streaming source.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for arguments that can't be meant.
+        UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     named = target if name is None and flow_name is None else name or flow_name
     call = Call.of("create_auto_cdc_flow", flow=named)
@@ -120,7 +120,7 @@ def auto_cdc_flow(
     `spark_conf` and `comment` are those of `append_flow`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for arguments that can't be meant.
+        UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     call = Call.of("auto_cdc_flow", flow=name or f"into {target}")
     cdc = read_cdc(
@@ -151,19 +151,19 @@ def snapshot_flow(
     spark_conf: Mapping[str, str] | None = None,
     comment: str | None = None,
 ) -> QueryDecorator:
-    """Declare that the decorated function's rows are applied to the target once, as its first state.
+    """Declare that the decorated function's rows are applied to the target once, as its initial state.
 
     An AUTO CDC flow with `once=True`. The function may return a batch or a streaming DataFrame; a
-    streaming one has an end and is resumed where it was. The default sequence sorts before all others.
+    stream is read to its end and resumes after an interruption. The default sequence sorts before all events.
 
     Args:
         target: a streaming table, declared with `create_streaming_table`.
         keys: the columns that identify a row, by name.
         sequence_by: the sequence of the snapshot's rows; default: before every change event.
-        where: only rows for which this is true count.
-        column_list: the columns the target shows.
-        except_column_list: the source's columns the target does not show.
-        stored_as_scd_type: as for the flow that follows the snapshot.
+        where: a filter; only rows for which it is true are applied.
+        column_list: the columns of the target.
+        except_column_list: the source's columns that the target does not have.
+        stored_as_scd_type: the SCD type of the flow that follows the snapshot.
         track_history_column_list: SCD type 2 begins a new row when one of these changes.
         track_history_except_column_list: ... when any column but these changes.
         name: the flow's name; default: the function's.
@@ -171,7 +171,7 @@ def snapshot_flow(
         comment: a description.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for arguments that can't be meant.
+        UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     call = Call.of("snapshot_flow", flow=name or f"into {target}")
     cdc = read_cdc(

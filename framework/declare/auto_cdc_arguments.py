@@ -1,4 +1,4 @@
-"""The arguments that all AUTO CDC flows share, checked and turned into one frozen spec."""
+"""Validation of the arguments that all AUTO CDC flows share, and their conversion to one frozen spec."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def read_cdc(
     track_history_column_list: object = None,
     track_history_except_column_list: object = None,
 ) -> AutoCdcSpec:
-    """The spec that the arguments of an AUTO CDC flow say.
+    """Return the spec for the arguments of an AUTO CDC flow.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for the first argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* or AUTOCDC_* for the first invalid argument.
     """
     scd_type = read_scd_type(call, stored_as_scd_type)
     spec = AutoCdcSpec(
@@ -61,7 +61,7 @@ def read_keys(call: Call, keys: object) -> tuple[str, ...]:
     """The key columns' names, at least one.
 
     Raises:
-        UserError: AUTOCDC_EMPTY_KEYS, or what `column_names` raises.
+        UserError: AUTOCDC_EMPTY_KEYS, or as for `column_names`.
     """
     if keys is None:
         raise call.fault("AUTOCDC_EMPTY_KEYS")
@@ -75,7 +75,7 @@ def read_sequence(call: Call, sequence_by: str | Column | None) -> str:
     """The sequence as SQL text.
 
     Raises:
-        UserError: AUTOCDC_MISSING_SEQUENCE_BY, or what `row_expression` raises.
+        UserError: AUTOCDC_MISSING_SEQUENCE_BY, or as for `row_expression`.
     """
     if sequence_by is None or (isinstance(sequence_by, str) and not sequence_by.strip()):
         raise call.fault("AUTOCDC_MISSING_SEQUENCE_BY")
@@ -83,10 +83,10 @@ def read_sequence(call: Call, sequence_by: str | Column | None) -> str:
 
 
 def read_scd_type(call: Call, value: object) -> int:
-    """1 or 2, from a number or its text; 1 when it was left out.
+    """The SCD type, 1 or 2, from a number or text; 1 by default.
 
     Raises:
-        UserError: INVALID_ARGUMENT.VALUE for any other.
+        UserError: INVALID_ARGUMENT.VALUE for any other value.
     """
     if value is None:
         return 1
@@ -113,7 +113,7 @@ def read_history(call: Call, scd_type: int, tracked: object, untracked: object) 
 
 
 def _columns(call: Call, included: object, excluded: object) -> ColumnSelection:
-    """The columns the target shows."""
+    """The columns of the target."""
     if included is not None and excluded is not None:
         raise call.fault(
             "AUTOCDC_BOTH_COLUMN_LIST_AND_EXCEPT_COLUMN_LIST",
@@ -128,7 +128,7 @@ def _columns(call: Call, included: object, excluded: object) -> ColumnSelection:
 
 
 def _nulls_ignored(call: Call, everywhere: object, included: object, excluded: object) -> ColumnSelection | None:
-    """The columns whose nulls mean "not authored"; a list alone says it as well as the flag with it."""
+    """The columns whose nulls mean "not authored"; a column list has the same effect with or without the flag."""
     call.exclusive(
         ignore_null_updates_column_list=included,
         ignore_null_updates_except_column_list=excluded,

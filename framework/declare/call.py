@@ -1,7 +1,7 @@
-"""One call of a face: its name and place, and the checks of its arguments.
+"""One call of a declaration function: its name and location, and the validation of its arguments.
 
-Every argument a module passes goes through here, so that a wrong one ends with the function, the
-argument, the place and what to do, and never with a traceback of ours.
+Every argument of a declaration is validated here, so that the error for an invalid one names the function,
+the argument, the location and the remedy, without a traceback of Sluice's code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of `function` at `location` in the user's source; `flow` is what it calls its flow, if it makes one."""
+    """A call of `function` at `location` in the user's source; `flow` is the name of its flow, if it declares one."""
 
     function: str
     location: SourceLocation | None
@@ -38,16 +38,16 @@ class Call:
 
     @classmethod
     def of(cls, function: str, flow: object = None) -> Call:
-        """The call that the user's code is making right now.
+        """The current call of the user's code.
 
         Raises:
-            UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE when no pipeline loads.
+            UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE if no pipeline is being loaded.
         """
         active_registry()
         return cls(function=function, location=caller_location(), flow=flow)
 
     def fault(self, condition: str, **fields: object) -> UserError:
-        """The error of `condition` at this call, with the names of function and flow among its fields."""
+        """The error of `condition` at this call; its fields include the names of the function and the flow."""
         return UserError(condition, location=self.location, **{"function": self.function, "flow": self.flow, **fields})
 
     def wrong_type(self, argument: str, value: object, expected: str) -> NoReturn:
@@ -55,11 +55,11 @@ class Call:
         raise self.fault("INVALID_ARGUMENT.TYPE", argument=argument, expected=expected, actual=type(value).__name__)
 
     def wrong_value(self, argument: str, value: object, expected: str) -> NoReturn:
-        """Refuse an argument whose value can't be meant."""
+        """Refuse an argument with an invalid value."""
         raise self.fault("INVALID_ARGUMENT.VALUE", argument=argument, value=value, expected=expected)
 
     def text(self, argument: str, value: object) -> str:
-        """A text that is not empty."""
+        """A text that is not empty, without surrounding whitespace."""
         if not isinstance(value, str):
             self.wrong_type(argument, value, "a str")
         if not value.strip():
@@ -67,7 +67,7 @@ class Call:
         return self._unicode(argument, value).strip()
 
     def _unicode(self, argument: str, value: str) -> str:
-        """Refuse halves of surrogate pairs, which no file and no JVM takes."""
+        """Refuse unpaired surrogates, which cannot be encoded for files or the JVM."""
         if any("\ud800" <= character <= "\udfff" for character in value):
             self.wrong_value(argument, value, "valid Unicode")
         return value
@@ -77,13 +77,13 @@ class Call:
         return None if value is None else self.text(argument, value)
 
     def comment(self, value: object) -> str | None:
-        """The comment as it was written; an empty one is none."""
+        """The comment without changes; None if it is empty."""
         if value is not None and not isinstance(value, str):
             self.wrong_type("comment", value, "a str")
         return self._unicode("comment", value) if value else None
 
     def flag(self, argument: str, value: object) -> bool:
-        """True or False; None counts as False, as an argument that was left out."""
+        """True or False; None counts as False."""
         if value is None:
             return False
         if not isinstance(value, bool):
@@ -98,10 +98,10 @@ class Call:
         return text and text.lower()
 
     def names(self, argument: str, value: object) -> tuple[str, ...]:
-        """A list of column names as a tuple; None and an empty list are no names.
+        """A list of column names as a tuple; empty for None.
 
         Raises:
-            UserError: INVALID_ARGUMENT.* for something else, or for a name that comes twice.
+            UserError: INVALID_ARGUMENT.* for another type, or for a repeated name.
         """
         if value is None:
             return ()
@@ -112,13 +112,13 @@ class Call:
         return names
 
     def refuse_repeats(self, argument: str, names: tuple[str, ...]) -> None:
-        """Refuse a list in which a name comes twice."""
+        """Refuse a list with a repeated name."""
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             self.wrong_value(argument, list(names), f"a list that names each column once ({repeated} comes again)")
 
     def pairs(self, argument: str, value: object) -> Pairs:
-        """A dict of settings as pairs of texts, in the order of their keys."""
+        """A dict of settings as pairs of texts, sorted by key."""
         if value is None:
             return ()
         if not isinstance(value, Mapping):
@@ -128,7 +128,7 @@ class Call:
         )
 
     def _setting(self, argument: str, key: object, value: object) -> str:
-        """The text Spark takes a setting's value as: `true`, not `True`."""
+        """A setting's value as Spark's text: `true`, not `True`."""
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
@@ -139,7 +139,7 @@ class Call:
         """The full name of a dataset or flow of this pipeline.
 
         Raises:
-            UserError: INVALID_NAME, with the place, when it is none.
+            UserError: INVALID_NAME at the location of the call, or as for `text`.
         """
         text = self.text(argument, value)
         try:
@@ -148,10 +148,10 @@ class Call:
             raise UserError(error.condition, location=self.location, **error.fields) from None
 
     def column_name(self, argument: str, text: str) -> str:
-        """The column that an identifier such as `a` or `` `a b` `` names, without its backticks.
+        """The column name of an identifier such as `a` or `` `a b` ``, without backticks.
 
         Raises:
-            UserError: AUTOCDC_MULTIPART_COLUMN_IDENTIFIER for `a.b`; INVALID_ARGUMENT.VALUE for no identifier.
+            UserError: AUTOCDC_MULTIPART_COLUMN_IDENTIFIER for `a.b`; INVALID_ARGUMENT.VALUE for an invalid identifier.
         """
         try:
             parts = split_parts(text)
@@ -164,10 +164,10 @@ class Call:
         return parts[0]
 
     def exclusive(self, **arguments: object) -> None:
-        """Refuse a call that gives more than one of the arguments.
+        """Refuse a call with more than one of the arguments.
 
         Raises:
-            UserError: INVALID_ARGUMENT.BOTH naming the first two that were given.
+            UserError: INVALID_ARGUMENT.BOTH with the first two given arguments.
         """
         given = [name for name, value in arguments.items() if value is not None and value is not False]
         if len(given) > 1:
@@ -175,9 +175,9 @@ class Call:
 
 
 def declaration(function: Callable[P, R]) -> Callable[P, R]:
-    """A face's function: a call with an unknown or a missing argument ends as a UserError.
+    """Decorate a declaration function: an unknown or a missing argument raises a UserError.
 
-    This is the one seam that all calls of the faces pass, so it is also where they go on to the native
+    All calls of declaration functions pass through this decorator, so it also forwards them to the native
     module when Databricks runs the pipeline.
     """
     signature = inspect.signature(function)
@@ -207,17 +207,17 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _gathers_faults() -> bool:
-    """Whether modules are being loaded, so that a fault is kept for the end."""
+    """Whether modules are being loaded, so that faults are gathered and reported together."""
     return is_registering() and active_registry().gathers_faults
 
 
 def _is_ours() -> bool:
-    """Whether Sluice itself loads or runs the module right now, on Databricks as elsewhere."""
+    """Whether Sluice itself is loading or running the module, on Databricks or elsewhere."""
     return is_registering() or is_guarded() or is_seeing()
 
 
 def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError) -> UserError:
-    """Why the arguments don't fit the signature, with the nearest name where one is unknown."""
+    """The error for arguments that don't fit the signature; for an unknown one it suggests the nearest name."""
     call = Call(function=function, location=caller_location())
     unknown = next((name for name in kwargs if name not in signature.parameters), None)
     if unknown is None:

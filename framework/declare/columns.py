@@ -1,7 +1,7 @@
-"""Columns as SQL text that means the same, so that specs can hold them.
+"""Columns as equivalent SQL text, so that specs can hold them.
 
-PySpark's own `Column` text loses names with spaces, timestamps and casts to structs; this walks the
-column's nodes instead and refuses, with a reason, what SQL text can't say.
+PySpark's own `Column` text loses names with spaces, timestamps and casts to structs. This module walks the
+column's nodes instead and refuses, with a reason, columns that SQL text cannot express.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class NotSqlError(Exception):
-    """A column, or a part of it, that SQL text can't say; the message names the part."""
+    """A column, or a part of it, that SQL text cannot express; the message names the part."""
 
 
 def quote_column(name: str) -> str:
-    """A column name as SQL: bare when SQL reads it as that name, else in backticks.
+    """A column name as SQL, in backticks unless it is a plain identifier without another meaning in SQL.
 
     Examples:
         >>> quote_column("userId"), quote_column("a b"), quote_column("null")
@@ -38,13 +38,13 @@ def quote_column(name: str) -> str:
 
 
 def render_column(column: Any) -> str:
-    """SQL text that `F.expr` turns into an equal column; an alias on top is dropped.
+    """Return SQL text that `F.expr` parses to an equal column; an outermost alias is dropped.
 
     Args:
         column: a `pyspark.sql.Column` of a classic session.
 
     Raises:
-        NotSqlError: the column holds a Python function, a window, a column of a certain DataFrame, ….
+        NotSqlError: the column contains a Python function, a window, a column of a specific DataFrame, ….
     """
     node = column._jc.node()
     while _kind(node) == "Alias":
@@ -53,7 +53,7 @@ def render_column(column: Any) -> str:
 
 
 def identifier_parts(column: Any) -> list[str] | None:
-    """The parts of the name when the column is a plain reference to one, else None."""
+    """The name parts of a plain column reference; None for any other column."""
     node = column._jc.node()
     return list(_items(node.nameParts())) if _kind(node) == "UnresolvedAttribute" else None
 
@@ -68,7 +68,7 @@ def _items(sequence: Any) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class _Renderer:
-    """Renders one column; lambda variables are renamed in order, as PySpark numbers them anew in each process."""
+    """Renders one column; lambda variables are renumbered, because PySpark numbers them per process."""
 
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -83,7 +83,8 @@ class _Renderer:
         expression = _catalyst(node)
         kind = expression.dataType().sql()
         if kind == "TIMESTAMP" and expression.value() is not None:
-            # A zone in the text: else the session's zone would decide, twice a year for two instants at once.
+            # The text has a zone: without one it depends on the session's zone, and is ambiguous in the hour that
+            # repeats when daylight saving time ends.
             moment = _EPOCH + dt.timedelta(microseconds=expression.value())
             return f"TIMESTAMP_LTZ '{moment.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
         return str(expression.sql())
@@ -144,7 +145,7 @@ class _Renderer:
 
 
 def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
-    """An operator between its operands, or a call; both in a form that needs no precedence."""
+    """An infix operator in parentheses, or a function call, so that precedence does not matter."""
     lowered = name.lower()
     if lowered in _INFIX and len(arguments) == 2:
         return f"({arguments[0]} {name.upper()} {arguments[1]})"

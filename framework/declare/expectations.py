@@ -25,8 +25,8 @@ def expect(name: str, inv: str | Column) -> Decorator:
     """Keep rows that fail the condition, and count them.
 
     Args:
-        name: the expectation's name, which the event log counts under.
-        inv: a SQL boolean or a Column; a row for which it is not true, NULL included, fails.
+        name: the expectation's name in the event log.
+        inv: a boolean SQL expression or a Column; a row fails if it is false or NULL.
     """
     return _expecting(Call.of("expect"), {name: inv}, ViolationAction.WARN)
 
@@ -39,25 +39,25 @@ def expect_or_drop(name: str, inv: str | Column) -> Decorator:
 
 @declaration
 def expect_or_fail(name: str, inv: str | Column) -> Decorator:
-    """Fail the flow, with nothing of its batch written, at a row that fails; arguments as for `expect`."""
+    """Fail the flow at a row that fails the condition, and write nothing of its batch; arguments as for `expect`."""
     return _expecting(Call.of("expect_or_fail"), {name: inv}, ViolationAction.FAIL)
 
 
 @declaration
 def expect_all(expectations: Conditions) -> Decorator:
-    """Several `expect` at once, by name."""
+    """Add several `expect` conditions, by name."""
     return _expecting(Call.of("expect_all"), expectations, ViolationAction.WARN)
 
 
 @declaration
 def expect_all_or_drop(expectations: Conditions) -> Decorator:
-    """Several `expect_or_drop` at once, by name."""
+    """Add several `expect_or_drop` conditions, by name."""
     return _expecting(Call.of("expect_all_or_drop"), expectations, ViolationAction.DROP)
 
 
 @declaration
 def expect_all_or_fail(expectations: Conditions) -> Decorator:
-    """Several `expect_or_fail` at once, by name."""
+    """Add several `expect_or_fail` conditions, by name."""
     return _expecting(Call.of("expect_all_or_fail"), expectations, ViolationAction.FAIL)
 
 
@@ -67,7 +67,7 @@ def read_expectations(
     """The expectations in the three arguments of `create_streaming_table`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for a wrong one, or for a name that comes twice.
+        UserError: INVALID_ARGUMENT.* for an invalid expectation, DUPLICATE_EXPECTATION for a repeated name.
     """
     groups = (
         _specs(call, "expect_all", expect_all, ViolationAction.WARN),
@@ -81,7 +81,7 @@ def read_expectations(
 
 
 def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decorator:
-    """The decorator that adds the expectations to the function's dataset, made already or yet to come."""
+    """The decorator that adds expectations to the function's dataset, declared below or above it."""
     specs = _specs(call, "expectations", conditions, action)
 
     def decorate(function: QueryFunction) -> QueryFunction:
@@ -97,7 +97,7 @@ def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decor
 
 
 def _extend(dataset: DatasetSpec, specs: tuple[ExpectationSpec, ...]) -> DatasetSpec | None:
-    """Put the dataset with more expectations in the place of the one without; None when it is not of this pipeline."""
+    """Replace a registered dataset by one with more expectations; None if the registry does not hold it."""
     datasets = active_registry().datasets
     position = next((index for index, known in enumerate(datasets) if known is dataset), None)
     if position is None:
@@ -129,7 +129,7 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
 
 
 def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:
-    """Both in their order from top to bottom; counts go by name, so a name may come once only."""
+    """Both in their order from top to bottom; names are unique, because violations are counted by name."""
     names = {spec.name for spec in first}
     repeated = next((spec for spec in second if spec.name in names), None)
     if repeated is not None:

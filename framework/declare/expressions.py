@@ -1,4 +1,4 @@
-"""SQL expressions over one row: read from texts and Columns, and checked while they are declared."""
+"""SQL expressions over one row: parsed from texts and Columns, and checked at declaration."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def is_column(value: object) -> bool:
 
 
 def row_expression(call: Call, argument: str, value: str | Column) -> str:
-    """The SQL text of an expression that is computed from one row.
+    """The SQL text of an expression over one row.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* when it is neither text nor Column, has no SQL text, is not SQL,
+        UserError: INVALID_ARGUMENT.* if it is neither text nor a Column, has no SQL text, is not valid SQL,
             or needs more than one row (an aggregate, a window, a generator, a subquery).
     """
     if isinstance(value, str):
@@ -94,7 +94,7 @@ def _column_text(call: Call, argument: str, column: Any) -> str:
 
 
 def _fault(text: str) -> str | None:
-    """Why the text is no expression over one row, or None; without a JVM there is nobody to ask."""
+    """The reason why a text is not an expression over one row, or None; not checked without a JVM."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is None or _IDENTIFIER.fullmatch(text):
@@ -104,7 +104,7 @@ def _fault(text: str) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed_fault(text: str) -> str | None:
-    """As `_fault`; cached, as a thousand generated flows share a few texts and each look costs calls to the JVM."""
+    """As `_fault`; cached, because a thousand generated flows share a few texts and each check calls the JVM."""
     from pyspark import SparkContext
     from pyspark.errors import ParseException
 
@@ -120,7 +120,7 @@ def _parsed_fault(text: str) -> str | None:
 
 
 def _beyond_one_row(jvm: Any, expression: Any) -> str | None:
-    """The first part of the expression that one row can't answer, or None."""
+    """The first part of the expression that needs more than one row, or None."""
     kind = expression.getClass().getSimpleName()
     found = _NODES.get(kind)
     if kind == "UnresolvedFunction":
@@ -132,7 +132,7 @@ def _beyond_one_row(jvm: Any, expression: Any) -> str | None:
 
 
 def _group_of(jvm: Any, function: str) -> str | None:
-    """What kind of a function that needs more than one row this is, or None."""
+    """The kind of a builtin function that needs more than one row, or None for any other function."""
     catalyst = jvm.org.apache.spark.sql.catalyst
     info = catalyst.analysis.FunctionRegistry.builtin().lookupFunction(catalyst.FunctionIdentifier(function))
     return _GROUPS.get(info.get().getGroup()) if info.isDefined() else None

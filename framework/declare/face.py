@@ -1,6 +1,6 @@
-"""The face of a pipeline module: every name it may import, under each of its spellings.
+"""The public interface of pipeline modules: every name they may import, in each of its spellings.
 
-`framework.pipelines` re-exports it, and the shims give it to `pyspark.pipelines` and `dlt`.
+`framework.pipelines` re-exports it, and the shims provide it as `pyspark.pipelines` and `dlt`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from framework.declare.sinks import create_sink, foreach_batch_sink
 from framework.declare.snapshots import create_auto_cdc_from_snapshot_flow
 from framework.declare.tables import create_streaming_table, materialized_view, table, temporary_view
 
-# Older spellings of the same things, which modules written for DLT still use.
+# Older names of the same functions, which modules written for DLT still use.
 view = temporary_view
 create_table = table
 create_view = temporary_view

@@ -24,13 +24,13 @@ def append_flow(
 
     Args:
         target: the streaming table or sink; several flows may write to one.
-        name: the flow's name, which its checkpoint goes by; default: the function's.
+        name: the flow's name, which identifies its checkpoint; default: the function's.
         once: the function returns a batch DataFrame, which is appended once per generation.
         spark_conf: settings of Spark for this flow.
         comment: a description.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("append_flow")
     into = call.qualified("target", target)
@@ -57,16 +57,16 @@ def append_flow(
 
 
 def full_flow_name(call: Call, function: QueryFunction, name: str | None) -> QualifiedName:
-    """The full name of a decorated flow: the one given, else the function's."""
+    """The full name of a decorated flow: the given name, else the function's."""
     check_query(call, function)
     return call.qualified("name", name if name is not None else default_name(call, function))
 
 
 def register_query_flow(call: Call, function: QueryFunction, flow: FlowSpec) -> QueryFunction:
-    """Register a flow whose rows come from the decorated function, which goes on as it is.
+    """Register a flow whose query is the decorated function; return the function without changes.
 
     Raises:
-        UserError: EXPECTATION_ON_FLOW when expectations are stacked below: they belong to the target.
+        UserError: EXPECTATION_ON_FLOW if expectations are stacked below, because they belong to the target.
     """
     waiting = declared_of(function).expectations
     if waiting:

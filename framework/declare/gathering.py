@@ -1,8 +1,8 @@
-"""Declarations with invalid arguments: every fault is kept, and the module goes on.
+"""Gathering of faults in declarations: an invalid argument does not end the load of its module.
 
-A declaration that raised would end its module, and its fault would hide those of all that stands below.
-So while modules are loaded the fault is noted, the invalid argument is left out, and the call is made again:
-that finds the next fault of the same call, and lets the graph analyse the query. The pipeline is refused
+An exception from a declaration would end its module and hide the faults of all later declarations.
+So while modules are loaded, the fault is gathered, the invalid argument is omitted, and the call is repeated.
+The repeated call finds the next fault and lets the graph analyse the query. The pipeline is refused
 with all faults together.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 from framework.declare.registry import Registry
 from framework.foundation.errors import UserError
 
-# What an error calls an argument: `schema`, `keys[0]`, `spark_conf['a']`, `table_properties key`.
+# The beginning of an argument in an error: `schema`, `keys[0]`, `spark_conf['a']`, `table_properties key`.
 _ARGUMENT = re.compile(r"\w+")
 _BLAMED = {"AUTOCDC_EMPTY_KEYS": "keys", "AUTOCDC_MISSING_SEQUENCE_BY": "sequence_by"}
-# What stands for a required argument that is invalid, so that those behind it are read; all of it is spoilt anyway.
+# Replacements of invalid required arguments, so that the remaining arguments are checked; the names are spoilt anyway.
 _PLACEHOLDERS: Mapping[str, object] = {"keys": ["id"], "sequence_by": "0"}
 _NAMES = ("name", "flow_name", "target")
 
@@ -31,13 +31,13 @@ def call_gathering(
     signature: inspect.Signature,
     arguments: Mapping[str, object],
 ) -> Any:
-    """What a declaration returns, without the arguments that it refuses; their faults go to the registry.
+    """Call a declaration without its invalid arguments; add their faults to the registry.
 
     Args:
         function: the declaration; raises a UserError for the first invalid argument.
-        registry: the one that is filled.
-        signature: of the function.
-        arguments: as they were given, by name.
+        registry: the registry that is being filled.
+        signature: the signature of the function.
+        arguments: the given arguments by name.
     """
     given, faulty = dict(arguments), False
     before = len(registry.datasets), len(registry.flows)
@@ -66,7 +66,7 @@ def call_gathering(
 
 
 def _blamed(error: UserError) -> str:
-    """The argument that an error is about."""
+    """The name of the argument that an error is about; empty if unknown."""
     named = error.fields.get("argument") or error.fields.get("second") or _BLAMED.get(error.condition)
     found = _ARGUMENT.match(str(named or ""))
     return found.group() if found else ""
@@ -75,7 +75,7 @@ def _blamed(error: UserError) -> str:
 def _gathering_decorator(
     decorator: Callable[..., Any], registry: Registry, names: list[object] | None, *, faulty: bool
 ) -> Callable[..., Any]:
-    """The decorator; what it refuses goes to the registry, and the function goes on as it was."""
+    """The decorator with its faults added to the registry; the function is then returned undecorated."""
 
     @functools.wraps(decorator)
     def decorate(function: Any) -> Any:
@@ -93,14 +93,14 @@ def _gathering_decorator(
 
 
 def _names_of(signature: inspect.Signature, given: Mapping[str, object]) -> list[object] | None:
-    """What a call names its dataset, flow and target; None for an expectation, which declares none of them."""
+    """The given names of dataset, flow and target; None for an expectation, which declares none of these."""
     if signature.parameters.keys() & {"inv", "expectations"}:
         return None
     return [given[name] for name in _NAMES if given.get(name) is not None]
 
 
 def _given_up(registry: Registry, names: list[object] | None) -> Callable[..., Any]:
-    """A decorator that changes nothing, in the place of a declaration that can't be made at all."""
+    """A decorator that changes nothing, as replacement of a declaration that cannot be completed."""
     for name in names or ():
         _spoil(registry, name)
 
@@ -123,7 +123,7 @@ def _spoil(registry: Registry, name: object) -> None:
 
 
 def _spoil_since(registry: Registry, before: tuple[int, int]) -> None:
-    """Mark what was declared by a call with faults: its queries are analysed, nothing else is said about it."""
+    """Mark the declarations of a faulty call: their queries are analysed, but broken rules are not reported."""
     registry.spoilt.update(dataset.name for dataset in registry.datasets[before[0] :])
     for flow in registry.flows[before[1] :]:
         registry.spoilt.update((flow.name, flow.target))

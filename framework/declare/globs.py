@@ -1,4 +1,4 @@
-"""The files that a pipeline's libraries name, in an order that is the same everywhere."""
+"""The files of a pipeline's libraries, in a deterministic order."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LEFT_OUT = ("__pycache__", ".", "_delta_log")
 
 
 def library_files(spec: PipelineSpec, root: Path, suffixes: Collection[str]) -> list[Path]:
-    """Every file of the libraries once: in order of the libraries, then of paths.
+    """Return every file of the libraries once: in order of the libraries, then of paths.
 
-    A file that is named is taken whatever it is; a pattern takes those whose ending is in `suffixes`.
+    A named file is included with any suffix; a pattern includes only files with one of `suffixes`.
 
     Raises:
-        UserError: MODULE_NOT_FOUND for a named file that is not there, PIPELINE_SPEC_INVALID_GLOB_PATTERN
+        UserError: MODULE_NOT_FOUND for a missing named file, PIPELINE_SPEC_INVALID_GLOB_PATTERN
             for a folder without `/**`.
     """
     found = (path for library in spec.libraries for path in _matches(spec, library, root, suffixes))
@@ -41,7 +41,7 @@ def _matches(spec: PipelineSpec, library: Library, root: Path, suffixes: Collect
 
 
 def _split(text: str) -> tuple[Path, str]:
-    """The folder or file up to the first wildcard, and the pattern from there on; `**` means the files below."""
+    """The path before the first wildcard, and the pattern from there on; a final `**` becomes `**/*`."""
     parts = Path(text).parts
     wild = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
     pattern = "/".join(parts[wild:])

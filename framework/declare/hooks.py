@@ -20,14 +20,15 @@ def on_event_hook(
 ) -> EventHook | Callable[[EventHook], EventHook]:
     """Call the decorated function with each event of an update, as a dict, one after the other.
 
-    It runs off the update's path: a slow or a failing hook neither delays nor fails the update.
+    Hooks run asynchronously: a slow or a failing hook neither delays nor fails the update.
 
     Args:
-        hook: the decorated function, where the decorator stands without arguments.
-        max_allowable_consecutive_failures: the hook is switched off after more failures in a row; None: never.
+        hook: the decorated function, if the decorator is used without arguments.
+        max_allowable_consecutive_failures: the hook is disabled until the next update after this many failures in
+            a row; None: never.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant, DUPLICATE_EVENT_HOOK for a second of a name.
+        UserError: INVALID_ARGUMENT.* for an invalid argument, DUPLICATE_EVENT_HOOK for a second hook with the name.
     """
     call = Call.of("on_event_hook")
     limit = max_allowable_consecutive_failures

@@ -1,4 +1,4 @@
-"""Loads a pipeline's modules into a registry: files of its libraries, or modules and functions given in Python."""
+"""Loads a pipeline's modules into a registry: files of its libraries, and modules and functions given in Python."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ Module = str | Path | ModuleType | Callable[[], object]
 
 
 def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Registry, spark: SparkSession) -> str | None:
-    """Run every module of the pipeline once, so that it declares into `registry`.
+    """Run every module of the pipeline once, so that its declarations are added to `registry`.
 
-    Files are taken in order of the libraries, then of their paths; their own folders and the
-    pipeline's can be imported from; `spark` is a global of each. It is a global of the functions
-    as well, while they and the query functions that they declare run.
+    Files run in order of the libraries, then of their paths. They can import from their own folders and
+    from the pipeline's folder, and have `spark` as a global. Functions have `spark` as a global too, while they
+    and the query functions that they declare run.
+
+    Faults of declarations stay in the registry: the graph raises them together with those of the queries.
 
     Args:
-        spec: names the libraries.
-        modules: files, modules and functions besides them.
-        registry: filled.
+        spec: the pipeline spec with the libraries.
+        modules: further files, modules and functions.
+        registry: the registry to fill.
         spark: the session that the modules see.
 
     Returns:
         A hash of the source of all files that were run, or imported from the pipeline's folders. None if a
-        function has no file (a notebook, a prompt): what its code refers to may change from cell to cell.
-
-    Faults of declarations stay in the registry: the graph raises them together with those of the queries.
+        function has no file (a notebook, a prompt), because the code that it refers to may change between cells.
 
     Raises:
-        GraphErrors: a MODULE_FAILED for each module that raised, with its file and line; files that
-            are missing or of a kind that is not known.
+        GraphErrors: a MODULE_FAILED for each module that raised, with its file and line, and an error for each
+            file of an unsupported type.
+        UserError: a file is missing, or there is no file.
     """
     root = Path(spec.root) if spec.root is not None else None
     files = _files(spec, root, modules)
@@ -75,14 +76,14 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
 
 
 class _Loading:
-    """Runs modules one by one and gathers what they raise."""
+    """Runs modules one by one and gathers their exceptions."""
 
     def __init__(self, *, neighbours: Neighbours) -> None:
         self.neighbours = neighbours
         self.errors: list[SluiceError] = []
 
     def file(self, path: Path) -> None:
-        """Run one file, with what its kind of file is run by."""
+        """Run one file with the runner for its suffix."""
         run = _RUNNERS.get(path.suffix)
         if run is None:
             self.errors.append(_unsupported(path))
@@ -91,7 +92,7 @@ class _Loading:
             run(path, self.neighbours)
 
     def function(self, function: Callable[[], object]) -> None:
-        """Call a function that declares what it likes."""
+        """Call a function that contains declarations."""
         with self._gathering(getattr(function, "__name__", repr(function))):
             function()
 
@@ -106,20 +107,20 @@ class _Loading:
             self.errors.append(_failed(place, file, f"SyntaxError: {error.msg}"))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its place
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
             place = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
             self.errors.append(_failed(place, file, exception_text(error)))
 
 
 def _failed(place: SourceLocation, file: str, cause: str) -> UserError:
-    """What a module raised; named by the file that raised, which may be a neighbour of the one that was run."""
+    """MODULE_FAILED for the file that raised, which may be an import of the file that was run."""
     return UserError(
         "MODULE_FAILED", location=place, file=place.file if Path(place.file).is_file() else file, cause=cause
     )
 
 
 def check_libraries(spec: PipelineSpec) -> None:
-    """Make sure that every library pattern of a spec matches a file: else the code may be incomplete.
+    """Check that every library pattern of a spec matches a file; otherwise the code may be incomplete.
 
     Raises:
         UserError: PRUNE_LIBRARY_EMPTY.
@@ -135,7 +136,7 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
 
     Raises:
         UserError: MODULE_NOT_FOUND, MODULE_NOT_LOADABLE, PIPELINE_SPEC_INVALID_GLOB_PATTERN;
-            PIPELINE_WITHOUT_SOURCES when a spec leads to no file.
+            PIPELINE_WITHOUT_SOURCES if a spec matches no file.
     """
     found = library_files(spec, root, _SOURCES) if root is not None else []
     for module in modules:
@@ -155,7 +156,7 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
 
 
 def _run_python(path: Path, neighbours: Neighbours) -> None:
-    """Run a Python file as a module of a name of its own: files of two folders may have one name."""
+    """Run a Python file as a module with a unique name, because files of two folders may have equal names."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     neighbours.run(path, f"sluice_module_{digest}_{path.stem}")
 
@@ -176,13 +177,13 @@ def _unsupported(path: Path) -> UserError:
 
 
 def _without_dataset(registry: Registry) -> Iterator[UserError]:
-    """Expectations without a dataset would be forgotten; each is a fault."""
+    """The errors for expectations without a dataset, which would otherwise be ignored."""
     for waiting in registry.waiting_expectations:
         yield UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
 
 
 def _surround(registry: Registry, neighbours: Neighbours) -> None:
-    """Let the functions that the modules declared see their neighbours and the session when they are called, too."""
+    """Make the modules' folders and the session available in calls of the functions that the modules declared."""
     registry.queries = {name: neighbours.surround(query) for name, query in registry.queries.items()}
     registry.snapshot_functions = {
         name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()
@@ -192,7 +193,7 @@ def _surround(registry: Registry, neighbours: Neighbours) -> None:
 
 
 def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str | None:
-    """A hash of the source of the files, and of those that the functions were written in."""
+    """A hash of the source of the files and of the functions' files; None if a function has no file."""
     written_in = [_source_file(function) for function in functions]
     sources = sorted({*files, *(path for path in written_in if path is not None)})
     if None in written_in:
@@ -201,7 +202,7 @@ def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object
 
 
 def _source_file(function: Callable[[], object]) -> Path | None:
-    """The file a function was written in, or None for one without (a prompt, a notebook)."""
+    """The source file of a function; None if it has none (a prompt, a notebook)."""
     module = sys.modules.get(getattr(function, "__module__", ""))
     try:
         found = inspect.getsourcefile(inspect.unwrap(function)) or getattr(module, "__file__", None)

@@ -1,7 +1,7 @@
-"""What pipeline code must not do to the session: guards around modules and around query functions.
+"""Guards against session mutations in modules, and against mutations and actions in query functions.
 
-PySpark's classes are patched while at least one guard is open, and a patched method refuses only in
-the context that opened a guard; other threads, the engine's among them, keep PySpark's own behaviour.
+PySpark's classes are patched while at least one guard is open. A patched method refuses calls only in
+the context that opened a guard; other threads, including the engine's, have PySpark's own behaviour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from framework.foundation.locations import caller_location
 
 
 class _Guard(IntEnum):
-    """How much is refused."""
+    """The operations that a guard refuses."""
 
     NOTHING = 0
     MUTATIONS = 1
@@ -28,7 +28,7 @@ class _Guard(IntEnum):
 
 
 class _Refusal(NamedTuple):
-    """A method and the condition that a call of it ends with, from which guard on."""
+    """A refused method, the condition of the error, and the lowest guard that refuses it."""
 
     owner: type
     method: str
@@ -41,26 +41,26 @@ _guard: ContextVar[_Guard] = ContextVar("sluice_guard", default=_Guard.NOTHING)
 
 @contextmanager
 def guarded_module() -> Iterator[None]:
-    """Refuse session mutations in the block: it is a module that is being loaded."""
+    """Refuse session mutations in the block, which loads modules."""
     with _guarding(_Guard.MUTATIONS):
         yield
 
 
 @contextmanager
 def guarded_query() -> Iterator[None]:
-    """Refuse session mutations and actions in the block: it is the call of a query function."""
+    """Refuse session mutations and actions in the block, which calls a query function."""
     with _guarding(_Guard.MUTATIONS_AND_ACTIONS):
         yield
 
 
 def is_guarded() -> bool:
-    """Whether code of the pipeline runs under a guard of ours."""
+    """Whether a guard is open in this context."""
     return _guard.get() is not _Guard.NOTHING
 
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Lift the guards inside one: for the engine's own work on behalf of a query function."""
+    """Suspend the guards in the block, for the engine's own work inside a guarded call."""
     token = _guard.set(_Guard.NOTHING)
     try:
         with sql_mutations(refused=False):
@@ -87,7 +87,7 @@ _PATCHES = Patches(_patches)
 
 
 def _guarded(refusal: _Refusal, original: Any) -> Any:
-    """The method or property that refuses under a guard, and does as `original` does elsewhere."""
+    """The method or property that raises under a guard, and behaves as `original` otherwise."""
     if isinstance(original, property | functools.cached_property):
         return property(_guarded_call(refusal, original.__get__))
     return _guarded_call(refusal, original)
@@ -105,13 +105,13 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
 
 
 def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a `pivot` says which values become columns; else Spark runs a query to find them."""
+    """Whether a `pivot` has explicit values; without them Spark runs a query to find them."""
     return len(args) > 2 or kwargs.get("values") is not None
 
 
 @functools.cache
 def refusals() -> tuple[_Refusal, ...]:
-    """Every method that is refused, with its condition; those that this PySpark does not have are left out."""
+    """Every refused method with its condition, without methods that this version of PySpark lacks."""
     found = [
         _Refusal(owner, method, f"SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.{kind}", _Guard.MUTATIONS)
         for owner, method, kind in _mutations()

@@ -1,7 +1,7 @@
-"""The modules beside a pipeline's files: importable while the pipeline's code runs, and nowhere else.
+"""Imports from a pipeline's folders: available only while the pipeline's code runs.
 
-Each file of a pipeline's folders is run at most once, whether as a library or because a neighbour imported
-it. Two pipelines may have modules of equal names: each sees its own.
+Each file of a pipeline's folders runs at most once, as a library or as an import of another file.
+Two pipelines may have modules with equal names: each imports its own.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Never taken from a pipeline's folder, whatever files lie there: what everybody else stands on.
+# Never imported from a pipeline's folder: the framework and installed packages depend on these modules.
 _RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", "dlt", "pandas", "numpy", "pyarrow"}
 _INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _lock = threading.RLock()
 
 
 class Neighbours:
-    """The folders of one pipeline, and the modules that were made from their files so far.
+    """The folders of one pipeline, and the modules loaded from their files so far.
 
     Args:
-        folders: where modules are imported from, before everywhere else.
-        spark: the session that each module sees as the global `spark`.
-        namespaces: the globals of functions given in Python, which see `spark` too.
+        folders: the folders that modules are imported from, before `sys.path`.
+        spark: the session that each module has as the global `spark`.
+        namespaces: the globals of functions given in Python, which get `spark` too.
     """
 
     def __init__(self, folders: Sequence[Path], spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> None:
@@ -53,13 +53,13 @@ class Neighbours:
         self._displaced: dict[str, ModuleType] = {}
         self._before: set[str] = set()
         self._depth = 0
-        importlib.invalidate_caches()  # files that were written a moment ago count too
+        importlib.invalidate_caches()  # to find files that were just written
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Let code of the block import from the folders; blocks may nest and overlap in threads.
+        """Make the folders importable in the block; blocks may nest and overlap in threads.
 
-        Afterwards `sys.path`, the finders and `sys.modules` know nothing of the folders any more.
+        Afterwards `sys.path`, the finders and `sys.modules` contain nothing of the folders.
         """
         with _lock:
             if self._depth == 0:
@@ -84,7 +84,7 @@ class Neighbours:
         return surrounded
 
     def run(self, path: Path, name: str) -> None:
-        """Run a file as a module called `name`, unless a neighbour has imported it before."""
+        """Run a file as the module `name`, unless it has been imported already."""
         if str(path) in self.made:
             return
         spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path), self))
@@ -97,7 +97,7 @@ class Neighbours:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a module of the folders is; the protocol of Python's finders."""
+        """Find a module in the folders; part of the protocol of Python's finders."""
         if fullname.partition(".")[0] in _RESERVED:
             return None
         spec = PathFinder.find_spec(fullname, [str(each) for each in self.folders] if path is None else path, target)
@@ -124,14 +124,14 @@ class Neighbours:
         for name in sys.modules.keys() - self._before:
             if self._is_ours(sys.modules[name]):
                 self._named[name] = sys.modules.pop(name)
-        # What is not importable by name is pickled by value; the name may be another pipeline's the next moment.
+        # Modules are pickled by value only while they are importable: later, their names may be another pipeline's.
         for module in self._named.values():
             _pickle_by_name(module)
         sys.modules.update(self._displaced)
         self._displaced = {}
 
     def _is_ours(self, module: ModuleType) -> bool:
-        """Whether a module was made from a file of the folders, or is a package without a file over such ones."""
+        """Whether a module was loaded from a file of the folders, or is a namespace package in them."""
         loader = getattr(getattr(module, "__spec__", None), "loader", None)
         if isinstance(loader, _Loader):
             return loader.neighbours is self
@@ -139,7 +139,7 @@ class Neighbours:
         return any(self._holds(str(place)) for place in places)
 
     def _holds(self, place: str) -> bool:
-        """Whether a path is in one of the folders, and not of packages that were installed below it."""
+        """Whether a path is in one of the folders, but not in packages installed below it or in hidden folders."""
         for folder in self.folders:
             if Path(place).is_relative_to(folder):
                 parts = Path(place).relative_to(folder).parts
@@ -148,18 +148,18 @@ class Neighbours:
 
 
 class _Loader(SourceFileLoader):
-    """Makes a module from a file of a pipeline: once, with `spark` as a global, and without a cache of its code."""
+    """Loads a module from a file of a pipeline: once, with `spark` as a global, and without a bytecode cache."""
 
     def __init__(self, name: str, path: str, neighbours: Neighbours) -> None:
         super().__init__(name, path)
         self.neighbours = neighbours
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The module that was made from the file before, if there is one."""
+        """The module that was already loaded from the file, if there is one."""
         return self.neighbours.made.get(str(spec.origin))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the file's code if this is its first time; a file that failed fails in the same way again."""
+        """Run the file's code unless it has run before; a file that failed raises the same exception again."""
         path = str(self.path)
         if path in self.neighbours.failed:
             raise self.neighbours.failed[path]
@@ -176,13 +176,13 @@ class _Loader(SourceFileLoader):
             raise
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the file as it is now."""
+        """Compile the current content of the file."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 def _module_names(folder: Path) -> Iterator[str]:
-    """The names under which the folder's own modules and packages are imported."""
+    """The import names of the folder's own modules and packages."""
     if folder.is_dir():
         for entry in folder.iterdir():
             if entry.suffix == ".py" or (entry / "__init__.py").is_file():
@@ -190,7 +190,7 @@ def _module_names(folder: Path) -> Iterator[str]:
 
 
 def _pickle_by_value(module: ModuleType) -> None:
-    """Send the module's functions to executors with their code: they don't have the file."""
+    """Pickle the module's functions with their code, because executors don't have the file."""
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)

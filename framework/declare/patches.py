@@ -1,7 +1,7 @@
-"""Methods of PySpark's classes, replaced for as long as a block of ours is open.
+"""Temporary patches of methods of PySpark's classes.
 
-The classes are global, so blocks that overlap in threads share one replacement: the first one in
-installs it, the last one out lifts it. What a replacement does is up to the context that calls it.
+The classes are global, so blocks that overlap in threads share one replacement: the first block installs
+it, the last one to end removes it. A replacement decides by the calling context whether it has an effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Patch(NamedTuple):
-    """An attribute of a class, and what makes its replacement from what stands there now."""
+    """An attribute of a class, and a function that returns its replacement for the original."""
 
     owner: type
     name: str
@@ -21,10 +21,10 @@ class Patch(NamedTuple):
 
 
 class Patches:
-    """Patches that are installed and lifted together.
+    """Patches that are installed and removed together.
 
     Args:
-        patches: gives them when they are first needed, so that PySpark need not be imported before.
+        patches: returns the patches; called at installation, so that PySpark is not imported earlier.
     """
 
     def __init__(self, patches: Callable[[], Iterable[Patch]]) -> None:
@@ -35,7 +35,7 @@ class Patches:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Keep the patches in place inside the block; blocks may nest and overlap in threads."""
+        """Keep the patches installed inside the block; blocks may nest and overlap in threads."""
         with self._lock:
             if self._open_blocks == 0:
                 self._install()
@@ -49,7 +49,7 @@ class Patches:
                     self._lift()
 
     def original(self, owner: type, name: str) -> Any:
-        """What stood there before; the attribute itself when the patch was lifted in between."""
+        """The original attribute, also if the patch was removed concurrently."""
         return self._originals.get((owner, name)) or getattr(owner, name)
 
     def _install(self) -> None:

@@ -21,7 +21,7 @@ DEFAULT_SCHEMA = "default"
 _TEXTS = ("name", "storage", "catalog", "schema", "database", "target")
 _MAPS = ("configuration", "spark_conf")
 _FLAGS = ("continuous", "development")
-# Fields of Databricks' pipeline resource that say nothing to a run on this side.
+# Fields of Databricks' pipeline resource without an effect on a run outside Databricks.
 _TOLERATED = (
     "allow_duplicate_names", "budget_policy_id", "channel", "clusters", "edition", "environment", "event_log", "id",
     "notifications", "photon", "restart_window", "root_path", "run_as", "serverless", "tags",
@@ -39,7 +39,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSpec:
-    """What a pipeline is configured with.
+    """The configuration of a pipeline.
 
     Args:
         root: the folder that libraries are relative to; None for a pipeline made in Python.
@@ -59,7 +59,7 @@ class PipelineSpec:
     file: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a catalog or schema that is no name: tables lie in folders that are called after them.
+        """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
 
         Raises:
             UserError: INVALID_NAME.
@@ -74,7 +74,7 @@ class PipelineSpec:
 
 
 def find_spec(folder: Path) -> Path:
-    """The spec of a folder, or of the nearest one above it.
+    """Return the path of the spec in a folder or its nearest parent.
 
     Raises:
         UserError: PIPELINE_SPEC_FILE_NOT_FOUND.
@@ -87,11 +87,11 @@ def find_spec(folder: Path) -> Path:
 
 
 def load_spec(path: Path) -> PipelineSpec:
-    """The spec of a file.
+    """Load the spec from a file.
 
     Raises:
-        UserError: the file is missing or no YAML.
-        GraphErrors: every unknown key (with the nearest known one) and every value of a wrong type.
+        UserError: the file is missing or is not valid YAML.
+        GraphErrors: every unknown key (with the nearest known one) and every invalid value.
     """
     document = read_yaml(path)
     errors = [*_unknown_keys(document), *_wrong_types(document), *_refused(document)]
@@ -120,10 +120,10 @@ def load_spec(path: Path) -> PipelineSpec:
 
 
 def default_storage(name: str) -> str:
-    """The folder of a pipeline without a `storage`: one of its own below `.sluice`.
+    """The storage folder of a pipeline without a `storage` setting: a folder of its own below `.sluice`.
 
     Raises:
-        UserError: INVALID_PIPELINE_NAME when the name leads to another folder, such as the project's.
+        UserError: INVALID_PIPELINE_NAME if the name resolves to another folder, such as the project's.
     """
     if any(not part.strip() or set(part) <= {"."} for part in name.split("/")) or not name.isprintable():
         raise UserError("INVALID_PIPELINE_NAME", name=name)
@@ -131,7 +131,7 @@ def default_storage(name: str) -> str:
 
 
 def _storage(root: Path, values: Mapping[str, Any]) -> str:
-    """Where the pipeline keeps everything; a local path is relative to the spec's folder, not to the caller's."""
+    """The storage of the pipeline; a local path is relative to the spec's folder, not to the working folder."""
     storage = str(values.get("storage") or default_storage(values["name"]))
     if not is_local(storage):
         return storage
@@ -153,7 +153,7 @@ def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
 
 
 def _lost_storage(document: YamlDocument) -> list[SluiceError]:
-    """A name that makes no folder, where the storage is called after it."""
+    """The error for a name that is not a valid folder, if the storage is named after it."""
     name = document.values.get("name")
     if not isinstance(name, str) or not name or not name.isprintable() or document.values.get("storage"):
         return []
@@ -165,7 +165,7 @@ def _lost_storage(document: YamlDocument) -> list[SluiceError]:
 
 
 def _refused(document: YamlDocument) -> list[SluiceError]:
-    """Settings that would be accepted and then not be done."""
+    """The errors for conflicting schema settings, of which all but one would be ignored."""
     errors: list[SluiceError] = []
     schemas = [key for key in ("schema", "database", "target") if document.values.get(key)]
     if len({document.values[key] for key in schemas if isinstance(document.values[key], str)}) > 1:
@@ -208,7 +208,7 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
 
 
 def _is_plain(key: str, value: str) -> bool:
-    """Whether a text can be part of a path; those of catalog and schema must be one name each."""
+    """Whether a text can be part of a path; catalogs and schemas must be names of one part."""
     if not value.isprintable():
         return False
     return key in {"name", "storage"} or is_one_name(value)
@@ -219,7 +219,7 @@ def _pairs(values: Mapping[str, Any] | None) -> Pairs:
 
 
 def _text(value: object) -> str:
-    """A scalar as Spark writes it: YAML's true is `true`."""
+    """A scalar as Spark's text: `true` for YAML's true."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

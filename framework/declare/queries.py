@@ -1,7 +1,7 @@
-"""Query functions as decorators pass them on: what is checked of them, and the marks they carry.
+"""Validation of decorated query functions, and the declarations attached to them.
 
-A decorator of the faces returns a function of the same behaviour that remembers what was declared
-from it, so that expectations may be stacked above or below a dataset's decorator.
+A decorator returns a function of the same behaviour that carries its declarations,
+so that expectations may be stacked above or below a dataset's decorator.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ QueryDecorator: TypeAlias = "Callable[[Callable[[], DataFrame]], QueryFunction]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a decorated function carries: the dataset it made, or expectations that wait for one."""
+    """The declarations of a decorated function: its dataset, or expectations that await one."""
 
     dataset: DatasetSpec | None = None
     expectations: tuple[ExpectationSpec, ...] = ()
 
 
 def declared_of(function: Callable[..., Any]) -> Declared:
-    """What was declared from the function so far."""
+    """The declarations that a function carries."""
     found = getattr(function, DECLARED_MARK, None)
     return found if isinstance(found, Declared) else Declared()
 
 
 def marked(function: F, declared: Declared) -> F:
-    """A function that does as `function` does and carries `declared`; `function` itself stays as it is."""
+    """A function that behaves as `function` and carries `declared`; `function` itself is not changed."""
 
     @functools.wraps(function)
     def query(*args: Any, **kwargs: Any) -> Any:
@@ -51,17 +51,17 @@ def marked(function: F, declared: Declared) -> F:
 
 
 def check_callable(call: Call, function: object) -> None:
-    """Refuse to decorate what can't be called.
+    """Refuse to decorate an object that is not callable.
 
     Raises:
-        UserError: DECORATOR_ARGUMENT_NOT_CALLABLE, as when the name was given without `name=`.
+        UserError: DECORATOR_ARGUMENT_NOT_CALLABLE, for example for a name given without `name=`.
     """
     if not callable(function):
         raise call.fault("DECORATOR_ARGUMENT_NOT_CALLABLE", actual=type(function).__name__)
 
 
 def check_query(call: Call, function: Callable[..., Any]) -> None:
-    """Refuse what can't be called without arguments.
+    """Refuse an object that is not callable without arguments.
 
     Raises:
         UserError: DECORATOR_ARGUMENT_NOT_CALLABLE or QUERY_FUNCTION_HAS_PARAMETERS.
@@ -73,7 +73,7 @@ def check_query(call: Call, function: Callable[..., Any]) -> None:
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of the parameters without a default, or none where Python can't tell."""
+    """The names of the parameters without a default; empty if the signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -92,10 +92,10 @@ def display_name(function: Callable[..., Any]) -> str:
 
 
 def default_name(call: Call, function: Callable[..., Any]) -> str:
-    """The function's name as a name of the pipeline.
+    """The function's name, as the default name of its dataset or flow.
 
     Raises:
-        UserError: INVALID_ARGUMENT.NO_NAME for a lambda or a callable object, which have none.
+        UserError: INVALID_ARGUMENT.NO_NAME for a lambda or a callable object without a name.
     """
     name = getattr(function, "__name__", "<lambda>")
     if name == "<lambda>":

@@ -1,6 +1,6 @@
-"""The older way to read a dataset: `read` and `read_stream`, also spelled `readStream`.
+"""DLT's functions to read a dataset: `read` and `read_stream`, also spelled `readStream`.
 
-They are called inside query functions, when modules are no longer being loaded, so no registry is active.
+Query functions call them after the modules are loaded, when no registry is active.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def read(name: str) -> DataFrame:
     """The rows of a dataset as a batch DataFrame: `spark.read.table(name)`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+        UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
     """
     call = Call(function="read", location=caller_location())
     return _session(call).read.table(call.text("name", name))
@@ -30,14 +30,14 @@ def read_stream(name: str) -> DataFrame:
     """The rows of a dataset as a stream: `spark.readStream.table(name)`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for no name, NO_ACTIVE_SESSION outside a pipeline's session.
+        UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
     """
     call = Call(function="read_stream", location=caller_location())
     return _session(call).readStream.table(call.text("name", name))
 
 
 def _session(call: Call) -> SparkSession:
-    """The session the query function runs in."""
+    """The session of the query function."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

@@ -1,4 +1,4 @@
-"""The registry that the faces write to while modules are loaded."""
+"""The registry of declarations, filled while modules are loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DECLARED_MARK = "__sluice_declared__"
-"""The attribute in which a decorated function carries what was declared from it."""
+"""The attribute of a decorated function that holds its declarations."""
 
 QueryFunction = Callable[[], "DataFrame"]
 BatchFunction = Callable[["DataFrame", int], None]
@@ -27,7 +27,7 @@ SnapshotFunction = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSpec:
-    """An event hook; it is switched off after this many failures in a row (None: never)."""
+    """An event hook; it is disabled after this many consecutive failures (None: never)."""
 
     name: str
     max_allowable_consecutive_failures: int | None
@@ -36,18 +36,18 @@ class HookSpec:
 
 @dataclass(slots=True, kw_only=True)
 class Registry:
-    """All that the modules of one pipeline declared, in order of declaration.
+    """The declarations of the modules of one pipeline, in order of declaration.
 
-    Two declarations of one name are both kept: the graph's rules report them together.
+    Two declarations of the same name are both kept: the graph's rules report them together.
 
     Args:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
-
-    `faults` are those of declarations while modules are loaded, and `spoilt` the names of what could not be
-    declared as it was meant; `gathers_faults` is set by the loader, elsewhere a declaration raises its fault.
-    `waiting_expectations` were stacked below a dataset's decorator that has not come yet; what is left
-    there when the modules are loaded belongs to no dataset, and the loader says so.
+        waiting_expectations: expectations below a dataset's decorator that has not been applied yet. Those that
+            remain when the modules are loaded belong to no dataset; the loader reports them.
+        faults: the gathered faults of declarations.
+        spoilt: the names of datasets and flows with faulty declarations.
+        gathers_faults: set by the loader; otherwise a declaration raises its fault.
     """
 
     catalog: str
@@ -65,15 +65,15 @@ class Registry:
     gathers_faults: bool = False
 
     def name(self, text: str) -> QualifiedName:
-        """The full name of what a module calls `text`."""
+        """The full name for a name as written in a module."""
         return QualifiedName.parse(text, catalog=self.catalog, schema=self.schema)
 
     def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
-        """Strike expectations from those that wait: their dataset has come."""
+        """Remove expectations from the waiting ones, because their dataset is declared."""
         self.waiting_expectations = [waiting for waiting in self.waiting_expectations if waiting not in taken]
 
     def forget_waiting(self, function: object) -> None:
-        """Strike the expectations that a function carries: its dataset can't be declared, which is a fault already."""
+        """Remove a function's expectations from the waiting ones: the fault of its dataset is already gathered."""
         declared = getattr(function, DECLARED_MARK, None)
         self.take_expectations(getattr(declared, "expectations", ()))
 
@@ -83,7 +83,7 @@ _active: ContextVar[Registry | None] = ContextVar("sluice_registry", default=Non
 
 @contextmanager
 def registering(registry: Registry) -> Iterator[Registry]:
-    """Make `registry` the one that declarations go to, for the length of the block."""
+    """Make `registry` the target of declarations in the block."""
     token = _active.set(registry)
     try:
         yield registry
@@ -100,7 +100,7 @@ def active_registry() -> Registry:
     """The registry that is being filled.
 
     Raises:
-        UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE when no pipeline loads.
+        UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE if no pipeline is being loaded.
     """
     registry = _active.get()
     if registry is None:

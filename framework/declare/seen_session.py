@@ -1,8 +1,8 @@
-"""The session that pipeline code sees: the pipeline's own, by whichever call a module asks for it.
+"""The session that pipeline code sees: the pipeline's own, through every call that returns a session.
 
 A module may use the global `spark`, `SparkSession.active()`, `SparkSession.getActiveSession()` or
-`SparkSession.builder.getOrCreate()`. PySpark answers the last three from one variable of the
-process, where two pipelines would see each other's configuration.
+`SparkSession.builder.getOrCreate()`. In PySpark the last three share one variable per process,
+so two pipelines would see each other's configuration.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _seen: ContextVar[SparkSession | None] = ContextVar("sluice_seen_session", default=None)
 
-# What `SparkSession.builder` may ask for where a session is there already: they only matter to a start.
+# Options of `SparkSession.builder` without an effect on an existing session.
 _HARMLESS = frozenset({"spark.app.name", "spark.master"})
 
 
 @contextmanager
 def seeing(spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> Iterator[None]:
-    """Let code of the block's own thread see `spark` as the active session, and as a global of the namespaces."""
+    """Make `spark` the active session of the block's own thread, and a global of the namespaces."""
     with _PATCHES.installed(), lending(namespaces, spark, _seen.get):
         token = _seen.set(spark)
         try:
@@ -39,7 +39,7 @@ def seeing(spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> Iterato
 
 
 def is_seeing() -> bool:
-    """Whether code of the pipeline runs with a session that we let it see."""
+    """Whether pipeline code runs with the pipeline's session as its active session."""
     return _seen.get() is not None
 
 

@@ -1,7 +1,7 @@
-"""The global `spark` of functions given in Python, for as long as code of their pipeline runs.
+"""The global `spark` of functions given in Python while code of their pipeline runs.
 
-A file of a pipeline is run as a module with `spark` in it. A function has a namespace already: that of the
-notebook or module that defines it, which may have a `spark` of its own and may serve several pipelines at once.
+A file of a pipeline runs as a module with the global `spark`. A function already has a namespace: that of the
+notebook or module that defines it, which may have its own `spark` and may be used by several pipelines at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 def namespace_of(function: Callable[[], object]) -> Namespace | None:
-    """The globals that a function's body sees; None for a callable that is not written in Python."""
+    """The globals of a function's body; None for a callable that is not written in Python."""
     found: Any = function
     while isinstance(found, functools.partial):
         found = found.func
@@ -39,14 +39,14 @@ def namespace_of(function: Callable[[], object]) -> Namespace | None:
 def lending(
     namespaces: Sequence[Namespace], spark: SparkSession, seen: Callable[[], SparkSession | None]
 ) -> Iterator[None]:
-    """Let the namespaces have `spark` during the block; blocks may nest and overlap in threads.
+    """Bind `spark` in the namespaces during the block; blocks may nest and overlap in threads.
 
-    Afterwards each namespace has its own `spark` again, or none.
+    Afterwards the previous binding of each namespace is restored, or removed if there was none.
 
     Args:
         namespaces: the globals of a pipeline's functions.
         spark: the pipeline's session, for threads that a function starts.
-        seen: returns the session of the pipeline whose code runs in the calling thread, if any does.
+        seen: returns the session of the pipeline whose code runs in the calling thread; None if there is none.
     """
     with _lock:
         for namespace in namespaces:
@@ -61,7 +61,7 @@ def lending(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loan:
-    """One namespace with a lent `spark`: how many blocks use it, and what the name was bound to before."""
+    """A temporary `spark` in one namespace: the number of blocks that use it, and the previous binding."""
 
     global_spark: _PipelineSession
     before: object
@@ -93,9 +93,9 @@ def _take_back(namespace: Namespace) -> None:
 
 
 class _PipelineSession:
-    """Stands for the session of the pipeline whose code looks at it.
+    """Proxy of the session of the pipeline whose code uses it.
 
-    Two pipelines may share a namespace and run at once, so the name can't be bound to one session.
+    Two pipelines may share a namespace and run at once, so the name cannot be bound to one session.
     """
 
     def __init__(self, seen: Callable[[], SparkSession | None], otherwise: SparkSession) -> None:

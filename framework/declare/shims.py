@@ -1,8 +1,8 @@
-"""`import dlt` and `from pyspark import pipelines`, given our face while pipeline code runs.
+"""Shims for `import dlt` and `from pyspark import pipelines` while pipeline code runs.
 
-The shims stand in `sys.modules` only inside `shimmed()`; afterwards it, and the attribute of the
-`pyspark` package, are as they were, whatever the code imported or raised. An installed `dlt` or
-`grpcio` makes no difference, neither inside nor outside.
+The shims are in `sys.modules` only inside `shimmed()`. Afterwards `sys.modules` and the attribute of the
+`pyspark` package are restored, whatever the code imported or raised. The shims work with and without an
+installed `dlt` or `grpcio`, and do not affect them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _attribute: list[object] = []
 
 @contextmanager
 def shimmed() -> Iterator[None]:
-    """Give our face to `dlt` and `pyspark.pipelines` inside the block; blocks may nest and overlap in threads."""
+    """Replace `dlt` and `pyspark.pipelines` by the shims inside the block; blocks may nest and overlap in threads."""
     global _depth  # noqa: PLW0603 - sys.modules is global itself
     with _lock:
         if _depth == 0:
@@ -48,7 +48,7 @@ def _install() -> None:
         del sys.modules[name]
     if "pipelines" in pyspark.__dict__:
         _attribute.append(pyspark.__dict__["pipelines"])
-    # Deep names that are not ours, such as pyspark.pipelines.flow, still come from the installed package.
+    # Submodules without a shim, such as pyspark.pipelines.flow, are still imported from the installed package.
     package = [str(pathlib.Path(path) / "pipelines") for path in pyspark.__path__]
     for name, path in (("dlt", []), ("pyspark.pipelines", package)):
         face = _module(name, path)
@@ -70,7 +70,7 @@ def _restore() -> None:
 
 
 def _under_shims() -> dict[str, ModuleType]:
-    """The loaded modules whose names the shims stand for."""
+    """The loaded modules with the names of the shims, or below them."""
     return {
         name: module
         for name, module in list(sys.modules.items())
@@ -79,7 +79,7 @@ def _under_shims() -> dict[str, ModuleType]:
 
 
 def _module(name: str, path: list[str] | None) -> ModuleType:
-    """A module that offers the face; with a path it is a package."""
+    """A module with the public interface; with a path it is a package."""
     module = ModuleType(name, "Sluice's pipeline declarations under the name that the module imports.")
     module.__dict__.update(FACE)
     module.__dict__["__all__"] = list(FACE)

@@ -16,12 +16,12 @@ def create_sink(name: str, format: str, options: Mapping[str, str] | None = None
     """Declare a sink of one of Spark's streaming formats; a full refresh does not clear it.
 
     Args:
-        name: the sink's name, which append flows have as their target.
-        format: a streaming sink's format, such as `delta`, `kafka` or a Python data source's.
+        name: the sink's name, to use as the target of append flows.
+        format: the format of a streaming sink, such as `delta`, `kafka` or the name of a Python data source.
         options: the format's options.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("create_sink")
     active_registry().datasets.append(
@@ -46,11 +46,11 @@ def foreach_batch_sink(
     """Declare a sink whose micro-batches the decorated function writes; it gets a DataFrame and the batch's id.
 
     Args:
-        batch_function: the decorated function, where the decorator stands without arguments.
+        batch_function: the decorated function, if the decorator is used without arguments.
         name: the sink's name; default: the function's.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("foreach_batch_sink")
     named = batch_function if isinstance(batch_function, str) else name

@@ -28,13 +28,13 @@ def create_auto_cdc_from_snapshot_flow(
     flow_name: str | None = None,
     once: bool = False,
 ) -> None:
-    """Declare a flow that compares successive snapshots and applies what changed to `target`.
+    """Declare a flow that compares successive snapshots and applies the changes to `target`.
 
     Args:
         target: a streaming table, declared with `create_streaming_table`.
-        source: the dataset or table that is the snapshot of the moment; or a function that gets the latest
-            version applied (None at first) and returns the next snapshot as `(DataFrame, version)`, and None when
-            there is none. It is called until it returns None.
+        source: a dataset or table with the current snapshot; or a function of the latest applied version
+            (None at first) that returns the next snapshot as `(DataFrame, version)`, or None if there is no
+            further one. The function is called until it returns None.
         keys: the columns that identify a row, by name.
         stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
         track_history_column_list: SCD type 2 begins a new row when one of these changes.
@@ -44,7 +44,7 @@ def create_auto_cdc_from_snapshot_flow(
         once: the flow runs once per generation.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* and AUTOCDC_* for arguments that can't be meant.
+        UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     named = target if name is None and flow_name is None else name or flow_name
     call = Call.of("create_auto_cdc_from_snapshot_flow", flow=named)
@@ -56,7 +56,7 @@ def create_auto_cdc_from_snapshot_flow(
         location=call.location,
         once=call.flag("once", once),
         source=_source_name(call, source),
-        # Snapshots carry no sequence of their own: the version they come with is it.
+        # Snapshots have no sequence column: their version is the sequence.
         cdc=AutoCdcSpec(
             keys=read_keys(call, keys),
             sequence_by="",

@@ -1,8 +1,8 @@
-"""What a pipeline module may declare, as frozen values.
+"""Specs of datasets and flows, as frozen values.
 
-Specs hold strings, tuples and enums only, so each one compares, hashes and round-trips through
-JSON. Columns are held as SQL text. Query functions are no values: the registry keeps them by
-flow name beside the specs.
+Specs contain only plain values, tuples and enums, so each one compares, hashes and round-trips through
+JSON. Columns are SQL text. Query functions are not part of the specs: the registry keeps them by
+flow name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class DatasetKind(StrEnum):
-    """What a dataset is, which decides what its flows may be.
+    """The kind of a dataset, which determines its valid flows.
 
-    `TABLE` is a decorated function whose kind its DataFrame will tell: streaming or batch.
+    `TABLE` is a decorated function whose DataFrame determines the kind: streaming table or materialized view.
     """
 
     TABLE = "table"
@@ -31,7 +31,7 @@ class DatasetKind(StrEnum):
 
 
 class ViolationAction(StrEnum):
-    """What happens to a row that does not meet an expectation."""
+    """The action for a row that violates an expectation."""
 
     WARN = "warn"
     DROP = "drop"
@@ -52,9 +52,8 @@ class ExpectationSpec:
 class DatasetSpec:
     """A table, view or sink of the pipeline.
 
-    `schema` is DDL text or the JSON of a StructType. `format` and `options` belong to sinks, and
-    `format` to tables, where only `delta` is taken. `cluster_by` and `partition_columns` exclude
-    each other.
+    `schema` is DDL text or the JSON of a StructType. `format` and `options` are those of sinks;
+    tables allow only the format `delta`. `cluster_by` and `partition_columns` are mutually exclusive.
     """
 
     name: QualifiedName
@@ -89,9 +88,9 @@ class AutoCdcSpec:
     """How an AUTO CDC flow turns change events into rows of its target.
 
     Expressions are SQL text over the source's columns. `scd_type` is 1 or 2.
-    `ignore_null_updates` is None when nulls overwrite, else the columns whose nulls mean
-    "not authored". `columns_to_update` names a column that holds, per event, the list of columns
-    it authors.
+    `ignore_null_updates` is None if nulls overwrite, else the columns whose nulls mean
+    "not authored". `columns_to_update` is the name of a column that contains the list of columns
+    that the event authors.
     """
 
     keys: tuple[str, ...]
@@ -110,8 +109,8 @@ class AutoCdcSpec:
 class FlowSpec:
     """One flow: from a query into a target.
 
-    `source` is the name of the dataset or table an AUTO CDC flow reads when it has no query
-    function of its own. `once` flows run once per generation of their checkpoint.
+    `source` is the name of the dataset or table that an AUTO CDC flow without a query function
+    reads. `once` flows run once per generation of their checkpoint.
     """
 
     name: QualifiedName

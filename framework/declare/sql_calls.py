@@ -1,6 +1,6 @@
-"""`spark.sql` while pipeline code runs: what it must not say, and who else looks at it.
+"""`spark.sql` while pipeline code runs: refusal of session mutations, and a handler for its queries.
 
-One patch for both, as two patches of one method, lifted in the order of threads, would leave one of them behind.
+Both use one patch: two patches of one method, removed in any order by threads, could leave one of them installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SqlHandler = Callable[..., "DataFrame"]
 
 
 class _Mutation(NamedTuple):
-    """A statement that changes the session, and the condition it is."""
+    """The pattern of statements that change the session, and the last part of the error's condition."""
 
     pattern: re.Pattern[str]
     kind: str
@@ -34,7 +34,7 @@ def _mutation(pattern: str, kind: str) -> _Mutation:
 
 _COMMENTS = re.compile(r"\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/)?", re.DOTALL)
 _TEMP = "TEMP(?:ORARY)?"
-# The first that fits counts. `SET key` alone, and `SET -v`, only show.
+# The first match applies. `SET key` without a value and `SET -v` only read.
 _MUTATIONS = (
     _mutation(r"SET CATALOG ", "SET_CURRENT_CATALOG"),
     _mutation(r"SET (?:TIME ZONE|VAR|VARIABLE) ", "SET_RUNTIME_CONF"),
@@ -54,7 +54,7 @@ _handler: ContextVar[SqlHandler | None] = ContextVar("sluice_sql_handler", defau
 
 
 def mutation_of(text: str) -> str | None:
-    r"""What of the session a statement would change, as the condition's last part; None for all others.
+    r"""Return the last part of the condition for a statement that changes the session; None for any other statement.
 
     Examples:
         >>> mutation_of("-- units \n SET spark.sql.ansi.enabled = true"), mutation_of("SET spark.sql.ansi.enabled")
@@ -68,7 +68,7 @@ def mutation_of(text: str) -> str | None:
 
 @contextmanager
 def sql_mutations(*, refused: bool) -> Iterator[None]:
-    """Refuse, or allow again, statements of the block's own thread that change the session."""
+    """Refuse, or allow again, statements that change the session in the block's own thread."""
     with _PATCHES.installed():
         token = _refusing.set(refused)
         try:
@@ -79,7 +79,7 @@ def sql_mutations(*, refused: bool) -> Iterator[None]:
 
 @contextmanager
 def sql_handled_by(handler: SqlHandler) -> Iterator[None]:
-    """Let `handler` do what `SparkSession.sql` does, with the same arguments, for the block's own thread."""
+    """Call `handler` instead of `SparkSession.sql`, with the same arguments, in the block's own thread."""
     with _PATCHES.installed():
         token = _handler.set(handler)
         try:
@@ -89,7 +89,7 @@ def sql_handled_by(handler: SqlHandler) -> Iterator[None]:
 
 
 def pyspark_sql(spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
-    """What PySpark's own `SparkSession.sql` gives."""
+    """Call PySpark's own `SparkSession.sql`."""
     from pyspark.sql import SparkSession
 
     frame: DataFrame = _PATCHES.original(SparkSession, "sql")(spark, text, args, **kwargs)

@@ -1,4 +1,4 @@
-"""The arguments that all stored datasets share, and the datasets that are made of them."""
+"""Validation of the arguments that all stored datasets share, and registration of the datasets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from framework.foundation.names import QualifiedName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDraft:
-    """A dataset whose arguments are checked and whose name is still to come from the function."""
+    """A dataset with checked arguments but without a name, which may depend on the decorated function."""
 
     call: Call
     kind: DatasetKind
     fields: dict[str, Any]
 
     def finish(self, name: QualifiedName, **more: Any) -> DatasetSpec:
-        """The dataset under its name, with the fields that only became known with it."""
+        """The dataset with its name and further fields."""
         return DatasetSpec(name=name, kind=self.kind, location=self.call.location, **self.fields, **more)
 
 
@@ -43,10 +43,10 @@ def storage_draft(
     format: object,
     **fields: Any,
 ) -> DatasetDraft:
-    """A stored dataset from the arguments a module passed, each of them checked.
+    """Check the arguments of a stored dataset and return its draft.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for the first argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for the first invalid argument.
     """
     call.choice("format", format, {"delta"})
     partitions = call.names("partition_cols", partition_cols)
@@ -70,7 +70,7 @@ def storage_draft(
 
 
 def read_schema(call: Call, schema: object) -> str | None:
-    """DDL text as it is, a StructType as its JSON."""
+    """The schema as text: DDL text unchanged, or the JSON of a StructType."""
     if schema is None or isinstance(schema, str):
         return call.optional_text("schema", schema)
     from pyspark.sql.types import StructType
@@ -81,7 +81,7 @@ def read_schema(call: Call, schema: object) -> str | None:
 
 
 def declare_query(draft: DatasetDraft, function: QueryFunction, name: str | None) -> QueryFunction:
-    """Register the dataset and its one flow of the same name; the function goes on, marked with its dataset."""
+    """Register a dataset and its flow of the same name; return the function, marked with its dataset."""
     registry = active_registry()
     full_name = draft.call.qualified("name", name if name is not None else default_name(draft.call, function))
     waiting = declared_of(function).expectations

@@ -58,28 +58,28 @@ def table(
     temporary: bool | None = None,
     format: str | None = None,
 ) -> QueryFunction | QueryDecorator:
-    """Declare a table that holds what the decorated function's DataFrame says.
+    """Declare a table with the rows of the decorated function's DataFrame.
 
-    A streaming DataFrame makes it a streaming table, a batch one a materialized view.
+    It is a streaming table for a streaming DataFrame, and a materialized view for a batch DataFrame.
 
     Args:
-        query_function: the decorated function, where the decorator stands without arguments.
+        query_function: the decorated function, if the decorator is used without arguments.
         name: the table's name; default: the function's.
         comment: a description.
         spark_conf: settings of Spark for this table's flow.
         table_properties: Delta properties and `pipelines.*` settings of the table.
-        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect outside Databricks.
         schema: the table's columns, as DDL text or a StructType.
-        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
+        row_filter: a row filter clause of Unity Catalog; refused outside Databricks, where it would not filter.
         private: the table is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
-        format: `delta`, the only one there is.
+        format: `delta`, the only supported format.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("table")
     draft = storage_draft(
@@ -133,24 +133,24 @@ def materialized_view(
     """Declare a materialized view: a table that always equals the decorated function's batch DataFrame.
 
     Args:
-        query_function: the decorated function, where the decorator stands without arguments.
+        query_function: the decorated function, if the decorator is used without arguments.
         name: the view's name; default: the function's.
         comment: a description.
         spark_conf: settings of Spark for this view's flow.
         table_properties: Delta properties and `pipelines.*` settings of the table.
-        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect outside Databricks.
         schema: the view's columns, as DDL text or a StructType.
-        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
+        row_filter: a row filter clause of Unity Catalog; refused outside Databricks, where it would not filter.
         private: the view is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
-        format: `delta`, the only one there is.
+        format: `delta`, the only supported format.
         refresh_policy: `auto` or `full`; `incremental` and `incremental_strict` on Databricks only.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("materialized_view")
     draft = storage_draft(
@@ -177,16 +177,16 @@ def temporary_view(
     comment: str | None = None,
     spark_conf: Texts = None,
 ) -> QueryFunction | QueryDecorator:
-    """Declare a view that lives in the pipeline only; nothing is stored for it.
+    """Declare a view that is visible in the pipeline only and is not stored.
 
     Args:
-        query_function: the decorated function, where the decorator stands without arguments.
+        query_function: the decorated function, if the decorator is used without arguments.
         name: the view's name; default: the function's.
         comment: a description.
-        spark_conf: settings of Spark for the flows that read the view; those of a flow win.
+        spark_conf: settings of Spark for the flows that read the view; a flow's own settings override them.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("temporary_view")
     draft = DatasetDraft(
@@ -224,21 +224,21 @@ def create_streaming_table(
         comment: a description.
         spark_conf: settings of Spark for the flows into the table.
         table_properties: Delta properties and `pipelines.*` settings of the table.
-        path: where the table's files lie; default: the pipeline's storage or the catalog's.
+        path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
         partition_cols: columns to partition by.
         cluster_by: columns to cluster by.
-        cluster_by_auto: let Databricks choose the columns to cluster by; no effect elsewhere.
+        cluster_by_auto: let Databricks choose the columns to cluster by; no effect outside Databricks.
         schema: the table's columns, as DDL text or a StructType.
-        row_filter: a row filter clause of Unity Catalog; refused elsewhere, where it would not filter.
+        row_filter: a row filter clause of Unity Catalog; refused outside Databricks, where it would not filter.
         private: the table is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
-        format: `delta`, the only one there is.
+        format: `delta`, the only supported format.
         expect_all: expectations by name; rows that fail them are kept and counted.
         expect_all_or_drop: expectations by name; rows that fail them are dropped.
         expect_all_or_fail: expectations by name; a row that fails one fails the flow.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an argument that can't be meant.
+        UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("create_streaming_table")
     draft = storage_draft(
@@ -255,7 +255,7 @@ def create_streaming_table(
 def _decorate(
     draft: DatasetDraft, query_function: QueryFunction | None, name: str | None
 ) -> QueryFunction | Callable[[QueryFunction], QueryFunction]:
-    """The decorated function, or the decorator where arguments were given."""
+    """The decorated function, or the decorator if there is no function yet."""
     draft.call.optional_text("name", name)
 
     def decorate(function: QueryFunction) -> QueryFunction:

@@ -1,4 +1,4 @@
-"""YAML with a memory of its lines: safe loading, and the place of each key."""
+"""YAML with source locations: safe loading, and the line of each key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class YamlDocument:
 
     Args:
         values: plain Python values.
-        lines: path of keys -> line, from 1; entries of lists go by their number.
+        lines: path of keys -> line, from 1; entries of lists have their index as key.
     """
 
     path: Path
@@ -27,14 +27,14 @@ class YamlDocument:
     lines: dict[tuple[str | int, ...], int]
 
     def location(self, *keys: str | int) -> SourceLocation:
-        """Where a key stands, else the nearest key around it."""
+        """The location of a key, else of the nearest enclosing key."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return SourceLocation(file=str(self.path), line=self.lines.get(keys, 1))
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """The document of a file.
+    """Read the document of a file.
 
     Raises:
         UserError: PIPELINE_SPEC_FILE_DOES_NOT_EXIST, or PIPELINE_SPEC_INVALID_YAML with the line.
@@ -43,7 +43,7 @@ def read_yaml(path: Path) -> YamlDocument:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError("PIPELINE_SPEC_FILE_DOES_NOT_EXIST", path=path, cause=error.strerror) from error
-    except ValueError as error:  # bytes that are not UTF-8, or a path that no file system takes
+    except ValueError as error:  # bytes that are not UTF-8, or a path that is invalid on any file system
         cause = exception_text(error)
         raise UserError("PIPELINE_SPEC_FILE_DOES_NOT_EXIST", path=repr(str(path)), cause=cause) from error
     try:

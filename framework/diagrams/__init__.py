@@ -1,1 +1,1 @@
-"""Diagrams of the dataflow: layout, drawing, the HTML page, and the HTML of notebooks."""
+"""Diagrams of dataflows: layout, SVG, DOT and Mermaid, the HTML page, and the display in notebooks."""

@@ -1,4 +1,4 @@
-"""The picture of a dataflow in Graphviz' language."""
+"""The picture of a dataflow in Graphviz' DOT language."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def _edge(edge: Edge) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted string; Graphviz knows backslash escapes in labels, so those are doubled."""
+    """A quoted string; backslashes are doubled, because Graphviz interprets backslash escapes in labels."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,7 +1,7 @@
-"""Which column each node of a picture stands in, and what long edges pass through.
+"""The layer of each node of a picture, and the intermediate points of long edges.
 
-The first stage of the layered drawing that goes from left to right: an edge always leads to a
-later layer, and is cut into pieces of one layer each by points that it passes through.
+The first stage of the layered drawing from left to right: each edge leads to a later layer, and is
+divided into segments of one layer by intermediate points.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from framework.diagrams.picture import NO_LABEL, Edge, Label, Picture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What takes room in a layer: a node, or a point that an edge passes through.
+    """An element of a layer: a node, or an intermediate point of an edge.
 
-    `label` is set on the one point of a labelled edge that the label is written at.
+    `label` is set at the one point of a labelled edge where the label is drawn.
     """
 
     key: str
@@ -29,26 +29,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """An edge and the keys of the points it passes through."""
+    """An edge and the keys of its intermediate points."""
 
     edge: Edge
     points: tuple[str, ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all its places, ends included."""
+        """The keys of all its places, including both ends."""
         return (self.edge.source, *self.points, self.edge.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layered:
-    """Places by layer, and each edge with the places it leads through."""
+    """Places by layer, and each edge with its places."""
 
     layers: tuple[tuple[Place, ...], ...]
     chains: tuple[Chain, ...]
 
     def neighbours(self) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-        """For each place those before it and those behind it on an edge."""
+        """The adjacent places of each place in the layer before it and in the layer behind it."""
         every = [place.key for layer in self.layers for place in layer]
         before: dict[str, list[str]] = {key: [] for key in every}
         behind: dict[str, list[str]] = {key: [] for key in every}
@@ -60,9 +60,9 @@ class Layered:
 
 
 def assign_layers(picture: Picture) -> Layered:
-    """Give each node a layer and cut the edges; sources stand right before what they feed.
+    """Assign a layer to each node and divide the edges; sources are in the layer right before their targets.
 
-    An edge that would close a cycle is left out: a valid graph has none.
+    An edge that closes a cycle is omitted; a valid graph has none.
     """
     edges, order = _acyclic(picture)
     layer_of = _longest_paths(order, edges)
@@ -80,7 +80,7 @@ def assign_layers(picture: Picture) -> Layered:
 
 
 def _acyclic(picture: Picture) -> tuple[tuple[Edge, ...], tuple[str, ...]]:
-    """The edges, without any that close a cycle, and the keys in an order that they follow."""
+    """The edges without those that close a cycle, and the keys in topological order."""
     edges = list(picture.edges)
     while True:
         sorter: TopologicalSorter[str] = TopologicalSorter({node.key: () for node in picture.nodes})
@@ -94,7 +94,7 @@ def _acyclic(picture: Picture) -> tuple[tuple[Edge, ...], tuple[str, ...]]:
 
 
 def _span(edge: Edge) -> int:
-    """How many layers an edge needs: one, and one more for its label."""
+    """The number of layers that an edge needs: one, and one more for a label."""
     return 2 if edge.label.text else 1
 
 
@@ -109,7 +109,7 @@ def _longest_paths(order: tuple[str, ...], edges: tuple[Edge, ...]) -> dict[str,
 
 
 def _pull_towards_targets(order: tuple[str, ...], edges: tuple[Edge, ...], layer_of: dict[str, int]) -> None:
-    """Move a node to the right while more edges get shorter than longer."""
+    """Move a node to the right if more edges get shorter than longer."""
     outgoing: dict[str, list[Edge]] = {key: [] for key in order}
     incoming = dict.fromkeys(order, 0)
     for edge in edges:
@@ -121,7 +121,7 @@ def _pull_towards_targets(order: tuple[str, ...], edges: tuple[Edge, ...], layer
 
 
 def _points(number: int, edge: Edge, first: int, last: int) -> list[Place]:
-    """The points between an edge's ends; the label stands at the one next to the target."""
+    """The intermediate points of an edge; the label is at the one next to the target."""
     return [
         Place(
             key=f"edge {number} layer {layer}",

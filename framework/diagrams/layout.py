@@ -1,4 +1,4 @@
-"""The layout of a picture: a rectangle per node and label, a line per edge, all in pixels."""
+"""The layout of a picture in pixels: a rectangle per node and label, a line per edge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_BOX = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle: its left edge, its middle height, width and height."""
+    """A rectangle: its left edge, its vertical middle, its width and height."""
 
     left: float
     middle: float
@@ -49,7 +49,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A laid-out picture: where nodes and labels stand, and the points each edge leads through."""
+    """A picture with the positions of nodes and labels, and the points of each edge."""
 
     width: float
     height: float
@@ -59,7 +59,7 @@ class Layout:
 
 
 def lay_out(picture: Picture) -> Layout:
-    """Find a place for everything; the same picture always gets the same layout."""
+    """Compute the positions of nodes, labels and edges; the layout is deterministic."""
     nodes = {node.key: node for node in picture.nodes}
     layered = order_layers(assign_layers(picture))
     places = [place for layer in layered.layers for place in layer]
@@ -98,7 +98,7 @@ def _pill_width(text: str) -> float:
 
 
 def _columns(layered: Layered, nodes: Mapping[str, Node], heights: Mapping[str, float]) -> dict[str, Box]:
-    """A box as wide as its layer's widest for every place, so that long edges run level past boxes."""
+    """A box with the width of its layer for every place, so that long edges are horizontal beside boxes."""
     middles = place_heights(layered, heights, _GAP_DOWN)
     columns: dict[str, Box] = {}
     left = 0.0
@@ -111,7 +111,7 @@ def _columns(layered: Layered, nodes: Mapping[str, Node], heights: Mapping[str, 
 
 
 def _narrowed(column: Box, place: Place, nodes: Mapping[str, Node]) -> Box:
-    """The column's box for a dataset; labels and flows keep their own width, in its middle."""
+    """The column's box for a dataset; labels and flows keep their own width and are centred."""
     if not place.point and nodes[place.key].kind is not NodeKind.FLOW:
         return column
     width = _width(place, nodes)
@@ -119,7 +119,7 @@ def _narrowed(column: Box, place: Place, nodes: Mapping[str, Node]) -> Box:
 
 
 def _line(chain: Chain, columns: Mapping[str, Box], boxes: Mapping[str, Box]) -> tuple[tuple[float, float], ...]:
-    """From the right of the source, level through each point's layer, to the left of the target."""
+    """The points of an edge: horizontal through each layer, from the source's right to the target's left."""
     middle = columns[chain.edge.source].middle
     points = [(boxes[chain.edge.source].right, middle), (columns[chain.edge.source].right, middle)]
     for key in chain.points:

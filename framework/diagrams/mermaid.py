@@ -1,4 +1,4 @@
-"""The picture of a dataflow as a Mermaid flowchart, which Markdown pages of many hosts draw."""
+"""The picture of a dataflow as a Mermaid flowchart, which many hosts render in Markdown pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHAPES = {
 
 
 def mermaid(picture: Picture) -> str:
-    """The picture as Mermaid text, from left to right; ids are numbers, so names can be anything."""
+    """The picture as Mermaid text, from left to right; ids are generated, so names may contain any characters."""
     ids = {node.key: f"n{number}" for number, node in enumerate(picture.nodes)}
     lines = ["flowchart LR"]
     lines += [f"  {ids[node.key]}{_node(node)}:::{css_class(node.kind)}" for node in picture.nodes]
@@ -44,7 +44,7 @@ def _style(kind: NodeKind) -> str:
 
 
 def _link_styles(picture: Picture) -> list[str]:
-    """One line per colour, with the numbers of the edges that have it."""
+    """One line per colour, with the numbers of its edges."""
     lines = []
     for streaming, colour in ((True, FLOW_LINE), (False, BATCH_LINE)):
         numbers = [str(number) for number, edge in enumerate(picture.edges) if edge.streaming == streaming]
@@ -54,5 +54,5 @@ def _link_styles(picture: Picture) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """The text with everything that Mermaid or its HTML could take for syntax as a character code."""
+    """The text with character codes for all characters that may be syntax in Mermaid or HTML."""
     return "".join(letter if letter.isalnum() or letter in "_-. ·,…" else f"#{ord(letter)};" for letter in text)

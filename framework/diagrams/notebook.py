@@ -1,6 +1,6 @@
-"""How a graph, a plan and a result show: as HTML in a notebook, as text at a prompt.
+"""Display of graphs, plans and results: as HTML in a notebook, as text at a prompt.
 
-Importing this module registers both with `foundation.display`, so the facade imports it.
+Importing this module registers both renderers with `foundation.display`, so the facade imports it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ text_of.register(Plan, plan_text)
 
 @html_of.register
 def result_html(result: UpdateResult) -> str:
-    """A result: how the update ended, the picture with each dataset's state, a row per flow, and the errors."""
+    """A result: the state of the update, the picture with each dataset's state, a row per flow, and the errors."""
     look = "good" if result.state is UpdateState.COMPLETED else "bad"
     head = f'<b class="{look}">{result.state.value}</b> in {seconds_text(result.duration_seconds)}'
     picture = _drawn(outcome_picture(result.graph, result.flows)) if result.graph is not None else ""
@@ -77,7 +77,7 @@ def result_html(result: UpdateResult) -> str:
 
 @text_of.register
 def result_text(result: UpdateResult) -> str:
-    """A result: how the update ended, a line per flow, and the errors."""
+    """A result: the state of the update, a line per flow, and the errors."""
     head = f"{result.state.value} in {seconds_text(result.duration_seconds)} (update {result.update_id})"
     return "\n\n".join([head + _text_below(*_flow_table(result)), *_errors(result)])
 
@@ -87,7 +87,7 @@ def _drawn(picture: Picture) -> str:
 
 
 def _text_below(columns: Sequence[str], rows: Sequence[Sequence[Cell | str]]) -> str:
-    """The rows as aligned text without colours, below an empty line; nothing without rows."""
+    """The rows as aligned text without colours, after an empty line; empty without rows."""
     if not rows:
         return ""
     texts = [[cell.text if isinstance(cell, Cell) else cell for cell in row] for row in rows]
@@ -99,7 +99,7 @@ def _errors(result: UpdateResult) -> Iterator[str]:
 
 
 def _flow_table(result: UpdateResult) -> tuple[Sequence[str], Sequence[Sequence[Cell | str]]]:
-    """The columns that hold something, and a row per flow."""
+    """The columns that are not empty, and a row per flow."""
     short = ShortNames.of(name for flow in result.flows for name in (flow.flow, flow.dataset))
     rows = [_flow_row(flow, short) for flow in result.flows]
     kept = [index for index, _ in enumerate(_FLOW_COLUMNS) if any(row[index].text for row in rows)]
@@ -109,7 +109,7 @@ def _flow_table(result: UpdateResult) -> tuple[Sequence[str], Sequence[Sequence[
 def _flow_row(flow: FlowResult, short: ShortNames) -> tuple[Cell, ...]:
     failed = sum(count.failed for count in flow.expectations)
     into = "" if flow.flow == flow.dataset else f" into {short(flow.dataset)}"
-    told = flow.state is FlowState.COMPLETED or flow.error is not None  # an error stands below the table
+    told = flow.state is FlowState.COMPLETED or flow.error is not None  # errors are below the table
     return (
         Cell(text=f"{short(flow.flow)}{into}", look="name"),
         Cell(text=flow.state.value, look=_LOOKS[OUTCOMES[flow.state]] if flow.state in OUTCOMES else "quiet"),

@@ -1,7 +1,7 @@
-"""Who stands above whom in a layer: the order with few crossings.
+"""The vertical order of places within each layer, with few edge crossings.
 
 The second stage of the layered drawing: sweeps from left to right and back sort each layer by the
-mean place of its neighbours, and the sweep with the fewest crossings is kept.
+mean position of its neighbours, and the order with the fewest crossings is kept.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Order = list[list[str]]
 
 
 def order_layers(layered: Layered) -> Layered:
-    """The same places, each layer in an order that has few crossings; the outcome is always the same."""
+    """The same places, with each layer in an order that has few crossings; deterministic."""
     order = _fewest_crossings([[place.key for place in layer] for layer in layered.layers], layered)
     places: dict[str, Place] = {place.key: place for layer in layered.layers for place in layer}
     return replace(layered, layers=tuple(tuple(places[key] for key in layer) for layer in order))
 
 
 def _fewest_crossings(order: Order, layered: Layered) -> Order:
-    """The best order that a bounded number of sweeps comes by."""
+    """The best order of a bounded number of sweeps."""
     before, behind = layered.neighbours()
     best, fewest = order, _crossings(order, behind)
     large = sum(len(layer) for layer in order) > _LARGE
@@ -44,7 +44,7 @@ def _fewest_crossings(order: Order, layered: Layered) -> Order:
 
 
 def _sweep(order: Order, neighbours: Mapping[str, list[str]], *, forward: bool) -> Order:
-    """Sort every layer by the mean place of its neighbours in the layer before (or behind) it."""
+    """Sort every layer by the mean position of its neighbours in the layer before (or behind) it."""
     swept = [list(layer) for layer in order]
     indexes = range(1, len(order)) if forward else range(len(order) - 2, -1, -1)
     for index in indexes:
@@ -59,7 +59,7 @@ def _sweep(order: Order, neighbours: Mapping[str, list[str]], *, forward: bool) 
 
 
 def _crossings(order: Order, behind: Mapping[str, list[str]]) -> int:
-    """How many pairs of edges cross, over all pairs of layers that follow each other."""
+    """The number of pairs of edges that cross, over all pairs of adjacent layers."""
     total = 0
     for left, right in pairwise(order):
         place = {key: index for index, key in enumerate(right)}

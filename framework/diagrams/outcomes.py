@@ -1,4 +1,4 @@
-"""The picture of a dataflow after an update: each dataset with how its flows ended."""
+"""The picture of a dataflow after an update: each dataset with the state of its flows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.foundation.wording import rows_text
 from framework.graph.graph import DataflowGraph
 from framework.run.update.results import FlowResult, FlowState
 
-# A dataset with several flows has the first of these states that one of them ended in.
+# By precedence: a dataset with several flows has the first of these states that one of them has.
 _WORDS = {
     FlowState.FAILED: "failed",
     FlowState.SKIPPED: "skipped",
@@ -30,7 +30,7 @@ OUTCOMES = {
 
 
 def outcome_picture(graph: DataflowGraph, flows: Sequence[FlowResult]) -> Picture:
-    """The picture of a graph, in which the datasets that the flows write to have a badge and a note."""
+    """The picture of a graph with a badge and a note on the datasets that the flows write to."""
     picture = picture_of(graph)
     by_key: dict[str, list[FlowResult]] = {}
     for flow in flows:
@@ -50,7 +50,7 @@ def _state(flows: Sequence[FlowResult]) -> FlowState | None:
 
 
 def _note(state: FlowState, flows: Sequence[FlowResult]) -> str:
-    """The state in a word, and what the flows wrote if they completed."""
+    """The state, and the number of rows that the flows wrote if they completed."""
     if state is not FlowState.COMPLETED:
         return _WORDS[state]
     counted = [flow.rows_written for flow in flows if flow.rows_written is not None]

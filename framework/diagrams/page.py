@@ -1,4 +1,4 @@
-"""A page about a dataflow: its picture and a table of its datasets, in one file."""
+"""The HTML page of a dataflow: its picture and a table of its datasets, in one file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = ("dataset", "kind", "flows", "reads", "columns", "expectations", "decl
 
 
 def graph_page(graph: DataflowGraph) -> str:
-    """A whole HTML document without scripts or files from elsewhere; all text is escaped."""
+    """A complete HTML document without scripts or external files; all text is escaped."""
     name = escape(graph.pipeline)
     parts = [
         "<!DOCTYPE html>",
@@ -41,7 +41,7 @@ def graph_page(graph: DataflowGraph) -> str:
 
 
 def graph_summary(graph: DataflowGraph) -> str:
-    """How many datasets, flows and sources outside there are, and what all names begin with."""
+    """The numbers of datasets, flows and external tables, and the common prefix of all names."""
     prefix = ShortNames.of(dataset.name for dataset in graph.datasets).prefix
     words = [counted(len(graph.datasets), "dataset"), counted(len(graph.flows), "flow")]
     if graph.external:
@@ -50,12 +50,12 @@ def graph_summary(graph: DataflowGraph) -> str:
 
 
 def datasets_table(graph: DataflowGraph) -> str:
-    """A table with a row per dataset, in the order in which an update does them."""
+    """A table with a row per dataset, in topological order."""
     return html_table(COLUMNS, dataset_rows(graph))
 
 
 def dataset_rows(graph: DataflowGraph) -> list[tuple[Cell | str, ...]]:
-    """A row per dataset with the cells of `COLUMNS`, in the order in which an update does them."""
+    """A row per dataset with the cells of `COLUMNS`, in topological order."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     datasets = [graph.dataset(name) for name in graph.order()]
     return [_row(graph, dataset, short) for dataset in datasets if dataset is not None]
@@ -98,14 +98,14 @@ STYLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Text, and what it looks like: any of `quiet`, `bad`, `good`, `number`, `name`."""
+    """Text and its CSS classes: any of `quiet`, `bad`, `good`, `number`, `name`."""
 
     text: str
     look: str = ""
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[Cell | str]]) -> str:
-    """A `<table>`; all text is escaped; a column of numbers is one whose first cell looks like one."""
+    """A `<table>` with escaped text; a column is numeric if its first cell has the class `number`."""
     numbers = [isinstance(cell, Cell) and "number" in cell.look for cell in rows[0]] if rows else []
     heads = [
         f'<th class="number">{escape(column)}</th>' if number else f"<th>{escape(column)}</th>"
@@ -116,7 +116,7 @@ def html_table(columns: Sequence[str], rows: Sequence[Sequence[Cell | str]]) -> 
 
 
 def fragment(*parts: str) -> str:
-    """A piece of HTML that carries its own style, as a notebook shows it."""
+    """A fragment of HTML with its own style, for display in notebooks."""
     return f'<div class="sluice"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 

@@ -1,7 +1,7 @@
-"""What every picture of a dataflow shows, whatever draws it: nodes, and edges with labels.
+"""The picture of a dataflow, independent of its output format: nodes, and edges with labels.
 
-A flow is an edge from what it reads to its target. Where a label must stand for several reads, or
-for none, the flow becomes a small node of its own.
+A flow is an edge from its source to its target. A labelled flow with several sources, or without one, is a
+small node of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 
 
 class NodeKind(StrEnum):
-    """What a node stands for; the value is what a legend says."""
+    """The kind of a node; the value is the text in the legend."""
 
     STREAMING_TABLE = "streaming table"
     MATERIALIZED_VIEW = "materialized view"
@@ -30,14 +30,14 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What is written at a flow: its name where that is not the target's, and its marks."""
+    """The label of a flow: its name if that is not the target's, and its marks."""
 
     name: str = ""
     marks: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """Name and marks on one line; empty when there is nothing to say."""
+        """Name and marks on one line; empty if there are none."""
         return " · ".join(part for part in (self.name, *self.marks) if part)
 
 
@@ -45,7 +45,7 @@ NO_LABEL = Label()
 
 
 class Outcome(StrEnum):
-    """How the last update of a dataset ended, for the badge on its box."""
+    """The outcome of the last update of a dataset, for the badge on its box."""
 
     GOOD = "good"
     BAD = "bad"
@@ -54,7 +54,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A box: `title` is its short name, `note` a second line, `full_name` what a pointer shows."""
+    """A box: `title` is its short name, `note` a second line, `full_name` its tooltip."""
 
     key: str
     kind: NodeKind
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From one node's key to another's."""
+    """An edge from one node's key to another's."""
 
     source: str
     target: str
@@ -76,7 +76,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A dataflow ready to be drawn; keys are unique, and edges join keys of its nodes."""
+    """A dataflow to draw; keys are unique, and edges connect keys of its nodes."""
 
     title: str
     nodes: tuple[Node, ...]
@@ -94,7 +94,7 @@ _KINDS = {
 
 
 def picture_of(graph: DataflowGraph) -> Picture:
-    """The picture of a graph: a box per dataset and per source outside, an edge per source of a flow."""
+    """The picture of a graph: a box per dataset and per external source, an edge per source of a flow."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     outside: dict[str, Node] = {}
     flows: list[Node] = []
@@ -110,7 +110,7 @@ def picture_of(graph: DataflowGraph) -> Picture:
 
 
 def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
-    """What is written at a flow; the flow that a dataset's own query makes needs no name."""
+    """The label of a flow; the flow of a dataset's own query has no name in it."""
     marks = []
     if flow.spec.cdc is not None:
         marks.append("AUTO CDC" if flow.spec.cdc.scd_type == 1 else f"AUTO CDC, SCD {flow.spec.cdc.scd_type}")
@@ -121,7 +121,7 @@ def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
 
 
 def column_count(dataset: GraphDataset) -> int | None:
-    """How many columns a dataset has; None when it has no schema, as sinks have none."""
+    """The number of columns of a dataset; None if it has no schema, as for sinks."""
     if dataset.schema is None:
         return None
     return len(json.loads(dataset.schema).get("fields", ()))
@@ -152,7 +152,7 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
 
 
 def _draw_flow(flow: GraphFlow, sources: Sequence[Source], short: ShortNames) -> tuple[list[Node], list[Edge]]:
-    """The edges of one flow, and the node it needs when its label stands for other than one source."""
+    """The edges of one flow, and its node if it has a label and not exactly one source."""
     label = flow_label(flow, short)
     target = dataset_key(flow.spec.target)
     if not label.text or len(sources) == 1:

@@ -1,8 +1,8 @@
-"""Where everything stands: heights within a layer such that edges are short and straight.
+"""The vertical positions of places within layers, such that edges are short and straight.
 
-The last stage of the layered drawing. With the order fixed, each layer's best heights (least
-squares to the neighbours' heights, at least the given distances apart) are an isotonic regression,
-which pooling adjacent violators solves exactly; some sweeps of it settle the whole drawing.
+The last stage of the layered drawing. For a fixed order, the optimal positions of a layer (least
+squares to the neighbours' positions, with minimum distances) are an isotonic regression, which the
+pool-adjacent-violators algorithm solves exactly. Several sweeps of it place the whole drawing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _STRAIGHT = 6.0
 
 
 def place_heights(layered: Layered, heights: Mapping[str, float], gap: float) -> dict[str, float]:
-    """The height (its middle) of each place, the topmost edge at zero.
+    """The vertical middle of each place, with the topmost edge at zero.
 
     Args:
         layered: layers in their final order.
-        heights: how tall each place is.
-        gap: the least room between two places of a layer.
+        heights: the height of each place.
+        gap: the minimum distance between two places of a layer.
     """
     before, behind = layered.neighbours()
     points = {place.key for layer in layered.layers for place in layer if place.point}
@@ -43,14 +43,14 @@ def place_heights(layered: Layered, heights: Mapping[str, float], gap: float) ->
 
 
 def _both(before: Mapping[str, list[str]], behind: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """The neighbours of each place on either side."""
+    """The neighbours of each place on both sides."""
     return {key: [*before[key], *behind[key]] for key in before}
 
 
 def _wish(place: Place, near: Sequence[str], middle: Mapping[str, float], points: set[str]) -> tuple[float, float]:
-    """The height a place would take if it were alone, and how much that matters.
+    """The preferred vertical position of a place, and its weight.
 
-    The pieces of one long edge pull each other harder, so that it runs straight.
+    Adjacent points of one long edge have a higher weight, so that the edge is straight.
     """
     if not near:
         return middle[place.key], 0.1
@@ -61,7 +61,7 @@ def _wish(place: Place, near: Sequence[str], middle: Mapping[str, float], points
 def _settle(
     layer: Sequence[Place], wished: Sequence[float], weights: Sequence[float], heights: Mapping[str, float], gap: float
 ) -> dict[str, float]:
-    """The heights closest to the wishes that keep the layer's order and distances."""
+    """The positions closest to the preferred ones that keep the layer's order and minimum distances."""
     offsets = [0.0]
     for upper, lower in pairwise(layer):
         offsets.append(offsets[-1] + (heights[upper.key] + heights[lower.key]) / 2 + gap)

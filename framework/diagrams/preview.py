@@ -1,4 +1,4 @@
-"""Some rows of a table, which show where they are the last line of a cell or of a prompt."""
+"""A preview of a table's rows, displayed in notebooks and at prompts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _CONTROL = {code: chr(0x2400 + code) for code in range(32)} | {127: "␡"}
 
 
 class Preview(ClassicDataFrame):
-    """The first rows of a table: a DataFrame that fetches and shows them when it is displayed.
+    """The first rows of a table: a DataFrame that collects its rows when it is displayed.
 
     Args:
         rows: the rows of the table.
-        limit: how many of them there are at most.
+        limit: the maximum number of rows.
     """
 
     def __init__(self, rows: DataFrame, limit: int) -> None:
@@ -66,7 +66,7 @@ class Preview(ClassicDataFrame):
 
     @property
     def _summary(self) -> str:
-        """How many rows there are, and how many rows and columns are not shown."""
+        """The numbers of rows and columns, and of those that are not displayed."""
         count, width = len(self._fetched), len(self.columns)
         first = "the first " if count == self._limit else ""
         parts = [f"{first}{counted(count, 'row')}", counted(width, "column")]
@@ -76,7 +76,7 @@ class Preview(ClassicDataFrame):
 
 
 def _html_cell(value: object) -> Cell:
-    """A value as text; null apart from the text `null`, control characters as signs."""
+    """A value as text; null has another style than the text `null`, control characters are visible symbols."""
     if value is None:
         return Cell(text="null", look="quiet")
     found = cell_value(value)

@@ -1,4 +1,4 @@
-"""What a flow reads, as pictures and tables show it: datasets, tables outside, folders, streams."""
+"""The sources of a flow in pictures and tables: datasets, external tables, folders, streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.sources.port import SourceShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One thing that a flow reads; `dataset` is set for a dataset of the pipeline, `note` for a kind of its own."""
+    """One source of a flow; `dataset` is set for a dataset of the pipeline, `note` for a source that is no table."""
 
     key: str
     streaming: bool
@@ -23,7 +23,7 @@ class Source:
     note: str = ""
 
     def title(self, short: ShortNames) -> str:
-        """How to print it: a dataset's short name, a table's name as it was written, the end of a path."""
+        """The title: a dataset's short name, a table's name as written in the module, the last parts of a path."""
         if self.dataset is not None:
             return short(self.dataset)
         if self.note == "files":
@@ -32,7 +32,7 @@ class Source:
 
 
 def sources_of(graph: DataflowGraph, flow: GraphFlow) -> tuple[Source, ...]:
-    """What the flow reads, each source once, without what it reads only through a view it reads."""
+    """The sources of a flow, each once, without the sources of the views that it reads."""
     found = _merged(_all_sources(flow))
     views = [source.dataset for source in found if source.dataset is not None and _is_view(graph, source.dataset)]
     below = (source for view in views for inner in graph.flows_into(view) for source in _all_sources(inner))
@@ -44,7 +44,7 @@ def sources_of(graph: DataflowGraph, flow: GraphFlow) -> tuple[Source, ...]:
 
 
 def _all_sources(flow: GraphFlow) -> Iterator[Source]:
-    """Everything that the graph lists at the flow, which includes what is read through views."""
+    """All sources of the flow in the graph, including those read through views."""
     for read in flow.reads:
         if read.dataset is not None:
             name = str(read.dataset)
@@ -64,7 +64,7 @@ def _stream(flow: GraphFlow) -> Source:
 
 
 def _merged(sources: Iterator[Source]) -> tuple[Source, ...]:
-    """Each source once; read as a batch and as a stream counts as a stream."""
+    """Each source once; a source that is read as a batch and as a stream counts as a stream."""
     merged: dict[str, Source] = {}
     for source in sources:
         if source.key not in merged or source.streaming:

@@ -1,4 +1,4 @@
-"""The picture of a dataflow as SVG: self-contained, without scripts, readable on light and dark."""
+"""The picture of a dataflow as SVG: self-contained, without scripts, readable in light and dark themes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEGEND_SIZE = 11.0
 
 
 def svg(picture: Picture) -> str:
-    """The picture as one `<svg>` element; its size follows from what it shows."""
+    """The picture as one `<svg>` element; its size depends on its content."""
     layout = lay_out(picture)
     legend, legend_width = _legend(picture, layout.height + _LEGEND_HEIGHT)
     width = max(layout.width, legend_width) + 2 * _MARGIN
@@ -45,7 +45,7 @@ def _arrow(name: str, colour: str) -> str:
 
 
 def _edge(edge: Edge, points: tuple[tuple[float, float], ...], *, pointed: bool) -> str:
-    """Level through labels and past boxes, and from height to height a curve that starts and ends level."""
+    """An edge: horizontal through labels and beside boxes, with curves that start and end horizontally between them."""
     kind = "stream" if edge.streaming else "batch"
     (x, y), *rest = points
     path = [f"M{x:.1f} {y:.1f}"]
@@ -106,7 +106,7 @@ def _badge(outcome: Outcome | None, box: Box) -> str:
 
 
 def _legend(picture: Picture, middle: float) -> tuple[str, float]:
-    """One entry per kind of node and of edge in the picture, and how wide they are together."""
+    """The legend and its width: one entry per kind of node and of edge in the picture."""
     parts: list[str] = []
     left = 0.0
     present = {node.kind for node in picture.nodes} - {NodeKind.FLOW}

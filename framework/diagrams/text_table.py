@@ -1,4 +1,4 @@
-"""A table as aligned text: for terminals, for files and for whoever reads over a shoulder."""
+"""Tables as aligned text, for terminals and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coloured:
-    """A cell with a colour of its own; None for the terminal's."""
+    """A cell with a colour; None for the terminal's default."""
 
     text: str
     colour: str | None = None
@@ -28,13 +28,13 @@ def text_table(
     widest: int | None = None,
     right: Collection[str] = (),
 ) -> str:
-    """Rows below their heads and a rule; null as `null`.
+    """Format rows below column heads and a rule; null is `null`.
 
     Args:
-        columns: the heads.
+        columns: the column heads.
         rows: values of any type.
-        widest: the most letters of one cell, the rest becomes an ellipsis; None for no limit.
-        right: columns that stand to the right besides those of numbers.
+        widest: the maximum number of characters of a cell, truncated with an ellipsis; None for no limit.
+        right: columns to align to the right in addition to numeric ones.
     """
     cells = [[_cell(value, widest) for value in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
@@ -53,7 +53,7 @@ def _line(cells: Sequence[str]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _pad(text: str, width: int, to_right: bool) -> str:  # noqa: FBT001 - called with a row of the three
+def _pad(text: str, width: int, to_right: bool) -> str:  # noqa: FBT001 - called with an unpacked tuple
     space = " " * (width - _width(text))
     return space + text if to_right else text + space
 
@@ -73,12 +73,12 @@ def _cell(value: object, widest: int | None) -> str:
 
 
 def _visible(letter: str) -> str:
-    """A control character as its escape, so that data can neither break lines nor steer the terminal."""
+    """A control character as its escape, so that data can neither break lines nor control the terminal."""
     return letter.encode("unicode_escape").decode("ascii")
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
+    """The number of terminal columns of a text."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text
@@ -86,6 +86,6 @@ def _width(text: str) -> int:
 
 
 def _is_numeric(values: Sequence[object]) -> bool:
-    """Whether there are numbers and nothing but numbers and nulls."""
+    """Whether there is at least one number and all other values are numbers or null."""
     present = [value for value in values if value is not None]
     return bool(present) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)

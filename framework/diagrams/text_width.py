@@ -1,7 +1,7 @@
-"""How wide a text will be, without a font at hand.
+"""Estimates of text widths without a font.
 
-Widths are those of a wide sans-serif face in thousandths of its size, so that a box made for a
-text holds it in whatever face the viewer has.
+Widths are those of a wide sans-serif font in thousandths of its size, so that a text fits into its box
+with the viewer's font.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _FULL = 1_050
 
 
 def text_width(text: str, size: float) -> float:
-    """The width that a text of that font size needs, in the size's unit."""
+    """The width of a text at a font size, in the unit of the size."""
     return sum(_width(letter) for letter in text) * size / 1_000
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, its middle left out where it has more than `limit` letters.
+    """The text, with its middle replaced by an ellipsis if it has more than `limit` characters.
 
     Examples:
         >>> shorten("a_rather_long_name", 9)

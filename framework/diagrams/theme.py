@@ -1,8 +1,7 @@
-"""Colours and shapes of the pictures: one look for the SVG, the page and the legend.
+"""Colours and shapes of the pictures, shared by SVG, page and legend.
 
-Boxes are opaque and carry their own text colour, and what is drawn on the page's own background
-is of a middle tone, so that a picture can be read on white and on black whatever the viewer's
-theme; with a dark theme the boxes turn dark as well.
+Boxes are opaque and have their own text colour. Lines and texts on the page's background have a medium
+tone, so that a picture is readable on white and on black in any theme. In a dark theme the boxes are dark.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ BADGES = {
 
 
 def css_class(kind: NodeKind) -> str:
-    """The class of what is drawn for that kind."""
+    """The CSS class of the elements of a kind of node."""
     return "sluice-" + kind.name.lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""Values of rows as JSON and as cells of a table."""
+"""Conversion of row values to JSON and to table cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def json_value(value: object) -> object:
-    """A value of a row as JSON has it: structs as objects, times in ISO 8601, bytes in base 64, NaN as text."""
+    """A row value for JSON: structs as objects, times in ISO 8601, bytes in base 64, NaN as text."""
     value = value.asDict() if hasattr(value, "asDict") else value
     match value:
         case Mapping():
@@ -29,7 +29,7 @@ def json_value(value: object) -> object:
 
 
 def cell_value(value: Any) -> object:
-    """A value as a table shows it; what is nested as JSON."""
+    """A value for a table cell; nested and binary values are JSON."""
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     nested = isinstance(value, Mapping | list | tuple | bytes | bytearray)

@@ -1,4 +1,4 @@
-"""The ground floor: errors, names, source locations, storage, time and failpoints.
+"""The lowest layer: errors, names, source locations, storage, time and failpoints.
 
-Promises that nothing in here imports another room of the house, so every room may stand on it.
+It imports no other package of the framework, so every package may import it.
 """

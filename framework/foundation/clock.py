@@ -1,4 +1,4 @@
-"""The clock port: the only way to the time and to sleep, so that tests need neither."""
+"""The clock port: the only access to time and sleep, so that tests can replace both."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time, a time that never goes back, and sleep."""
+    """Wall time, monotonic time and sleep."""
 
     def now(self) -> datetime:
-        """The time of day, aware, in UTC."""
+        """The current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some start; never goes back."""
+        """Seconds since an arbitrary start; never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Return after the given number of seconds."""
         ...
 
 
@@ -27,15 +27,15 @@ class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> datetime:
-        """The time of day, aware, in UTC."""
+        """The current time, timezone-aware, in UTC."""
         return datetime.now(tz=UTC)
 
     def monotonic(self) -> float:
-        """Seconds since the machine started, or thereabouts."""
+        """Seconds since an arbitrary start; never decreases."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Put this thread to sleep."""
+        """Suspend this thread for the given number of seconds."""
         time.sleep(seconds)
 
 

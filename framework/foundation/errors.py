@@ -1,4 +1,4 @@
-"""Every error a user can meet, with one shape: condition, what, where, what to do next.
+"""All errors for users, with one structure: condition, problem, location, remedy.
 
 The hierarchy::
 
@@ -8,8 +8,8 @@ The hierarchy::
     │       ├── GraphErrors    the faults of one pipeline
     │       └── RequestErrors  the faults of one request
     ├── OperationError     an update or operation failed while it ran: exit code 1
-    │   └── SourceError    what was read from is at fault (connection, permission, position)
-    └── InternalError      a bug of ours: exit code 1, with a plea to report it
+    │   └── SourceError    a source failed (connection, permission, position)
+    └── InternalError      a bug in Sluice: exit code 1, with a request to report it
 
 Messages live in `conditions.py`; code raises `UserError("CONDITION", field=value)`.
 """
@@ -25,11 +25,11 @@ from framework.foundation.locations import SourceLocation, innermost_user_line
 
 
 class SluiceError(Exception):
-    """An error with a stable condition name, its fields, a place and a remedy.
+    """An error with a stable condition name, its fields, a location and a remedy.
 
     Args:
         condition: a key of the catalogue, such as `PIPELINE_DUPLICATE_IDENTIFIERS.FLOW`.
-        location: file and line of the user's source that caused it, where there is one.
+        location: file and line of the user's source that caused it, if known.
         **fields: the values of the catalogue text's placeholders.
 
     Raises:
@@ -46,11 +46,11 @@ class SluiceError(Exception):
         super().__init__(self.render())
 
     def at(self, location: SourceLocation | None) -> SluiceError:
-        """The same error at another place."""
+        """The same error at another location."""
         return type(self)(self.condition, location=location, **self.fields)
 
     def render(self) -> str:
-        """One short paragraph: condition, what, where, what to do next."""
+        """One short paragraph: condition, problem, location, remedy."""
         return self._paragraph(self.location)
 
     def _paragraph(self, location: SourceLocation | None) -> str:
@@ -59,7 +59,7 @@ class SluiceError(Exception):
         return f"[{self.condition}] {self.what}{where}{remedy}"
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that a notebook's cell prints instead of a traceback; IPython calls this."""
+        """The lines that a notebook cell prints instead of a traceback; called by IPython."""
         return self._paragraph(self.location or innermost_user_line(self.__traceback__)).splitlines()
 
 
@@ -79,16 +79,16 @@ class UserErrors(UserError):
         super().__init__(self.heading, count=len(self.errors))
 
     def at(self, location: SourceLocation | None) -> UserErrors:
-        """The same errors; those without a place get this one."""
+        """The same errors; those without a location get this one."""
         return type(self)([error if error.location else error.at(location) for error in self.errors])
 
     def render(self) -> str:
-        """Each fault as a paragraph of its own, below the count."""
+        """One paragraph per fault, below the count."""
         errors = getattr(self, "errors", ())
         return "\n\n".join([super().render(), *(error.render() for error in errors)])
 
     def _render_traceback_(self) -> list[str]:
-        """All paragraphs; each has the place of its fault."""
+        """All paragraphs; each has the location of its fault."""
         return self.render().splitlines()
 
 
@@ -99,7 +99,7 @@ class GraphErrors(UserErrors):
 
 
 class RequestErrors(UserErrors):
-    """All faults of a request; the pipeline itself may be sound."""
+    """All faults of a request; the pipeline itself may be valid."""
 
     heading = "REQUEST_INVALID"
 
@@ -109,19 +109,19 @@ class OperationError(SluiceError):
 
 
 class SourceError(OperationError):
-    """What a flow reads from is at fault: connection, permission or position."""
+    """The source of a flow failed: connection, permission or position."""
 
 
 class InternalError(SluiceError):
-    """A promise of ours was broken: a bug to report."""
+    """A violated invariant: a bug in Sluice to report."""
 
     def _render_traceback_(self) -> list[str]:
-        """The paragraph below the traceback, which a report needs."""
+        """The paragraph with the traceback, which a bug report needs."""
         return "".join(traceback.format_exception(self)).splitlines()
 
 
 def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:
-    """The faults, those inside a `UserErrors` one by one."""
+    """The faults, with each `UserErrors` flattened."""
     for error in errors:
         if isinstance(error, UserErrors):
             yield from error.errors
@@ -130,6 +130,6 @@ def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:
 
 
 def _place(error: SluiceError) -> tuple[str, int, str]:
-    """What faults are ordered by: file, line, condition."""
+    """The sort key of faults: file, line, condition."""
     where = error.location
     return (where.file, where.line, error.condition) if where is not None else ("", 0, error.condition)

@@ -1,8 +1,8 @@
-"""Named places where a test can kill the process, one between each pair of durable effects.
+"""Failpoints: named positions in the code where a test can kill the process, between each pair of durable effects.
 
-`SLUICE_FAILPOINT=name` kills at the first passing of that place, `name:3` at the third; a test may
-`arm` another action. Otherwise a failpoint does nothing. The crash tests stop at every name that is
-listed here.
+`SLUICE_FAILPOINT=name` kills the process when it first passes that failpoint, `name:3` at the third pass. A test
+may `arm` another action. Otherwise a failpoint does nothing. The crash tests kill the process at every failpoint
+in this list.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ VARIABLE = "SLUICE_FAILPOINT"
 FAILPOINTS: frozenset[str] = frozenset(
     {
         # foundation
-        "storage.before_replace",  # a file's new text is on disk, its name still shows the old
+        "storage.before_replace",  # a file's new text is on disk, its name still refers to the old text
         # checkpoints
-        "generations.before_delete",  # a rebuild's generation is given up, its folder still there
+        "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
         # cdc
-        "cdc.after_tombstones",  # a batch's deletes are in the companion table, its target has not seen it
-        "cdc.after_events",  # what SCD type 2 must remember of a batch is kept, its target has not seen it
-        "cdc.after_merge",  # a batch is in the target, its checkpoint does not know
+        "cdc.after_tombstones",  # a batch's deletes are in the auxiliary table, not applied to the target
+        "cdc.after_events",  # a batch's events that SCD type 2 keeps are in the auxiliary table, not in the target
+        "cdc.after_merge",  # a batch is in the target, not in the checkpoint
         # run
-        "tables.after_create",  # a table is there, the record that it is ours and as it should be is not
-        "run.before_once_mark",  # a once flow's rows are in, its generation is not marked completed
-        "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not in
-        "snapshots.before_mark",  # a snapshot's rows are in, it is not marked as applied
+        "tables.after_create",  # a table exists, the record of its ownership and definition does not
+        "run.before_once_mark",  # a once flow's rows are written, its generation is not marked as completed
+        "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not written
+        "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
         "views.after_commit",  # a view's rows are replaced, its record is not written
-        "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations are not there
-        "rebuilds.after_companion",  # AUTO CDC's state is that of the rebuild, the table's rows are the old ones
-        "rebuilds.after_publish",  # the table's rows are the rebuild's, its mark still says building
-        "rebuilds.after_mark",  # the mark says published, no generation is promoted
-        "rebuilds.after_promote",  # one generation of a published rebuild is promoted, others may not be
+        "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations do not exist
+        "rebuilds.after_companion",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
+        "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark is still `building`
+        "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
+        "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
         "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
-        "prune.before_table",  # record and companion of a pruned table are gone, its rows and checkpoints are there
-        "prune.before_unmark",  # all of a pruned table is gone, its mark is there
-        "lease.before_cleaning",  # the lease is taken, files of former holders still there
+        "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
+        "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists
+        "lease.before_cleaning",  # the lease is acquired, files of former holders still exist
     }
 )
 
@@ -52,7 +52,7 @@ Action = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Armed:
-    """What happens at the nth passing of a place, from when it was armed."""
+    """The action at the nth pass of a failpoint after arming."""
 
     name: str
     nth: int
@@ -65,11 +65,11 @@ _lock = threading.Lock()
 
 
 def failpoint(name: str) -> None:
-    """Do here what the environment or a test asks for; usually nothing.
+    """Run the armed action if it is due at this failpoint.
 
     Raises:
-        InternalError: FAILPOINT_UNKNOWN when the name is not in `FAILPOINTS`, so that no place is
-            left out of the crash tests.
+        InternalError: FAILPOINT_UNKNOWN if the name is not in `FAILPOINTS`, so that the crash tests
+            cover every failpoint.
     """
     if name not in FAILPOINTS:
         raise InternalError("FAILPOINT_UNKNOWN", name=name)
@@ -82,12 +82,12 @@ def failpoint(name: str) -> None:
 
 
 def arm(name: str, *, nth: int = 1, action: Action) -> None:
-    """Have `action` done at the nth passing from now; one place at a time, the last one armed.
+    """Run `action` at the nth pass from now; only one failpoint is armed at a time, the last one.
 
     Raises:
         InternalError: FAILPOINT_UNKNOWN.
     """
-    global _armed  # noqa: PLW0603 - a place is armed for the whole process, whichever thread passes it
+    global _armed  # noqa: PLW0603 - a failpoint is armed for all threads of the process
     if name not in FAILPOINTS:
         raise InternalError("FAILPOINT_UNKNOWN", name=name)
     with _lock:
@@ -96,7 +96,7 @@ def arm(name: str, *, nth: int = 1, action: Action) -> None:
 
 
 def disarm() -> Counter[str]:
-    """Have nothing done any more; how often each place was passed since the last `arm` or `disarm`."""
+    """Disarm the failpoint; return the number of passes per failpoint since the last `arm` or `disarm`."""
     global _armed  # noqa: PLW0603 - see `arm`
     with _lock:
         passed = Counter(_passed)
@@ -106,11 +106,11 @@ def disarm() -> Counter[str]:
 
 
 def die() -> None:
-    """Die as by `kill -9`: nothing is flushed, no handler runs.
+    """Kill this process as `kill -9` does: nothing is flushed, no handler runs.
 
-    Spark's JVM is our child and would live on for some milliseconds, in which it may finish a
-    commit. The kill of a machine or container spares nobody, so when this process leads a session
-    (the crash harness starts it so) all of the session dies at once.
+    Spark's JVM is a child process and would survive for some milliseconds, in which it may finish a
+    commit. The failure of a machine or container ends all processes. So if this process leads a session
+    (the crash harness starts it this way), all processes of the session are killed at once.
     """
     if os.getsid(0) == os.getpid():
         kill_session(os.getpid())

@@ -1,4 +1,4 @@
-"""Storage on any Hadoop file system, through the session's own FileSystem and FileContext classes."""
+"""Storage on any Hadoop file system, through the session's FileSystem and FileContext classes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from framework.foundation.storage_port import FileStatus
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Java takes these by position; the names are ours.
+# Named constants for positional Java arguments.
 _RECURSIVE = True
 _OVERWRITE = True
 
 
 class HadoopStorage:
-    """The storage port over a Hadoop file system; see `Storage` for what each method promises.
+    """The storage port for a Hadoop file system; see `Storage` for the contract of each method.
 
-    A file becomes visible by a rename of a finished one. FileContext renames over an existing file
-    in one step; a file system that has no FileContext is an object store, where a finished write
-    is atomic by itself.
+    A file becomes visible by the rename of a complete temporary file. FileContext renames over an existing
+    file atomically. A file system without FileContext is an object store, where each write is atomic.
 
     Args:
         root: a URI with a scheme.
-        spark: the session whose Hadoop configuration (credentials, endpoints) reaches it.
+        spark: the session with the Hadoop configuration (credentials, endpoints) for the URI.
     """
 
     can_append = False
@@ -47,13 +46,13 @@ class HadoopStorage:
         return "/".join([self.root, *parts])
 
     def check_writable(self) -> None:
-        """Create the root where it is missing and prove that a file can be written and deleted."""
+        """Create the root if it is missing and check that a file can be written and deleted."""
         probe = self.path(f".sluice-probe-{os.getpid()}")
         self._write_file(probe, "probe")
         self.delete_tree(probe)
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None when it is absent."""
+        """The whole file as UTF-8; None if it is absent."""
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_READABLE", path):
             try:
@@ -68,7 +67,7 @@ class HadoopStorage:
                 stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Replace the file in one step."""
+        """Replace the file atomically."""
         temporary = self._temporary(path)
         self._write_file(temporary, text)
         failpoint("storage.before_replace")
@@ -81,7 +80,7 @@ class HadoopStorage:
                 context.rename(self._locate(temporary), self._locate(path), self._rename_options("OVERWRITE"))
 
     def create_text(self, path: str, text: str) -> bool:
-        """Write the file if there is none, by a rename that refuses an existing target."""
+        """Write the file if it does not exist, by a rename that refuses an existing target."""
         if self.exists(path):
             return False
         temporary = self._temporary(path)
@@ -93,18 +92,18 @@ class HadoopStorage:
                 self.delete_tree(temporary)
 
     def append_text(self, path: str, text: str) -> None:
-        """Add whole lines by writing the file anew: object stores can't append (`can_append`)."""
+        """Add whole lines by rewriting the file, because object stores cannot append (`can_append`)."""
         if not text.endswith("\n"):
             msg = "append_text takes whole lines"
             raise ValueError(msg)
         self.write_text(path, (self.read_text(path) or "") + text)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a folder, sorted, without those that begin with a dot; [] when it is absent."""
+        """Names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
         return sorted(status.getPath().getName() for status in self._statuses(path))
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder with size and time of change, sorted by name."""
+        """The files in a folder with size and modification time, sorted by name."""
         files = [
             FileStatus(name=s.getPath().getName(), size=s.getLen(), modified_at=s.getModificationTime() / 1000)
             for s in self._statuses(path)
@@ -118,19 +117,19 @@ class HadoopStorage:
         return f"{len(names)} {names[-1]}" if names else ""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_READABLE", path):
             return bool(self._file_system(target).exists(target))
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or a folder with all that is in it."""
+        """Delete a file or a folder with its content."""
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_WRITABLE", path):
             self._file_system(target).delete(target, _RECURSIVE)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder to a place that is free."""
+        """Move a file or folder to a path that does not exist."""
         with _java_errors("STORAGE_NOT_WRITABLE", target):
             parent = self._locate(target).getParent()
             self._file_system(parent).mkdirs(parent)
@@ -145,7 +144,7 @@ class HadoopStorage:
         return target.getFileSystem(self._configuration)
 
     def _context(self, path: str) -> Any:
-        """The FileContext of a path, None when its file system has none."""
+        """The FileContext of a path; None if its file system has none."""
         try:
             target = self._file_system(self._locate(path)).makeQualified(self._locate(path))
             return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self._configuration)
@@ -211,7 +210,7 @@ def _is_absent(error: Py4JJavaError) -> bool:
 
 @contextmanager
 def _java_errors(condition: str, path: str) -> Iterator[None]:
-    """Turn what Java raises into the catalogue's error."""
+    """Convert Java exceptions to the condition's error."""
     try:
         yield
     except Py4JJavaError as error:

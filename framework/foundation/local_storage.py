@@ -1,4 +1,4 @@
-"""Storage in a local folder, in pure Python: no Spark and no Java is needed."""
+"""Storage in a local folder, in pure Python, without Spark or Java."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from framework.foundation.storage_port import FileStatus
 
 
 class LocalStorage:
-    """The storage port over a local folder; see `Storage` for what each method promises.
+    """The storage port for a local folder; see `Storage` for the contract of each method.
 
     Args:
-        root: a path or a `file:` URI; a relative one is taken from the current folder, now.
+        root: a path or a `file:` URI; a relative path is resolved against the current folder at construction.
     """
 
     can_append = True
@@ -31,7 +31,7 @@ class LocalStorage:
         return str(pathlib.Path(self.root, *parts))
 
     def check_writable(self) -> None:
-        """Create the root where it is missing and prove that a file can be written and deleted."""
+        """Create the root if it is missing and check that a file can be written and deleted."""
         probe = self.path(f".sluice-probe-{os.getpid()}")
         with _writing(self.root):
             _make_folder(pathlib.Path(self.root))
@@ -39,7 +39,7 @@ class LocalStorage:
             pathlib.Path(probe).unlink()
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None when it is absent."""
+        """The whole file as UTF-8; None if it is absent."""
         with _reading(path):
             try:
                 return self._locate(path).read_text(encoding="utf-8", errors="replace")
@@ -47,7 +47,7 @@ class LocalStorage:
                 return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Replace the file in one step: a synced temporary file is renamed over it."""
+        """Replace the file atomically: a synced temporary file is renamed over it."""
         target = self._locate(path)
         with _writing(path), _temporary(target, text) as temporary:
             failpoint("storage.before_replace")
@@ -55,7 +55,7 @@ class LocalStorage:
             _sync_folder(target.parent)
 
     def create_text(self, path: str, text: str) -> bool:
-        """Write the file if there is none; a hard link refuses an existing name in one step."""
+        """Write the file if it does not exist; a hard link refuses an existing name atomically."""
         target = self._locate(path)
         with _writing(path), _temporary(target, text) as temporary:
             try:
@@ -83,7 +83,7 @@ class LocalStorage:
                 _sync_folder(target.parent)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a folder, sorted, without those that begin with a dot; [] when it is absent."""
+        """Names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
         with _reading(path):
             try:
                 names = [entry.name for entry in self._locate(path).iterdir()]
@@ -92,7 +92,7 @@ class LocalStorage:
         return sorted(name for name in names if not name.startswith("."))
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder with size and time of change, sorted by name."""
+        """The files in a folder with size and modification time, sorted by name."""
         folder = self._locate(path)
         found = []
         for name in self.list_names(path):
@@ -106,18 +106,18 @@ class LocalStorage:
         return found
 
     def folder_token(self, path: str) -> str:
-        """The folder's time of modification, which costs one call of the operating system."""
+        """The folder's modification time, which costs one system call."""
         try:
             return str(self._locate(path).stat().st_mtime_ns)
         except (FileNotFoundError, NotADirectoryError):
             return ""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         return self._locate(path).exists()
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or a folder with all that is in it."""
+        """Delete a file or a folder with its content."""
         target = self._locate(path)
         with _writing(path):
             try:
@@ -130,7 +130,7 @@ class LocalStorage:
             _sync_folder(target.parent)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder to a place that is free."""
+        """Move a file or folder to a path that does not exist."""
         destination = self._locate(target)
         with _writing(target):
             if destination.exists():
@@ -144,7 +144,7 @@ class LocalStorage:
 
 
 def _without_scheme(path: str) -> str:
-    """The plain path of a `file:` URI; Hadoop reads no percent escapes in one, so neither do we."""
+    """The plain path of a `file:` URI; percent escapes are not decoded, as in Hadoop."""
     if path.lower().startswith("file:"):
         return "/" + path[len("file:") :].lstrip("/")
     return path
@@ -152,7 +152,7 @@ def _without_scheme(path: str) -> str:
 
 @contextmanager
 def _temporary(target: pathlib.Path, text: str) -> Iterator[pathlib.Path]:
-    """A synced file beside the target; its name is this thread's own, and is gone afterwards."""
+    """A synced temporary file in the target's folder, with a name unique to this thread; deleted afterwards."""
     _make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
@@ -166,7 +166,7 @@ def _temporary(target: pathlib.Path, text: str) -> Iterator[pathlib.Path]:
 
 
 def _make_folder(folder: pathlib.Path) -> None:
-    """Create a folder and its parents, each durable in the one above it."""
+    """Create a folder and its missing parents, and sync the parent of each."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where in the user's source an element was declared."""
+"""Locations in the user's source code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """A file and a line, from 1, and a column where it is known; printed as `file:line:column`."""
+    """A file and a line, from 1, and a column if it is known; printed as `file:line:column`."""
 
     file: str
     line: int
@@ -28,7 +28,7 @@ class SourceLocation:
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a code file is neither the framework's, nor of what it stands on, nor the interpreter's own."""
+    """Whether a code file is not part of the framework, of PySpark, Py4J and Click, or of the interpreter."""
     return not (
         (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
         or file.startswith("<frozen")
@@ -41,7 +41,7 @@ def is_user_file(file: str) -> bool:
 
 
 def caller_location() -> SourceLocation | None:
-    """The innermost frame outside the framework and PySpark, or None when there is none."""
+    """The location of the innermost frame of a user file, see `is_user_file`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
@@ -58,8 +58,8 @@ def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
 def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | None:
     """The last of some frames, outermost first, that is in the user's own code.
 
-    A frame of an installed package counts only if no frame is in a file of the user's: the package raises, and
-    the line to correct is the one that called it.
+    A frame of an installed package counts only if there is no frame outside installed packages: if a package
+    raises, the line to correct is the one that called it.
     """
     lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
     own = [line for line in lines if not _is_installed(line.file)]
@@ -72,7 +72,7 @@ def _is_installed(file: str) -> bool:
 
 
 def _shown_file(file: str) -> str:
-    """`Cell In[3]` for a notebook's cell, which IPython compiles under a name of its own; else the path."""
+    """`Cell In[3]` for a notebook cell, which IPython compiles with a generated file name; else the path."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", lambda: None)()
     described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)

@@ -31,8 +31,8 @@ class QualifiedName:
         """Read `table`, `schema.table` or `catalog.schema.table`; a leading `LIVE.` is dropped.
 
         Raises:
-            UserError: INVALID_NAME when the text is empty, has more than three parts, or a part
-                that could leave its folder.
+            UserError: INVALID_NAME if the text is empty, has more than three parts, or a part
+                that is not safe as a folder name.
         """
         parts = split_parts(text)
         if len(parts) > 1 and parts[0].lower() == "live":
@@ -70,11 +70,11 @@ def is_one_name(text: str) -> bool:
 
 
 def split_parts(text: str) -> list[str]:
-    """Split an identifier at its dots, minding backticks.
+    """Split an identifier at its dots, except for dots in backticks.
 
     Raises:
-        UserError: INVALID_NAME for an empty part, a stray backtick, or a part with a slash,
-            a control character, half of a surrogate pair or nothing but dots: no folder can safely hold those.
+        UserError: INVALID_NAME for an empty part, an unpaired backtick, or a part with a slash, a control
+            character or an unpaired surrogate, or of dots only: these are not safe as folder names.
     """
     parts: list[str] = []
     position = 0
@@ -96,7 +96,7 @@ def split_parts(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortNames:
-    """How to print the names of one pipeline: without the catalog, or catalog and schema, they share.
+    """Short forms of the names of one pipeline, without their common catalog, or catalog and schema.
 
     Examples:
         >>> names = [QualifiedName(catalog="main", schema="sales", table=table) for table in ("a", "b")]
@@ -110,7 +110,7 @@ class ShortNames:
 
     @classmethod
     def of(cls, names: Iterable[QualifiedName]) -> ShortNames:
-        """The shortest way to print `names` that keeps each of them apart from the others."""
+        """The shortest forms of `names` that are unambiguous."""
         every = tuple(names)
         catalogs = {name.catalog for name in every}
         schemas = {(name.catalog, name.schema) for name in every}
@@ -121,11 +121,11 @@ class ShortNames:
 
     @property
     def prefix(self) -> str:
-        """What is left out, as text; empty when nothing is."""
+        """The omitted prefix; empty if nothing is omitted."""
         return ".".join(part for part in (self.catalog, self.schema) if part is not None)
 
     def __call__(self, name: QualifiedName) -> str:
-        """The short form of `name`; a name of another catalog or schema keeps what tells it apart."""
+        """The short form of `name`; a name of another catalog or schema keeps the differing parts."""
         if name.catalog != self.catalog:
             return str(name)
         if name.schema != self.schema:

@@ -1,4 +1,4 @@
-"""The name that was probably meant."""
+"""Suggestions of similar names for error texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """A sentence to append to an error, with a space before it; empty when no name is near.
+    """A suggestion to append to an error text, with a leading space; empty if no known name is similar.
 
     Examples:
         >>> nearest_hint("resorces", ["bundle", "resources"]), nearest_hint("x", ["bundle"])

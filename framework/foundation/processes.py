@@ -1,4 +1,4 @@
-"""Ends all processes of a session at once, as the kill of a container would."""
+"""Kills all processes of a session at once, as the end of a container does."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PROCESSES = pathlib.Path("/proc")
 
 
 def kill_session(leader: int) -> None:
-    """Kill every process of the session that a process leads, the leader last, with no chance to react.
+    """Kill every process of a session with SIGKILL, the leader last.
 
-    Spark's JVM is in a process group of its own, so that Ctrl-C does not reach it, but in its
-    driver's session. Where the system lists no processes, the leader's own group is killed.
+    Spark's JVM has its own process group, so that Ctrl-C does not reach it, but is in the session of its
+    driver. Without `/proc` only the leader's process group is killed.
     """
     with suppress(ProcessLookupError):
         for process in _members(leader):

@@ -1,6 +1,6 @@
-"""Secret values in settings, options and texts, replaced by a short digest: a change stays visible, the value does not.
+"""Redaction of secret values in settings, options and texts by a short digest, so that a change remains visible.
 
-A secret is recognised by the name it is assigned to, by its place in a URL, or by the known shape of a token or key.
+A secret is recognised by the name of its setting, by its position in a URL, or by the known format of a token or key.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NAMED_VALUES = ("default", "value")
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether what a name is given is a secret.
+    """Whether the value of a setting with this name is a secret.
 
     Examples:
         >>> is_secret_name("db.password"), is_secret_name("primary_keys")
@@ -69,7 +69,7 @@ def is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def hide_in_text(text: str) -> str:
-    """A text whose secret parts are replaced by their digests; hiding twice is hiding once.
+    """Replace the secret parts of a text by their digests; idempotent.
 
     Examples:
         >>> hide_in_text("jdbc:sqlserver://db;user=sa;password=hunter2")
@@ -83,9 +83,9 @@ def hide_in_text(text: str) -> str:
 
 
 def hide_secrets(value: Any) -> Any:
-    """Settings whose secret values are hidden, at each depth: by their names, and inside of texts.
+    """Replace secret values in settings at any depth by their digests, by names and inside texts; idempotent.
 
-    A reference to a secret of the workspace stays, for it is none; hiding twice is hiding once.
+    A reference to a secret of the workspace is not replaced, because it is not a secret itself.
 
     Examples:
         >>> hide_secrets({"db.password": "hunter2", "other": 1, "api_key": "{{secrets/s/k}}"})
@@ -103,7 +103,7 @@ def hide_secrets(value: Any) -> Any:
 
 
 def _hidden_arguments(items: Sequence[Any]) -> Iterator[Any]:
-    """The items of a list; one after a flag such as `--password` is a secret."""
+    """The items of a list; an item after a flag such as `--password` is a secret."""
     follows = False
     for item in items:
         yield _hidden(item) if follows else hide_secrets(item)
@@ -118,7 +118,7 @@ def _hidden_part(match: re.Match[str]) -> str:
 
 
 def _hidden(value: Any) -> Any:
-    """The digest of a text or a number, and of each in a list or a mapping."""
+    """The digest of a text or a number; the values of a list or a mapping one by one."""
     if isinstance(value, Mapping):
         return {key: _hidden(each) for key, each in value.items()}
     if isinstance(value, list):

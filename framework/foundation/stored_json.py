@@ -1,4 +1,4 @@
-"""Small JSON files of Sluice's own in a storage, read so that a damaged one is named."""
+"""Reads of Sluice's own small JSON files, with an error that names a damaged file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Value = TypeVar("_Value")
 
 
 def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:
-    """What `make` makes of the JSON object in a file; None when there is no file.
+    """Read the JSON object in a file and convert it with `make`; None if there is no file.
 
     Raises:
-        OperationError: STORED_FILE_DAMAGED when the file holds no such object.
+        OperationError: STORED_FILE_DAMAGED if the file is not a JSON object that `make` accepts.
     """
     text = storage.read_text(path)
     if text is None:

@@ -1,4 +1,4 @@
-"""Where a Delta table is: at a path, or under a name of a configured catalog."""
+"""The address of a Delta table: a path, or a name in a configured catalog."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class TableAddress:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Hold the promise that there is one address, not none or two."""
+        """Check that exactly one of path and name is given."""
         if (self.path is None) == (self.name is None):
             msg = "a table address has either a path or a name"
             raise ValueError(msg)
 
     @property
     def sql(self) -> str:
-        """The address as SQL's FROM clause takes it."""
+        """The address as a relation in a SQL FROM clause."""
         if self.name is not None:
             return self.name
         escaped = str(self.path).replace("`", "``")
@@ -32,10 +32,10 @@ class TableAddress:
 
 
 def normal_path(path: str) -> str:
-    """An absolute path or URI without `.`, `..` and needless slashes, as Hadoop and Delta write it.
+    """Normalize a path or URI to an absolute one without `.`, `..` and redundant slashes, as Hadoop and Delta do.
 
     Args:
-        path: a relative one is below the working folder.
+        path: a path or URI; a relative path is resolved against the working folder.
 
     Examples:
         >>> normal_path("/data/raw/../tables/./t/"), normal_path("//data//t")

@@ -1,4 +1,4 @@
-"""Numbers in words, the same in progress, summaries and tables."""
+"""Texts for counts, durations and exceptions, shared by progress, summaries and tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _LONGEST_MESSAGE = 500
 
 
 def rows_text(written: int | None, upserted: int, deleted: int) -> str:
-    """How many rows a flow wrote: one number, or what AUTO CDC did; empty when nobody counted.
+    """The number of rows that a flow wrote, or upserted and deleted; empty if they were not counted.
 
     Examples:
         >>> rows_text(1204, 0, 0), rows_text(None, 27004, 3), rows_text(None, 0, 0)
@@ -19,7 +19,7 @@ def rows_text(written: int | None, upserted: int, deleted: int) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A span as people say it; empty for None.
+    """A duration in readable units; empty for None.
 
     Examples:
         >>> seconds_text(4.13), seconds_text(83.0), seconds_text(7265.0)
@@ -36,7 +36,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def quality_text(failed: int, dropped: int) -> str:
-    """What expectations found; empty when every row met them.
+    """The numbers of rows that violated expectations and were dropped; empty if there are none.
 
     Examples:
         >>> quality_text(31, 20), quality_text(31, 0), quality_text(0, 0)
@@ -48,7 +48,7 @@ def quality_text(failed: int, dropped: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and its noun.
+    """A number with its noun in singular or plural.
 
     Examples:
         >>> counted(1, "flow"), counted(3, "flow")
@@ -58,7 +58,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    r"""Type and message of an exception in one line; only the type if it has no message or cannot show it.
+    r"""Type and message of an exception in one line; only the type if the message is empty or raises itself.
 
     Examples:
         >>> exception_text(KeyError("k")), exception_text(ValueError()), exception_text(OSError("a\n  b"))
@@ -67,13 +67,13 @@ def exception_text(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         message = one_line(str(error))
-    except Exception:  # noqa: BLE001 - the class is the user's, and so is its `__str__`
+    except Exception:  # noqa: BLE001 - user classes may have a `__str__` that raises
         return kind
     return f"{kind}: {message}" if message else kind
 
 
 def one_line(text: str) -> str:
-    r"""A text without its line breaks, cut off where it gets too long to read in a paragraph.
+    r"""A text in one line, truncated to 500 characters.
 
     Examples:
         >>> one_line("first\n   second ")

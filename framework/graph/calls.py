@@ -1,4 +1,4 @@
-"""One guarded call of a query function: what it may do, and what its faults become."""
+"""Calls of user functions: query functions under guards, and the errors that their exceptions become."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text, one_line
 
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""What a call of PySpark raises: Spark's own conditions, and Java exceptions that PySpark has no class for."""
+"""Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
 
 
 class UpstreamInvalidError(Exception):
-    """What a query reads has a fault of its own, already gathered; says nothing to the user."""
+    """A dataset that a query reads has a fault that is already gathered; not reported to the user."""
 
 
 def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: SourceLocation | None) -> DataFrame:
-    """The DataFrame that a query function returns.
+    """Call a query function and return its DataFrame.
 
     Raises:
-        UserError: the function raised (FLOW_QUERY_FAILED), did something that a query function must
-            not do, or returned no DataFrame (FLOW_QUERY_NOT_A_DATAFRAME). The place is the innermost
-            line of the user's own code.
+        UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code),
+            called a method that query functions must not call, or did not return a DataFrame
+            (FLOW_QUERY_NOT_A_DATAFRAME).
     """
 
     def guarded() -> object:
@@ -43,28 +43,28 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
 
 
 def call_user_code(function: Callable[[], object], flow: QualifiedName, location: SourceLocation | None) -> object:
-    """What a function of the user's returns.
+    """Call a user function and return its result.
 
     Raises:
-        UserError: it raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code).
+        UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code).
     """
     try:
         with shimmed():
             return function()
     except (SluiceError, UpstreamInvalidError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # `sys.exit()` and exceptions of the user's own too: they end no process of ours
+    except BaseException as error:  # includes `sys.exit()` and custom exceptions: user code must not end this process
         raise query_failed(error, flow, location) from error
 
 
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> UserError:
-    """What an exception out of a query function or its analysis says, and where in the user's code."""
+    """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code."""
     place = innermost_user_line(error.__traceback__) or location
     return UserError("FLOW_QUERY_FAILED", location=place, flow=flow, cause=first_words(error))
 
 
 def first_words(error: BaseException) -> str:
-    """What an exception says, without the plan or the Java stack that Spark adds."""
+    """Return an exception's message without the plan or the Java stack that Spark adds."""
     if isinstance(error, PySparkException):
         return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip()
     if isinstance(error, Py4JError):

@@ -1,8 +1,8 @@
-"""A text that changes whenever what a query computes may have changed.
+"""Fingerprints of queries: a text that changes whenever the result of a query may have changed.
 
-A materialized view is skipped when neither its inputs nor its code moved. The code's part is the
-analysed plan, with expression identifiers numbered in order of appearance; stand-ins carry the name
-of the dataset they stand for, so two datasets of one schema can't be taken for each other.
+A materialized view is skipped when neither its inputs nor its code changed. The fingerprint of the code is the
+analysed plan, with expression identifiers numbered in order of appearance. Stand-ins have the name of the
+dataset that they represent, so the plans of two datasets with equal schemas differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
 _IDENTIFIER = re.compile(r"#\d+")
-_SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views through the process
+_SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views per process
 _FILES = re.compile(r"\] (?:parquet|json|csv|text|orc|avro|xml|binaryFile)$", re.IGNORECASE)
 _UNKNOWN_IDENTITY = frozenset({"LogicalRDD", "RelationV2", "ExternalRDD", "LogicalQueryStage"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
@@ -29,17 +29,17 @@ _MAX_FIELDS = 100_000
 def plan_fingerprint(
     frame: DataFrame, *, code_version: str | None, file_identity: Callable[[list[str]], str | None]
 ) -> str | None:
-    """A hash of what the query computes, or None when that can't be told.
+    """Return a hash of the query's computation, or None if it is unknown.
+
+    None means that the query must be computed in each update: it uses the current time or random
+    values, reads data of unknown identity, or runs Python functions of unknown source on rows.
 
     Args:
         frame: the analysed query, over stand-ins for the datasets of the pipeline.
-        code_version: hash of the modules' source, which counts where Python functions run on rows;
+        code_version: hash of the modules' source, used if Python functions run on rows;
             None if it is unknown.
-        file_identity: names the present content of the files that the query reads by path, or
-            None when that would take too long.
-
-    None means that the query must be computed each time: it uses the current time or random
-    values, reads data whose identity is not known, or runs Python functions of unknown source on rows.
+        file_identity: returns a text for the current content of the files that the query reads by path, or
+            None if computing it would take too long.
     """
     plan = analysed_plan(frame)
     jvm: Any = frame.sparkSession._jvm
@@ -65,14 +65,14 @@ def plan_fingerprint(
 
 
 def _renumbered(text: str) -> str:
-    """The plan's text with identifiers `#17`, `#9`, … turned into `#0`, `#1`, … in order of appearance."""
+    """Replace the identifiers `#17`, `#9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
     numbers: dict[str, str] = {}
     text = _SQL_VIEW.sub("__sluice", text)
     return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
 
 
 def _local_rows(plan: Any) -> list[str]:
-    """The rows that are written in the query itself, which the plan's text leaves out."""
+    """The literal rows of the query, which the plan's text omits."""
     leaves = plan.collectLeaves()
     found = [leaves.apply(index) for index in range(leaves.size())]
     return [str(leaf.data().toString()) for leaf in found if leaf.nodeName() == "LocalRelation"]

@@ -15,10 +15,12 @@ from framework.sources.port import SourceReference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One read of a flow: of a dataset of the pipeline, or of a table outside (`dataset` None).
+    """One read of a flow: of a dataset of the pipeline, or of an external table (`dataset` is None).
 
-    `text` is the name as the module wrote it; `path` the folder of the Delta table that is read,
-    where it is one; `options` those that change what the read gives.
+    Args:
+        text: the name as written in the module.
+        path: the folder of the table if it is an external Delta table.
+        options: the options of the read.
     """
 
     text: str
@@ -35,10 +37,10 @@ class GraphFlow:
     Args:
         reads: every table read, those through views included, in order of first use.
         streaming: whether its DataFrame is a streaming one.
-        fingerprint: text that changes when what the query computes changes; None when it can't
-            be told (data of unknown identity, current time), so that it always counts as changed.
-        schema: JSON of what the query gives.
-        sources: what it streams from beside the tables of `reads`, in the order of its plan.
+        fingerprint: text that changes when the query's computation changes; None if it is unknown
+            (data of unknown identity, current time), so that the query always counts as changed.
+        schema: JSON of the query's schema.
+        sources: its streaming sources other than the tables of `reads`, in the order of its plan.
     """
 
     spec: FlowSpec
@@ -54,9 +56,9 @@ class GraphDataset:
     """A dataset whose kind and schema are known.
 
     Args:
-        schema: JSON of what readers see; None for sinks.
-        table_schema: JSON of what the table itself holds, with columns that readers don't see.
-        cdc: how AUTO CDC keeps the table, when its flows are AUTO CDC flows.
+        schema: JSON of the schema that readers see; None for sinks.
+        table_schema: JSON of the stored table's schema, which includes columns that are hidden from readers.
+        cdc: the AUTO CDC plan of the table if its flows are AUTO CDC flows.
     """
 
     spec: DatasetSpec
@@ -72,12 +74,12 @@ class GraphDataset:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is kept as a table, as views and sinks are not."""
+        """Whether it is stored as a table; temporary views and sinks are not."""
         return self.kind in {DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW}
 
     @property
     def is_sink(self) -> bool:
-        """Whether flows write out of the pipeline through it."""
+        """Whether it is a sink, through which flows write to targets outside the pipeline."""
         return self.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
 
 
@@ -114,7 +116,7 @@ class DataflowGraph(Displayed):
         return self._into.get(name, ())
 
     def settings(self, flow: GraphFlow) -> dict[str, str]:
-        """The Spark settings of a flow: of the temporary views it reads, over them its target's, over them its own."""
+        """The Spark settings of a flow: its own override its target's, which override those of the views it reads."""
         names = [*(read.dataset for read in flow.reads if read.dataset is not None), flow.spec.target]
         found: dict[str, str] = {}
         for dataset in filter(None, map(self.dataset, names)):
@@ -128,12 +130,12 @@ class DataflowGraph(Displayed):
         return tuple(dict.fromkeys(dataset for dataset in reads if dataset is not None))
 
     def order(self) -> tuple[QualifiedName, ...]:
-        """Every dataset after those it reads; otherwise as declared."""
+        """All datasets in topological order: each one after the datasets it reads."""
         sorter = TopologicalSorter({dataset.name: self.inputs(dataset.name) for dataset in self.datasets})
         return tuple(sorter.static_order())
 
     @property
     def external(self) -> tuple[str, ...]:
-        """What is read and is no dataset of the pipeline, as the modules wrote it."""
+        """The names of all reads outside the pipeline, as written in the modules."""
         reads = (read for flow in self.flows for read in flow.reads if read.dataset is None)
         return tuple(dict.fromkeys(read.text for read in reads))

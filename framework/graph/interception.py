@@ -1,8 +1,8 @@
-"""Reads of tables inside query functions, taken over for as long as a graph is analysed or run.
+"""Interception of table reads inside query functions while a graph is analysed or run.
 
-`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are class-level calls
-of PySpark, so they are patched at class level and hand over only where a `TableReads` is active in
-the calling context; everybody else gets PySpark's own behaviour.
+`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are methods of PySpark
+classes, so the classes are patched. A patched method calls the `TableReads` of the calling context;
+without one it has PySpark's own behaviour.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from framework.graph.sql_relations import SqlRelation, find_relations, is_comman
 
 
 class TableReads(Protocol):
-    """What a name in a query function gives: stand-ins while analysing, tables while running."""
+    """Resolves the table names in query functions: to stand-ins during analysis, to tables during a run."""
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
-        """The rows of the named dataset or table; raises UserError for a name that is unknown."""
+        """The rows of the named dataset or table; raises UserError if the name is unknown."""
         ...
 
 
@@ -41,7 +41,7 @@ _view_numbers = count()
 
 @contextmanager
 def reading(reads: TableReads) -> Iterator[None]:
-    """Let reads of the block's own thread go to `reads`."""
+    """Resolve the table reads of the block's own thread with `reads`."""
     with _PATCHES.installed(), sql_handled_by(_session_sql):
         token = _active.set(reads)
         try:
@@ -52,7 +52,7 @@ def reading(reads: TableReads) -> Iterator[None]:
 
 @contextmanager
 def not_reading() -> Iterator[None]:
-    """Let reads of the block's own thread be PySpark's own, though a query is being called around it."""
+    """Use PySpark's own reads in the block's own thread, also inside the call of a query function."""
     token = _active.set(None)
     try:
         yield
@@ -79,7 +79,7 @@ def _original(owner: type, method: str) -> Callable[..., DataFrame]:
 
 def _options(reader: Any) -> dict[str, str]:
     """The options set on a reader so far, keys in lower case."""
-    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark keeps them in the JVM only
+    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
     found = {}
     while entries.hasNext():
         entry = entries.next()
@@ -115,7 +115,7 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
     if not kwargs:
         return _query(self, _substituted(self, sqlQuery), args, reads)
     formatter = SQLStringFormatter(self)
-    with unguarded():  # the formatter makes a temporary view of each DataFrame it is given
+    with unguarded():  # the formatter creates a temporary view of each DataFrame argument
         text = formatter.format(sqlQuery, **kwargs)
     try:
         return _query(self, _substituted(self, text), args, reads)
@@ -125,9 +125,9 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
 
 
 def _substituted(spark: SparkSession, text: str) -> str:
-    """The text with `${key}` filled in from the session's configuration, as Spark does before it parses.
+    """Substitute `${key}` from the session's configuration, as Spark does before it parses.
 
-    Spark looks at the thread's active session, which is this one only where something happened to make it so.
+    Spark's substitution uses the thread's active session, which may be another one.
     """
     jvm: Any = spark._jvm
     sessions = jvm.org.apache.spark.sql.classic.SparkSession
@@ -156,9 +156,9 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             if _is_no_table(relation):
                 continue
             views[relation] = f"__sluice_{next(_view_numbers)}"
-            # The view must be in the session that the text is for, which need not be that of the rows.
+            # The view must be in the session that runs the text; the rows may be of another session.
             found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
-            found._jdf.createOrReplaceTempView(views[relation])  # the Python call is a blocked mutation
+            found._jdf.createOrReplaceTempView(views[relation])  # the Python method is refused as a session mutation
         frame = pyspark_sql(spark, replace_relations(text, views), args)
     finally:
         for view in views.values():
@@ -167,6 +167,6 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
 
 
 def _is_no_table(relation: SqlRelation) -> bool:
-    """Whether it is a view of PySpark's formatter (a DataFrame passed as `{frame}`) or a path such as parquet.`/x`."""
+    """Whether a relation is a view of PySpark's formatter (a DataFrame as `{frame}`) or a path (parquet.`/x`)."""
     formatted = len(relation.parts) == 1 and relation.parts[0].startswith("_pyspark_")
     return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])

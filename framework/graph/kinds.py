@@ -1,4 +1,4 @@
-"""What a dataset is, and which queries its kind takes."""
+"""The kind of a dataset, and the check that its queries fit the kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.graph.graph import GraphDataset, GraphFlow
 
 
 def dataset_kind(spec: DatasetSpec, flows: Sequence[GraphFlow]) -> DatasetKind:
-    """The declared kind; for a decorated table, what its DataFrame is: streaming or batch."""
+    """Return the declared kind; for a decorated table, the kind that its streaming or batch DataFrame implies."""
     if spec.kind is not DatasetKind.TABLE:
         return spec.kind
     own = next((flow for flow in flows if flow.spec.name == spec.name), None)
@@ -21,7 +21,7 @@ def dataset_kind(spec: DatasetSpec, flows: Sequence[GraphFlow]) -> DatasetKind:
 
 
 def query_type_error(dataset: GraphDataset, flow: GraphFlow) -> UserError | None:
-    """The fault of a flow whose query is a batch where a stream is needed, or the other way round."""
+    """Return an error if a flow's query is batch and must be streaming, or the reverse; None if it is valid."""
     spec = flow.spec
     condition = None
     if dataset.kind is DatasetKind.MATERIALIZED_VIEW and flow.streaming:
@@ -42,10 +42,10 @@ def _takes_streams(dataset: GraphDataset) -> bool:
 
 
 def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool) -> None:
-    """A streaming view is read as a stream, a batch view as a batch.
+    """Check that a streaming view is read as a stream and a batch view as a batch.
 
     Raises:
-        UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own names.
+        UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own conditions.
     """
     if view_streams == read_streams:
         return

@@ -1,4 +1,4 @@
-"""What to say of a name that is neither a dataset nor a table."""
+"""The error for a name that is neither a dataset nor a table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def missing_table(
     tables: KnownTables,
     spark: SparkSession,
 ) -> UserError:
-    """The error of a read: with the nearest dataset, and for a name of three parts the catalogs there are.
+    """Return the error of a read, with the nearest dataset and, for a name of three parts, the known catalogs.
 
     Args:
-        name: as the query wrote it.
+        name: the name as written in the query.
         dataset: its full name; None for a path.
         known: the datasets of the pipeline.
-        tables: tells the catalogs.
+        tables: lists the catalogs.
         spark: the session of the query.
     """
     hint = did_you_mean(dataset, known) if dataset is not None else ""

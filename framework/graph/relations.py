@@ -1,7 +1,7 @@
-"""Relations made from Catalyst plans: stand-ins without rows, aliases, and plans moved to another session.
+"""DataFrames from Catalyst plans: stand-ins without rows, aliases, and plans moved to another session.
 
 PySpark has no public call for an empty streaming DataFrame or for a DataFrame in a cloned
-session; the JVM's own constructors do both without a job.
+session; the JVM's own constructors create both without a job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _scala_object(spark: SparkSession, name: str) -> Any:
 
 
 def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """A DataFrame of `spark` from a Catalyst plan; analysed at once, never run."""
+    """A DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
     dataset = _scala_object(spark, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
@@ -47,7 +47,7 @@ def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> Dat
 
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
-    """The same rows, with columns that can be qualified by the table's name, as a catalog's table has them."""
+    """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
     spark = frame.sparkSession
     jvm: Any = spark._jvm
     qualifier = jvm.java.util.ArrayList()
@@ -60,10 +60,10 @@ def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same query in another session, so that each flow has settings of its own."""
+    """The same query in another session, so that each flow has its own settings."""
     return of_plan(spark, analysed_plan(frame))
 
 
 def cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and functions, whose own changes stay its own."""
+    """A session with the same settings and functions; changes to it do not affect the original."""
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

@@ -1,7 +1,7 @@
-"""Turns what was declared into the dataflow graph: calls each query function once, on stand-ins.
+"""Resolves declarations to the dataflow graph: calls each query function once, on stand-ins.
 
-A read of another dataset resolves that dataset first, so one pass in any order of declaration is
-enough; a read that comes back to a dataset on its way is a cycle. All faults are gathered and
+A read of another dataset resolves that dataset first, so one pass is enough for any order of
+declaration. A read of a dataset that is still being resolved is a cycle. All faults are gathered and
 raised together.
 """
 
@@ -57,11 +57,11 @@ class Resolution:
 
     Args:
         pipeline: the pipeline's name.
-        registry: what the modules declared.
-        spark: the session that analyses; nothing runs in it.
+        registry: the declarations of the modules.
+        spark: the session for the analysis; nothing runs in it.
         tables: the tables that exist.
         code_version: hash of the modules' source; None if it is unknown.
-        ignore_stored: whether the present table of a dataset does not count, as it is to be rebuilt.
+        ignore_stored: whether to ignore the stored table of a dataset because it will be rebuilt.
     """
 
     pipeline: str
@@ -81,17 +81,17 @@ class Resolution:
     _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
 
     def resolve(self) -> DataflowGraph:
-        """The graph of all that was declared.
+        """Return the graph of all declarations.
 
         Raises:
-            GraphErrors: with every fault of the declarations and of the queries.
+            GraphErrors: all faults of the declarations and of the queries.
         """
         self._errors.extend(self.registry.faults)
         broken = [error for rule in RULES for error in rule(self.registry)]
         spoilt = self.registry.spoilt
-        # A rule that a faulty declaration seems to break is no fault of its own: half of what was meant is missing.
+        # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
         self._errors.extend(error for error in broken if not spoilt & _names(error))
-        # What breaks a rule has no kind or schema to speak of; its queries are analysed all the same.
+        # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
         self._faulty = spoilt | {name for error in broken for name in _names(error)}
         self._specs = {spec.name: spec for spec in self.registry.datasets}
         for flow in self.registry.flows:
@@ -113,7 +113,7 @@ class Resolution:
         return [self._datasets[spec.name] for spec in self.registry.datasets]
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
-        """What a query function gets for a name: rows-less stand-ins; the read is recorded as an edge."""
+        """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""
         dataset = None if "/" in name else self._full_name(name)
         if dataset is not None and dataset in self._specs:
             return self._read_dataset(name, dataset, options, streaming=streaming)
@@ -166,7 +166,7 @@ class Resolution:
             self._reads[-1].append(read)
 
     def _dataset(self, name: QualifiedName) -> GraphDataset | None:
-        """The resolved dataset; None when it or what it reads has a fault."""
+        """The resolved dataset; None if it or one of its inputs has a fault."""
         if name in self._datasets:
             return self._datasets[name]
         if name in self._path:
@@ -196,7 +196,7 @@ class Resolution:
             return None
 
     def _typed(self, spec: DatasetSpec, resolved: list[_ResolvedFlow]) -> GraphDataset | None:
-        """The dataset with its kind and schema; None when its flows' queries are of the wrong kind."""
+        """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
         kind = dataset_kind(spec, [flow.flow for flow in resolved])
         stored = self._stored_schema(spec.name)
         dataset = GraphDataset(spec=spec, kind=kind)
@@ -211,7 +211,7 @@ class Resolution:
         return dataset if valid else None
 
     def _meets_expectations(self, spec: DatasetSpec, frame: DataFrame) -> bool:
-        """Whether all expectations can be judged; those that can't are gathered, so that the schema is checked too."""
+        """Whether all expectations are valid; faults are gathered, so that the schema is still checked."""
         try:
             check_expectations(spec, frame)
         except GraphErrors as error:
@@ -223,7 +223,7 @@ class Resolution:
         return None if self.ignore_stored(name) else self.tables.stored_schema(name)
 
     def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow | None:
-        """The analysed flow; None when it has a fault, which is gathered."""
+        """The analysed flow; None if it has a fault, which is gathered."""
         if spec.name in self._flows:
             return self._flows[spec.name]
         self._flows[spec.name] = None
@@ -259,7 +259,7 @@ class Resolution:
         return _ResolvedFlow(flow=flow, frame=frame, versions=TimestampType() if spec.from_snapshots else None)
 
     def _handing_out(self, spec: FlowSpec) -> _ResolvedFlow:
-        """A flow whose function hands out snapshots, by what it wrote before, or by its first snapshot."""
+        """A flow from a snapshot function, with the schema of its stored target or of its first snapshot."""
         function = self.registry.snapshot_functions[spec.name]
         shape = snapshot_shape(function, spec, self._stored_schema(spec.target))
         read = Read(text=f"{display_name(function)}()", streaming=False)
@@ -272,7 +272,10 @@ class Resolution:
         return self.registry.queries.get(spec.name) or (lambda: self.source_frame(spec))
 
     def source_frame(self, spec: FlowSpec) -> DataFrame:
-        """The rows of an AUTO CDC flow's named source: a stream, but for a once flow over what does not stream."""
+        """The rows of an AUTO CDC flow's named source.
+
+        They are a stream, except for snapshots and for a once flow whose source is not a streaming view.
+        """
         source = spec.source or ""
         name = self.registry.name(source)
         batch = spec.once or spec.from_snapshots
@@ -282,11 +285,11 @@ class Resolution:
             batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
         try:
             return self.read(self.spark, source, {}, streaming=not batch)
-        except SluiceError as error:  # no line of the user's reads it: the place is that of the declaration
+        except SluiceError as error:  # no user code makes this read: the location is that of the declaration
             raise error.at(spec.location) from error
 
     def _gather(self, error: Exception, spec: FlowSpec | DatasetSpec) -> None:
-        """Keep a fault with its place, or that of its declaration, and go on with the others."""
+        """Add an error to the gathered ones, with its own location or that of its declaration."""
         if isinstance(error, SluiceError):
             self._errors.append(error if error.location else located(error, spec))
         else:
@@ -294,18 +297,18 @@ class Resolution:
 
     def _raise_errors(self) -> None:
         if self._errors:
-            # One fault may be met twice: by a reader of the dataset, and by the dataset itself.
+            # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
             raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
 
 
 def located(error: SluiceError, spec: FlowSpec | DatasetSpec) -> SluiceError:
-    """The same error, at the place of the declaration."""
+    """The same error, at the location of the declaration."""
     return error.at(spec.location)
 
 
 @contextmanager
 def _deep_recursion() -> Iterator[None]:
-    """Room for a chain of datasets that was declared last to first; plain Python frames need no C stack."""
+    """Raise the recursion limit for a long chain of datasets declared last to first; Python frames need no C stack."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEEP_CHAIN))
     try:

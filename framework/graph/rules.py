@@ -1,6 +1,6 @@
-"""The rules a pipeline's declarations must meet before anything is analysed: one function each.
+"""The rules that a pipeline's declarations must meet before analysis: one function per rule.
 
-A rule yields one error a fault, with the place of the declaration at fault.
+A rule yields one error per fault, with the location of the faulty declaration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESERVED_PREFIX = "__sluice"
 _VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
 _TABLE_KINDS = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
-# Here a view that changed is always computed as a whole, which is what `auto` and `full` allow.
+# The engine always recomputes a changed view in full, which `auto` and `full` allow.
 _INCREMENTAL = frozenset({"incremental", "incremental_strict"})
 
 _Spec = TypeVar("_Spec", DatasetSpec, FlowSpec)
@@ -27,14 +27,14 @@ Rule = Callable[[Registry], Iterator[UserError]]
 
 
 def duplicate_datasets(registry: Registry) -> Iterator[UserError]:
-    """Two datasets must not have one name."""
+    """Two datasets must not have the same name."""
     for same in _by_name(registry.datasets).values():
         for later in same[1:]:
             yield _duplicate("PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", same[0], later)
 
 
 def duplicate_flows(registry: Registry) -> Iterator[UserError]:
-    """Two flows must not have one name, unless their datasets' names already clash."""
+    """Two flows must not have the same name; names that already clash as dataset names are not reported again."""
     clashing = {name for name, specs in _by_name(registry.datasets).items() if len(specs) > 1}
     for same in _by_name([flow for flow in registry.flows if flow.name not in clashing]).values():
         for later in same[1:]:
@@ -42,7 +42,7 @@ def duplicate_flows(registry: Registry) -> Iterator[UserError]:
 
 
 def flow_targets(registry: Registry) -> Iterator[UserError]:
-    """A flow's target must be a dataset of the pipeline that flows can write to."""
+    """A flow's target must be a dataset of the pipeline; only a view's own query can target a temporary view."""
     kinds = {dataset.name: dataset.kind for dataset in registry.datasets}
     for flow in registry.flows:
         kind = kinds.get(flow.target)
@@ -59,7 +59,7 @@ def flow_targets(registry: Registry) -> Iterator[UserError]:
 
 
 def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
-    """A table or view needs at least one flow; a sink may wait for one."""
+    """A table or view needs at least one flow; a sink may have none."""
     fed = {flow.target for flow in registry.flows}
     for dataset in registry.datasets:
         is_sink = dataset.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
@@ -101,7 +101,7 @@ def unmixed_targets(registry: Registry) -> Iterator[UserError]:
 
 
 def reserved_names(registry: Registry) -> Iterator[UserError]:
-    """Names that begin with our own prefix are taken."""
+    """Names that begin with Sluice's prefix are reserved."""
     places = {dataset.name: dataset.location for dataset in registry.datasets}
     places |= {flow.name: flow.location for flow in registry.flows}
     for name, location in places.items():
@@ -110,7 +110,7 @@ def reserved_names(registry: Registry) -> Iterator[UserError]:
 
 
 def table_layout(registry: Registry) -> Iterator[UserError]:
-    """A table is a Delta table, laid out by partitions or by clustering, not by both."""
+    """A table is a Delta table with partitioning or clustering, not both."""
     for dataset in registry.datasets:
         if dataset.kind not in _TABLE_KINDS:
             continue
@@ -125,7 +125,7 @@ def table_layout(registry: Registry) -> Iterator[UserError]:
 
 
 def honoured_settings(registry: Registry) -> Iterator[UserError]:
-    """A setting that changes what readers see is done or refused; a filter that does not filter above all."""
+    """Row filters and incremental refresh policies are refused and not ignored: an ignored filter exposes rows."""
     for dataset in registry.datasets:
         if dataset.row_filter is not None:
             yield UserError("ROW_FILTER_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name)
@@ -152,8 +152,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
-    """` Did you mean …?` with the known name whose last part is nearest, or nothing."""
-    # Whole names would be near each other by what they all begin with.
+    """` Did you mean …?` with the known name whose last part is nearest; empty if none is near."""
+    # Full names would be near each other because of their common catalog and schema.
     names = {candidate.table: candidate for candidate in known}
     nearest = difflib.get_close_matches(name.table, names, n=1)
     return f" Did you mean {names[nearest[0]]}?" if nearest else ""

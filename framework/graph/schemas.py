@@ -1,4 +1,4 @@
-"""Schemas that evolve by addition."""
+"""Schema evolution by addition of columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CHANGE_FEED_COLUMNS = (
 
 
 def merge_schemas(first: StructType, second: StructType, *, dataset: object, path: str = "") -> StructType:
-    """All columns of both, those of `first` in front; names are compared without case.
+    """Return all columns of both schemas, those of `first` in front; column names are case-insensitive.
 
     Raises:
-        UserError: SCHEMA_CANNOT_EVOLVE when a column of both has two types.
+        UserError: SCHEMA_CANNOT_EVOLVE if a common column has two types.
     """
     merged = {field.name.lower(): field for field in first.fields}
     for field in second.fields:
@@ -34,12 +34,12 @@ def merge_schemas(first: StructType, second: StructType, *, dataset: object, pat
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """The schema with every column nullable, as a table that grows columns needs."""
+    """The schema with every column nullable, as schema evolution requires."""
     return StructType([_nullable(field) for field in schema.fields])
 
 
 def with_change_feed(schema: StructType) -> StructType:
-    """The schema that a read of the table's change data feed has."""
+    """The schema of the table's change data feed."""
     grown = StructType(list(schema.fields))
     for name, kind in CHANGE_FEED_COLUMNS:
         grown = grown.add(name, kind)

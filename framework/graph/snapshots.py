@@ -1,4 +1,4 @@
-"""The function that hands out snapshots: one call of it, and what it must return."""
+"""Snapshot functions: the schema of their snapshots, calls, and validation of their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
-    """All rows of a source as they were at a version."""
+    """All rows of a source at one version."""
 
     frame: DataFrame
     version: SnapshotVersion
@@ -41,22 +41,24 @@ class SnapshotShape:
 
 
 def snapshot_shape(function: SnapshotFunction, flow: FlowSpec, stored: StructType | None) -> SnapshotShape:
-    """What a function hands out: what its target was built from, or else its first snapshot, of which no row is read.
+    """Return the shape of a function's snapshots, from its stored target or else from its first snapshot.
+
+    No row of the snapshot is read.
 
     Raises:
-        UserError: of `next_snapshot`.
+        UserError: as for `next_snapshot`.
     """
     known = None if stored is None else _stored_shape(stored)
     if known is not None:
         return known
-    with not_reading(), unguarded():  # another query, which reads the target, may be what asks
+    with not_reading(), unguarded():  # the caller may be another query function, which reads the target
         first = next_snapshot(function, flow, None)
-    assert first is not None  # having none is a fault of its own
+    assert first is not None  # `next_snapshot` raises if there is no first snapshot
     return SnapshotShape(schema=first.frame.schema, versions=first.version.data_type)
 
 
 def _stored_shape(stored: StructType) -> SnapshotShape | None:
-    """The shape of the snapshots that a table was built from; None when it tells of none."""
+    """The shape of the snapshots that a table was built from; None if the table has no sequence column."""
     sequence = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE) if stored_kind(stored) else None
     if sequence is None:
         return None
@@ -66,13 +68,13 @@ def _stored_shape(stored: StructType) -> SnapshotShape | None:
 
 
 def next_snapshot(function: SnapshotFunction, flow: FlowSpec, latest: SnapshotVersion | None) -> Snapshot | None:
-    """Ask for the snapshot after the latest one applied; None when there is none.
+    """Return the snapshot after the latest applied one; None if there is none.
 
-    Unlike a query function this one may do what it likes: list files, collect rows, ask a service.
+    Unlike a query function, a snapshot function may run any code: list files, collect rows, call a service.
 
     Raises:
-        UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code), had no
-            first snapshot, or returned something else than a snapshot with a later version.
+        UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code), returned
+            no first snapshot, or returned anything but a snapshot with a later version.
     """
     given = None if latest is None else latest.to_python()
     found = call_user_code(lambda: function(given), flow.name, flow.location)

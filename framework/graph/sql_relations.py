@@ -1,8 +1,7 @@
-"""The table names inside a SQL text, found by Spark's own parser, and their replacement.
+"""Table references in a SQL text, found by Spark's own parser, and their replacement.
 
-Called by the interception of `spark.sql` in query functions. The parser tells which identifiers
-are relations and where they stand; a common table expression hides a table of its name exactly
-where SQL says so.
+Used by the interception of `spark.sql` in query functions. Spark's parser provides the relations and
+their positions. A common table expression hides a table of the same name by the scoping rules of SQL.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _STREAM = re.compile(r"\s*STREAM\s*\(?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRelation:
-    """One table reference: its name parts, and where its identifier stands in the text.
+    """One table reference: its name parts, and the position of its identifier in the text.
 
-    `aliased` tells whether the query gives it another name.
+    `aliased` is whether the query gives it an alias.
     """
 
     parts: tuple[str, ...]
@@ -34,17 +33,17 @@ class SqlRelation:
 
     @property
     def text(self) -> str:
-        """The name in the form that names are parsed from."""
+        """The name as SQL, each part in backticks."""
         return ".".join(f"`{part.replace('`', '``')}`" for part in self.parts)
 
 
 def parse(spark: SparkSession, query: str) -> Any:
-    """The unresolved plan of a query; raises what Spark's parser raises."""
+    """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught."""
     return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
 
 
 def is_command(spark: SparkSession, plan: Any) -> bool:
-    """Whether a parsed statement does something instead of giving rows."""
+    """Whether a parsed statement is a command and not a query."""
     jvm: Any = spark._jvm
     base = "org.apache.spark.sql.catalyst.plans.logical."
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
@@ -60,7 +59,7 @@ def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
 
 
 def replace_relations(query: str, replacements: Mapping[SqlRelation, str]) -> str:
-    """The query with each identifier replaced; what had no alias keeps its table's name as one."""
+    """Replace the identifiers in a query; a relation without an alias gets its table's name as alias."""
     for relation in sorted(replacements, key=lambda found: found.start, reverse=True):
         alias = "" if relation.aliased else f" AS `{relation.parts[-1].replace('`', '``')}`"
         after = query[relation.stop : relation.end]
@@ -83,7 +82,7 @@ def _walk(plan: Any, hidden: frozenset[str], *, aliased: bool) -> Iterator[SqlRe
 
 
 def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
-    """A common table expression sees those before it, not itself (unless the WITH is recursive)."""
+    """Walk a WITH: a common table expression can refer to earlier ones, and to itself only in a recursive WITH."""
     for entry in _sequence(plan.cteRelations()):
         name, body = entry._1().lower(), entry._2()
         yield from _walk(body.child(), hidden | {name} if plan.allowRecursion() else hidden, aliased=False)
@@ -92,7 +91,7 @@ def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
 
 
 def _relation(plan: Any, *, aliased: bool) -> SqlRelation | None:
-    """The reference with its place, or None when the node does not come from the text."""
+    """The reference with its position, or None if the node has no position in the text."""
     origin = plan.origin()
     if origin.startIndex().isEmpty() or origin.sqlText().isEmpty():
         return None

@@ -1,4 +1,4 @@
-"""What the graph asks of the tables that exist: a port, so that analysing needs no storage of its own."""
+"""The port to existing tables, so that the analysis of a graph does not depend on storage."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class KnownTables(Protocol):
     """The tables that exist when the graph is analysed."""
 
     def stored_schema(self, name: QualifiedName) -> StructType | None:
-        """The schema that a dataset's table has on storage, or None when there is no table."""
+        """The schema of a dataset's stored table; None if there is no table."""
         ...
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """The table outside the pipeline of that name, as written in the module; None when there is none."""
+        """The external table of a name, as written in the module; None if there is no such table."""
         ...
 
     def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
-        """The names of all catalogs that a table may be in, sorted."""
+        """The names of all catalogs, sorted."""
         ...
 
     def file_identity(self, files: list[str]) -> str | None:
-        """A text that changes when one of the files does; None when telling would take too long."""
+        """A text that changes when one of the files changes; None if computing it would take too long."""
         ...

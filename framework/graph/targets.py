@@ -1,4 +1,4 @@
-"""The schema a dataset's table must have, from its flows, its declaration and what is stored."""
+"""The schema of a dataset's table, from its flows, its declaration and its stored table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from framework.graph.schemas import as_nullable, merge_schemas
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
 _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
-"""Delta stores names with these characters only in tables with column mapping."""
+"""Delta allows these characters in column names only in tables with column mapping."""
 
 Inputs = Sequence[tuple[FlowSpec, DataFrame]]
 Versions = Mapping[QualifiedName, DataType]
@@ -33,17 +33,17 @@ Versions = Mapping[QualifiedName, DataType]
 def table_target(
     dataset: GraphDataset, inputs: Inputs, stored: StructType | None, versions: Versions | None = None
 ) -> GraphDataset:
-    """The dataset with the schema that readers see and the one that its table needs.
+    """Return the dataset with the schema that readers see and the schema of its table.
 
     Args:
-        dataset: without schema.
+        dataset: a dataset without a schema.
         inputs: its flows with their analysed queries.
-        stored: the schema of its present table, if there is one.
-        versions: of flows from snapshots the type of their versions.
+        stored: the schema of its stored table, if there is one.
+        versions: the version types of flows from snapshots.
 
     Raises:
-        UserError: columns that can't evolve by addition, differ from the declared schema, or that the
-            layout names and the table lacks.
+        UserError: columns cannot evolve by addition, differ from the declared schema, have names that Delta
+            cannot store, or are layout columns that the table does not have.
     """
     declared = parse_schema(dataset.spec, inputs[0][1])
     if any(spec.cdc is not None for spec, _ in inputs):
@@ -96,10 +96,10 @@ def _cdc_table(
 
 
 def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
-    """The declared schema, from DDL text or JSON; None when none was declared.
+    """Parse the declared schema from DDL text or JSON; None if no schema was declared.
 
     Raises:
-        UserError: INVALID_SCHEMA when the text can't be read.
+        UserError: INVALID_SCHEMA if the text cannot be parsed.
     """
     if spec.schema is None:
         return None
@@ -124,7 +124,7 @@ def _schema_of_json(spec: DatasetSpec) -> StructType:
 
 
 def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -> None:
-    """Every column that the query gives is declared, with its type.
+    """Check that every column of the query is declared with its type.
 
     Raises:
         UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
@@ -146,10 +146,10 @@ def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -
 
 
 def check_layout(spec: DatasetSpec, schema: StructType) -> None:
-    """Partition and clustering columns are columns of the table.
+    """Check that partition and clustering columns are columns of the table.
 
     Raises:
-        GraphErrors: a LAYOUT_COLUMN_NOT_FOUND for each that is none.
+        GraphErrors: one LAYOUT_COLUMN_NOT_FOUND per missing column.
     """
     names = {field.name.lower() for field in schema.fields}
     errors = [
@@ -168,7 +168,7 @@ def check_layout(spec: DatasetSpec, schema: StructType) -> None:
 
 
 def check_column_names(spec: DatasetSpec, schema: StructType, stored: StructType | None) -> None:
-    """Delta can store the names of new columns and their fields.
+    """Check that Delta can store the names of new columns and their fields.
 
     Raises:
         UserError: COLUMN_NAME_NEEDS_MAPPING.
@@ -188,7 +188,7 @@ def check_column_names(spec: DatasetSpec, schema: StructType, stored: StructType
 
 
 def _check_feed_names(spec: DatasetSpec, schema: StructType) -> None:
-    """Delta can write the change data feed of the merges into a target.
+    """Check that Delta can write the change data feed of the merges into a target.
 
     Raises:
         UserError: COLUMN_NAME_IN_CHANGE_FEED.
@@ -216,10 +216,10 @@ def _column_names(data_type: DataType) -> Iterator[str]:
 
 
 def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
-    """Each expectation is a boolean over the columns of the rows it judges.
+    """Check that each expectation is a boolean expression over the columns of the query.
 
     Raises:
-        GraphErrors: an EXPECTATION_INVALID for each that is not, at the place of the expectation.
+        GraphErrors: one EXPECTATION_INVALID per invalid expectation, at its location.
     """
     errors = [
         UserError(
@@ -237,7 +237,7 @@ def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
 
 
 def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
-    """Why an expectation can't be judged; empty if it can."""
+    """The reason why an expectation is invalid; empty if it is valid."""
     try:
         found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
     except SPARK_ERRORS as error:

@@ -1,4 +1,4 @@
-"""What becomes of each call of a face on Databricks: one native call, or several that say the same together."""
+"""Forwarding of declarations on Databricks: each becomes one native call, or several that are equivalent together."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MARK = "__sluice_native__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """What a decorated function carries.
+    """The declarations that a decorated function carries.
 
     Args:
-        expectations: those below a dataset's decorator that is still to come, the uppermost first.
-        dataset: the native call that declared it, if one did.
-        handle: what that gave back, which native expectations above it take.
+        expectations: the expectations below a dataset's decorator that is not applied yet, the uppermost first.
+        dataset: the native call that declared the dataset, if it is declared.
+        handle: the result of that call, to which native expectations above it are applied.
     """
 
     expectations: tuple[NativeCall, ...] = ()
@@ -34,15 +34,15 @@ class _Mark:
 
 
 def forward(function: str, given: Mapping[str, Any], location: SourceLocation | None) -> Any:
-    """Do natively what a call of our face says, and return what our face returns.
+    """Make the native calls for a declaration, and return the result that the declaration function returns.
 
     Args:
-        function: the face's function.
-        given: the arguments that the module gave, by our names, without those that say the default.
+        function: the name of the declaration function.
+        given: the given arguments by Sluice's names, without defaults.
         location: the module's line.
 
     Raises:
-        UserError: NATIVE_* for what has no native form; EXPECTATION_ON_FLOW, INVALID_ARGUMENT.NO_NAME.
+        UserError: NATIVE_* for a declaration without a native form; EXPECTATION_ON_FLOW, INVALID_ARGUMENT.NO_NAME.
     """
     if function.startswith("expect"):
         return _expectation(NativeCall(function=function, keywords={}, positional=_values(given), location=location))
@@ -67,7 +67,7 @@ def _values(given: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _expectation(call: NativeCall) -> Callable[[Decorated], Decorated]:
-    """Wait for the dataset's decorator when there is none below; else go on with what that one gave back."""
+    """Keep the expectation for a dataset's decorator above it, or apply it to the handle of a dataset below it."""
 
     def decorate(function: Decorated) -> Decorated:
         mark = _mark_of(function)
@@ -84,7 +84,7 @@ def _expectation(call: NativeCall) -> Callable[[Decorated], Decorated]:
 
 
 def _dataset(call: NativeCall, function: Decorated) -> Decorated:
-    """The expectations first, from the lowest up, as the interpreter would have applied them; then the dataset."""
+    """Apply the expectations from the lowest up, in the interpreter's order, then the dataset's decorator."""
     _check_callable(call, function)
     handle: Any = function
     for expectation in reversed(_mark_of(function).expectations):
@@ -99,7 +99,7 @@ def _flow(call: NativeCall, function: Decorated) -> Decorated:
 
 
 def _composed_flow(call: NativeCall, function: Decorated) -> Decorated:
-    """A view of the query, and a native flow that has it as its source."""
+    """Declare a view of the query, and a native flow with the view as its source."""
     arguments = dict(call.keywords)
     name = arguments.pop("name", None) or _name_of(call, function)
     _refuse_expectations(call, function, name)
@@ -135,7 +135,7 @@ def _hook(call: NativeCall, function: Decorated) -> Decorated:
 
 
 def _read(function: str, name: str, location: SourceLocation | None) -> Any:
-    """By the native read where there is one, which knows pipelines of the older kind; else by the session."""
+    """Read with the native function if there is one, which supports DLT pipelines; else with the session."""
     if find_native(function) is not None:
         return NativeCall(function=function, keywords={}, positional=(name,), location=location).make()
     from pyspark.sql import SparkSession
@@ -151,7 +151,7 @@ _READS: Mapping[str, Callable[[Any, str], Any]] = {
     "read_stream": lambda session, name: session.readStream.table(name),
 }
 
-# The face's function -> the parameter that takes the function where the decorator stands bare, and what to do.
+# Declaration function -> the parameter that receives the function of a bare decorator, and its implementation.
 _DECORATORS: Mapping[str, tuple[str, Callable[[NativeCall, Decorated], Decorated]]] = {
     "table": ("query_function", _dataset),
     "materialized_view": ("query_function", _dataset),
@@ -190,13 +190,13 @@ def _refuse_expectations(call: NativeCall, function: Decorated, flow: str) -> No
 
 
 def _mark_of(function: Decorated) -> _Mark:
-    """What was declared from the function so far; the user's own decorators pass it on with `functools.wraps`."""
+    """The declarations that a function carries; user decorators keep them with `functools.wraps`."""
     found = getattr(function, _MARK, None)
     return found if isinstance(found, _Mark) else _Mark()
 
 
 def _marked(function: Decorated, mark: _Mark) -> Decorated:
-    """A function that does as `function` does and carries the mark; `function` itself stays as it is."""
+    """A function that behaves as `function` and carries the mark; `function` itself is not changed."""
 
     @functools.wraps(function)
     def query(*args: Any, **kwargs: Any) -> Any:

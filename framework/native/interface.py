@@ -1,7 +1,7 @@
 """The native interface as Databricks documents it: functions, parameters, and their older spellings.
 
-Facts of the public Python reference of `pyspark.pipelines` and of the signatures of the `databricks-dlt` stubs,
-as of November 2026; `tests/unit/native/test_interface.py` compares them with both where they are installed.
+Taken from the public Python reference of `pyspark.pipelines` and the signatures of the `databricks-dlt` stubs,
+as of November 2026; `tests/unit/native/test_interface.py` compares them with both if they are installed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeFunction:
-    """One function.
+    """A native function and its parameters.
 
     Args:
-        required: the parameters that must be given, in their order.
-        optional: those that may be.
-        decorator: it is applied to a function.
-        decorates: the parameter that takes this function where the decorator may stand bare.
+        required: the required parameters, in their order.
+        optional: the optional parameters.
+        decorator: whether it is a decorator.
+        decorates: the parameter that receives the decorated function if the decorator may be used without a call.
     """
 
     required: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class NativeFunction:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """All that may be given by name."""
+        """All parameters that may be given by name."""
         return self.required + self.optional
 
 
@@ -81,12 +81,12 @@ INTERFACE: Mapping[str, NativeFunction] = MappingProxyType(
     }
 )  # fmt: skip
 
-# Only `dlt` has these; elsewhere they are reads of the session.
+# Only `dlt` has these; without it they are reads of the session.
 READS: Mapping[str, NativeFunction] = MappingProxyType(
     {"read": NativeFunction(required=("name",)), "read_stream": NativeFunction(required=("name",))}
 )
 
-# What `dlt` calls the same things: where the new name is not there, one of these is.
+# Older names of the same functions: a native module without the new name has one of these.
 OLDER_FUNCTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "materialized_view": ("table",),
@@ -100,7 +100,7 @@ OLDER_FUNCTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 OLDER_PARAMETERS: Mapping[str, str] = MappingProxyType({"name": "flow_name", "private": "temporary"})
 _NEWER_PARAMETERS = {older: newer for newer, older in OLDER_PARAMETERS.items()}
 
-# Ours, made of native ones: the flow's own arguments, and those of the view that holds its query.
+# Sluice's flows -> the native functions that replace them: one for the view of the query, one for the flow.
 COMPOSED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "snapshot_flow": ("temporary_view", "create_auto_cdc_flow"),
@@ -116,6 +116,6 @@ def native_parameter(name: str) -> str:
 
 
 def is_said(function: str, name: str, value: object) -> bool:
-    """Whether an argument says more than the native module does anyway."""
+    """Whether to forward an argument: neither a table's `format` nor a false `private`, the native defaults."""
     implied = name == "format" and function != "create_sink"
     return not implied and not (native_parameter(name) == "private" and value is False)

@@ -1,7 +1,7 @@
-"""What a module declares that Databricks would not know, told from its source alone: without Spark, without running it.
+"""Static check of a module's source for declarations without a native form, without Spark and without running it.
 
-Arguments that a module makes up as it runs (`**arguments`) are not seen here: that error comes when Databricks loads
-the module, with the same condition.
+Computed arguments (`**arguments`) are not checked here: they raise an error with the same condition when Databricks
+loads the module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def files_faults(paths: Iterable[Path]) -> tuple[UserError, ...]:
 
 
 def face_import(path: Path) -> SourceLocation | None:
-    """Where a Python file imports our face; None where it does not, or is no Python."""
+    """The location where a file imports `framework.pipelines`; None if it does not, or is not valid Python."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8")) if path.suffix == ".py" else None
     except SyntaxError:
@@ -39,13 +39,13 @@ def face_import(path: Path) -> SourceLocation | None:
 
 
 def module_faults(source: str, file: str) -> tuple[UserError, ...]:
-    """What of a module has no native form, in order of its lines; a module that is no Python has none.
+    """The uses without a native form in a module, in order of its lines; empty if the source is not valid Python.
 
-    Each is a UserError: NATIVE_ARGUMENT_MISSING, NATIVE_FUNCTION_OURS or NATIVE_IMPORT_MISSING, with its line.
+    Each is a UserError with its line: NATIVE_ARGUMENT_MISSING, NATIVE_FUNCTION_OURS or NATIVE_IMPORT_MISSING.
     """
     try:
         tree = ast.parse(source, file)
-    except SyntaxError:  # told by whoever runs the module
+    except SyntaxError:  # reported when the module is run
         return ()
     imported = dict(_imported(tree))
     faults = [*_import_faults(tree, file), *_call_faults(tree, file, imported)]
@@ -53,7 +53,7 @@ def module_faults(source: str, file: str) -> tuple[UserError, ...]:
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """What each imported name is: a pipelines module, or a function of one."""
+    """Each imported name with the full name of its module or function."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -64,14 +64,14 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _import_faults(tree: ast.Module, file: str) -> Iterator[UserError]:
-    """Imports of Sluice's engine, which Databricks does not have and does not need."""
+    """Faults for imports of Sluice's engine, which is not available on Databricks."""
     for node, name in _imports(tree):
         if name.partition(".")[0] == "framework" and not f"{name}.".startswith(f"{_OURS}."):
             yield UserError("NATIVE_IMPORT_MISSING", location=_place(file, node), name=name)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
-    """The full name of all that is imported when the module runs."""
+    """The import statements that run with the module, with the full name of each import."""
     for node in _run_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
@@ -80,7 +80,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _run_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers see."""
+    """All nodes except those below `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
             yield node
@@ -101,7 +101,7 @@ def _call_faults(tree: ast.Module, file: str, imported: dict[str, str]) -> Itera
 
 
 def _meaning(text: str, imported: dict[str, str]) -> str:
-    """A dotted name with what its beginning was imported as in the place of it."""
+    """The full name of a dotted name, with its imported prefix resolved."""
     for name, meant in imported.items():
         if text == name or text.startswith(f"{name}."):
             return meant + text[len(name) :]
@@ -122,7 +122,7 @@ def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) ->
 
 
 def _is_said(function: str, keyword: ast.keyword, *, ours: bool) -> bool:
-    """Whether the argument would be passed on."""
+    """Whether the argument would be forwarded to the native module."""
     value = keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
     return value is not None and not (ours and keyword.arg is not None and not is_said(function, keyword.arg, value))
 

@@ -1,4 +1,4 @@
-"""One call of the native module: found under whichever name it has there, and made from the user's own line."""
+"""One call of the native module: the function is found by its new or older name, and called from the user's line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.native.interface import OLDER_FUNCTIONS, OLDER_PARAMETERS
 
 _MODULES = ("pyspark.pipelines", "dlt")
 _OURS = "framework.declare"
-# On one line, so that all of its frame is at the line where the code is said to begin.
+# On one line, so that its whole frame has the first line number of the code object.
 _CALL = (lambda function, positional, keywords: function(*positional, **keywords)).__code__
 
 
@@ -25,9 +25,9 @@ class NativeCall:
 
     Args:
         function: the name in `pyspark.pipelines`.
-        keywords: the arguments, by their names there.
-        positional: arguments that both native modules take in this order.
-        location: where the user's module makes the call.
+        keywords: the arguments by their names in `pyspark.pipelines`.
+        positional: arguments that both native modules accept in this order.
+        location: the line of the call in the user's module.
     """
 
     function: str
@@ -36,7 +36,7 @@ class NativeCall:
     location: SourceLocation | None = None
 
     def make(self) -> Any:
-        """Call the function: what it returns.
+        """Call the function and return its result.
 
         Raises:
             UserError: NATIVE_MODULE_MISSING, NATIVE_FUNCTION_MISSING, NATIVE_ARGUMENT_MISSING.
@@ -47,7 +47,7 @@ class NativeCall:
         return call_at(self.location, native, self.positional, self._fitting(native))
 
     def decorate(self, decorated: Any) -> Any:
-        """Apply the function as a decorator, bare where there are no arguments: what it returns.
+        """Apply the function as a decorator, without a call if there are no arguments, and return the result.
 
         Raises:
             UserError: as for `make`.
@@ -58,7 +58,7 @@ class NativeCall:
         return bare.make()
 
     def _fitting(self, native: Callable[..., Any]) -> dict[str, Any]:
-        """The arguments under the names that this native function has them."""
+        """The arguments by the parameter names of this native function."""
         accepted = _parameters(native)
         if accepted is None:
             return dict(self.keywords)
@@ -82,18 +82,18 @@ class NativeCall:
 
 
 def find_native(function: str) -> Callable[..., Any] | None:
-    """The native function of a name, from `pyspark.pipelines` or else from `dlt`, under its new or an older name."""
+    """Find a native function in `pyspark.pipelines` or else in `dlt`, by its new or an older name."""
     for module in _modules():
         for name in (function, *OLDER_FUNCTIONS.get(function, ())):
             found = getattr(module, name, None)
-            # Our own face stands there while Sluice itself loads modules, in whichever thread.
+            # The shims replace the module while Sluice itself loads modules, in any thread.
             if callable(found) and not str(getattr(found, "__module__", "")).startswith(_OURS):
                 return found  # type: ignore[no-any-return]
     return None
 
 
 def _modules() -> Iterator[ModuleType]:
-    """The native modules that are there; the second is imported only if the first does not answer."""
+    """The installed native modules; the second is imported only if the caller continues after the first."""
     for name in _MODULES:
         try:
             yield importlib.import_module(name)
@@ -102,7 +102,7 @@ def _modules() -> Iterator[ModuleType]:
 
 
 def _parameters(native: Callable[..., Any]) -> frozenset[str] | None:
-    """The names that the function takes, or None where it takes any or does not say."""
+    """The parameter names of a function; None if it accepts any or its signature is unknown."""
     try:
         found = inspect.signature(native).parameters.values()
     except (TypeError, ValueError):
@@ -117,8 +117,8 @@ def call_at(
 ) -> Any:
     """Call the function from a frame at the location.
 
-    The native module takes the place of a declaration from the frame that calls it. That frame must be at the
-    user's line, or each error and event there would name this file.
+    The native module takes the location of a declaration from its caller's frame. Without a frame at the
+    user's line, each native error and event would name this file.
     """
     if location is None:
         return function(*positional, **keywords)

@@ -1,4 +1,4 @@
-"""Where the code runs."""
+"""Detection of the Databricks runtime."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ VARIABLE = "DATABRICKS_RUNTIME_VERSION"
 
 
 def on_databricks() -> bool:
-    """Whether this process is one of Databricks' runtime, which sets the variable in each of its processes."""
+    """Whether this process runs in the Databricks runtime, which sets the variable in each of its processes."""
     return bool(os.environ.get(VARIABLE))

@@ -1,4 +1,4 @@
-"""Arguments of our faces in the form that the native module takes them in."""
+"""Translation of declaration arguments to the form of the native module."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DATASETS = frozenset({"name", "target", "source"})
 
 
 def translated(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments under their native names; what our faces take in more forms is brought to the native one.
+    """Return the arguments by their native names and in the native form.
 
-    A table's `format` is left out: `delta` is the one there is, there and here. So is `private` when it is false.
+    A table's `format` is omitted, because `delta` is the only one, and so is `private` if it is false.
 
     Args:
-        function: the face's function.
-        given: the arguments that the module gave, by our names.
+        function: the name of the declaration function.
+        given: the given arguments by Sluice's names.
 
     Examples:
         >>> translated("table", {"temporary": True, "format": "delta", "table_properties": {"p": True}})
@@ -46,13 +46,13 @@ def _value(name: str, value: Any) -> Any:
 
 
 def dataset_name(text: str) -> str:
-    """The name without `LIVE.`, which says nothing where each dataset is one of the pipeline's."""
+    """The name without the prefix `LIVE.`, which is redundant."""
     first, dot, rest = text.strip().partition(".")
     return rest if dot and first.lower() == "live" else text.strip()
 
 
 def sequence(text: str) -> Any:
-    """A column's name as it is, an expression as a Column: native texts are documented to be names."""
+    """A column name as text, any other expression as a Column, because the native module takes texts as names."""
     if _COLUMN.fullmatch(text.strip()):
         return text.strip()
     from pyspark.sql import functions
@@ -65,7 +65,7 @@ def _setting(value: object) -> str:
 
 
 def view_name(flow: str) -> str:
-    """The view that holds the query of one of our AUTO CDC flows; a view has one part only.
+    """The name of the view with the query of an AUTO CDC flow; it has one part, as names of views must.
 
     Examples:
         >>> view_name("users_snapshot"), view_name("sales.`Or ders`")

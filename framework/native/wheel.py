@@ -1,7 +1,7 @@
-"""Sluice's wheel for Databricks: the same files, without asking for a Spark of its own.
+"""Sluice's wheel for Databricks: the same files, without the requirements that the Databricks runtime provides.
 
-Databricks brings Spark, and an installed PySpark would hide it. `python3 -m framework.native.wheel dist` takes
-the requirements out of the wheels in a folder; it needs nothing but Python, so a bundle's build can call it.
+The Databricks runtime contains Spark, and an installed PySpark would hide it. `python3 -m framework.native.wheel dist`
+removes the requirements from the wheels in a folder. It needs only Python, so the build of a bundle can call it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 BROUGHT = frozenset({"pyspark", "delta-spark", "pandas", "pyarrow"})
-"""What a Databricks runtime has, in versions of its own."""
+"""Packages that the Databricks runtime provides in its own versions."""
 
 _REQUIREMENT = re.compile(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)")
 
 
 def leave_spark_out(wheel: Path) -> tuple[str, ...]:
-    """Take what Databricks brings out of a wheel's requirements; the file is replaced as a whole.
+    """Remove the packages that Databricks provides from a wheel's requirements; the file is replaced as a whole.
 
     Returns:
-        The requirements that are gone; none when it was done before.
+        The removed requirements; empty if they were already removed.
     """
     with zipfile.ZipFile(wheel) as archive:
         files = [(entry, archive.read(entry)) for entry in archive.infolist()]
@@ -43,7 +43,7 @@ def leave_spark_out(wheel: Path) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do it for Sluice's wheels in a folder."""
+    """Remove the requirements from Sluice's wheels in a folder."""
     for wheel in sorted(Path(arguments[0] if arguments else "dist").glob("sluice-*.whl")):
         leave_spark_out(wheel)
     return 0
@@ -61,7 +61,7 @@ def _without(metadata: str, gone: list[str]) -> str:
 
 
 def _recorded(record: bytes, changed: dict[str, bytes]) -> bytes:
-    """The list of a wheel's files, with new sums of those that changed."""
+    """The RECORD of a wheel with new hashes and sizes of the changed files."""
     lines = []
     for line in record.decode().splitlines():
         name = line.split(",", 1)[0]
