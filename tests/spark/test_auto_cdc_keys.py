@@ -100,11 +100,9 @@ HISTORY = sorted(
 
 WAYS: tuple[tuple[int, str, dict[str, str], bool], ...] = (
     (1, LISTED, {}, True),
-    (1, UNLISTED, {}, False),
     (1, MERGED, WITHOUT_STATISTICS, False),
     (2, LISTED, OTHER_STATISTICS, False),
-    (2, UNLISTED, WITHOUT_STATISTICS, True),
-    (2, MERGED, {}, False),
+    (2, UNLISTED, {}, False),
 )
 """The SCD type, how files are found, properties of the table, and whether keys are beyond the 32nd column."""
 
