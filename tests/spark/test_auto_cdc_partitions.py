@@ -75,7 +75,7 @@ def test_a_partition_column_that_is_no_key_has_the_value_that_delta_stores(
     world.apply("changes", [("", 1, "v", "upsert", 1)])
     world.apply("changes", [("", 1, "v", "upsert", 2), ("a", 1, "v", "upsert", 4)])
     world.apply("changes", [(None, 1, "v", "upsert", 3)])
-    assert [(None, 1, 4), ("a", 4, None)] == world.rows("region", "__START_AT", "__END_AT")
+    assert [("a", 4, None), (None, 1, 4)] == world.rows("region", "__START_AT", "__END_AT")
 
 
 def test_an_empty_text_in_a_partition_column_is_a_null_to_ignore(interpreting: SparkSession, tmp_path: Path) -> None:
