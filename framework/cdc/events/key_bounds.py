@@ -44,7 +44,7 @@ _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _EPOCH = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 2) - _EPOCH).days, (date(9999, 12, 30) - _EPOCH).days
 _DAYS_GRID = 32
-"""Days are rounded to multiples of this, so that no bound is one of the days in 1582 between the two calendars."""
+"""Days are rounded to multiples of this, so that no bound is one of the days of 1582 that the Julian calendar lacks."""
 _TEXT_LENGTH = 32
 _LAST_ASCII = "\x7f"
 
@@ -184,7 +184,7 @@ def _ascii_below(text: str) -> str | None:
 
 
 def _ascii_above(text: str) -> str | None:
-    r"""Return an ASCII text that is not below `text`, nor below any text with the same ASCII prefix; None if none exists.
+    r"""Return an ASCII text that is not below `text`; None if there is none.
 
     Examples:
         >>> _ascii_above("cafe"), _ascii_above("caf\ufffd"), _ascii_above("a\x7f\ufffd"), _ascii_above("\u65e5")
