@@ -149,7 +149,7 @@ class _Opened:
     companion: DataFrame | None
 
     def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
-        """Return a function that applies the recorded deletes and truncates; None if there is no auxiliary table."""
+        """Return a function that applies recorded deletes and truncates to keys in some ranges; None if none exist."""
         if self.companion is None:
             return None
         tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)
@@ -205,7 +205,7 @@ def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place:
     keys only, a batch that updates such a row is merged instead.
     """
     transaction = opened.transaction
-    assert transaction is not None  # else the facts are merged
+    assert transaction is not None  # else `_merge_facts` is called
     if transaction.has_seen(batch):
         return CdcMetrics(skipped=True)
     remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None

@@ -67,7 +67,7 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
     )
     no_rows = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
     none = java_class("scala.Option").empty()
-    relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a call of the JVM's
+    relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a JVM call
     rows = DataFrame(
         java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, relation), session
     )

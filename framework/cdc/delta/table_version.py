@@ -29,7 +29,7 @@ _ROWS = "numRecords"
 def can_open(table: TableAddress) -> bool:
     """Return whether a table can be opened this way: it has a path, and its Delta version was tested.
 
-    Delta's internals are no public interface, and a catalog may define commits differently than the table's log.
+    Delta's internals are no public interface, and a catalog may define commits differently from the table's log.
     """
     return table.path is not None and _delta_version() in _TESTED
 
@@ -79,7 +79,7 @@ class TableVersion:
     def frame(self, files: Any) -> DataFrame:
         """Return the rows in some of the table's files."""
         none = java_class("scala.Option").empty()
-        return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a call of the JVM's
+        return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a JVM call
 
     def properties(self, *names: str) -> dict[str, str]:
         """Return those of these properties that the table has."""

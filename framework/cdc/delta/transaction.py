@@ -109,7 +109,7 @@ class Transaction:
         transaction, files = self._version.transaction, self._version.listed_files()
         self._has_statistics = files is not None
         if files is None:
-            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a JVM call
             return
         transaction.readWholeTable()
         if ranges is not None:
@@ -200,8 +200,8 @@ class Transaction:
     def _replaced(self, file: Any) -> list[Any]:
         """Return the log actions for a file that lost rows."""
         if file.isFullyReplaced():
-            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a call of the JVM's
-        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a call of the JVM's
+            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a JVM call
+        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
         return [pair._1(), pair._2()]
 
     def _metrics(self, counts: Mapping[str, int]) -> Any:

@@ -1,6 +1,6 @@
 """Equality and hashes of values of every type that a Delta table stores.
 
-Two values are equal if Spark's `<=>` says so: NaN equals NaN and 0.0 equals -0.0, at any depth. Maps are equal
+Two values are equal if Spark's `<=>` is true: NaN equals NaN and 0.0 equals -0.0, at any depth. Maps are equal
 if they have the same entries in any order, variants if they have the same parts of the same types in any order
 of fields. Equal values have equal hashes.
 """

@@ -51,7 +51,7 @@ class Changes:
 def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
     """Return the clauses of a merge: a delete removes rows up to its point, an upsert replaces older rows.
 
-    Merging the same events again changes nothing, because each clause applies only to older rows.
+    Merging the same events again changes nothing, because each clause applies only to older or missing rows.
 
     Args:
         target: the target, whose rows have one author each.

@@ -235,7 +235,7 @@ def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
 
 @built_once
 def _starts(target: CdcTarget) -> list[Column]:
-    """Return the starts of rows after and before the batch, each with whether it is one from after."""
+    """Return the starts of rows after and before the batch, with a flag for those after it."""
     now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
     before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
     return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]

@@ -31,7 +31,7 @@ WRITTEN = "__sluice_written"
 """The values that an event wrote itself, without those that it left unchanged."""
 IS_INNER = "__sluice_is_inner"
 FRESH = "__sluice_fresh"
-"""The event comes from the batch or from a target row, so the auxiliary table may not have it."""
+"""The event comes from the batch or from a target row, so the auxiliary table possibly lacks it."""
 KNOWN = "__sluice_known"
 """The auxiliary table records the event."""
 

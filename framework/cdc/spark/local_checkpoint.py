@@ -32,4 +32,4 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
         yield kept
     finally:
         # Only the JVM's plan knows the checkpoint's blocks; without this they stay until a garbage collection.
-        kept._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: FBT003 - a call of the JVM's
+        kept._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: FBT003 - a JVM call
