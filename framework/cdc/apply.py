@@ -149,7 +149,12 @@ class _Opened:
     companion: DataFrame | None
 
     def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
-        """Return a function that applies recorded deletes and truncates to keys in some ranges; None if none exist."""
+        """Return a function that applies recorded deletes and truncates; None if there is no auxiliary table.
+
+        Args:
+            target: the target.
+            ranges: the bounds of the keys that the function is applied to.
+        """
         if self.companion is None:
             return None
         tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 MANY = 40
-"""The number of small files that starts a compaction, and the batches between two if files are too many to list."""
+"""The number of small files that starts a compaction; also the interval in batches if the files are not listed."""
 
 _SMALL_BYTES = 32 * 1024 * 1024
 _OPTIMIZE = "spark.databricks.delta.optimize"

@@ -66,7 +66,7 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
 
 @built_once
 def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
-    """Return the columns that are computed from the source's columns, before these are replaced by the target's."""
+    """Return the target's columns, and the values of the flow's expressions over the source's columns."""
     inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))

@@ -87,8 +87,8 @@ def _rank() -> Column:
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the highest-ranked event per point, where events author whole rows.
 
-    It carries `OLD`, `FRESH` and `KNOWN` of all events at its point. Recorded events before the key's first event
-    from the batch or the target are omitted. This step and the histories share one sort of a key's events.
+    Its `OLD` and `FRESH` are those of all events at its point. Recorded events before the key's first event from
+    the batch or the target are omitted. This step and the histories share one sort of a key's events.
     """
     counts, moment = _last_at_point(target)
     return events.select("*", *_known_up_to(target)).where(counts).select(*moment)
