@@ -53,6 +53,6 @@ def variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
     nothing = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
     invoke = java_class("org.apache.spark.sql.catalyst.expressions.objects.Invoke")
     method = {"value": "getValue", "metadata": "getMetadata"}[part]
-    # No arguments; null for null, not null for a value, the same bytes each time.
+    # No arguments; the call propagates null, its result is nullable, and it is deterministic.
     called = invoke(bridge.expression(value._jc), method, binary, nothing, nothing, *(True, True, True))
     return ClassicColumn(bridge.column(called))
