@@ -1,7 +1,7 @@
-"""AUTO CDC: from change events to the rows of a table, whatever order they arrive in.
+"""AUTO CDC: applies change events to the rows of a table, in any order of arrival.
 
-Promises that the rows of a target depend only on the *set* of events that were applied to it:
-never on their order, on how they fell into batches, or on a batch being applied twice.
-`plan_target` decides (before anything runs) what the flows of a target make of it;
-`AutoCdcWriter` applies micro-batches. Called by the graph (the former) and the executor (the latter).
+The rows of a target depend only on the *set* of events that were applied to it: not on their
+order, on their distribution over batches, or on a batch that is applied twice.
+`plan_target` derives the target from its flows before anything runs, and is called by the graph.
+`AutoCdcWriter` applies micro-batches, and is called by the executor.
 """

@@ -1,4 +1,4 @@
-"""Events into a target, by its SCD type: what is computed, what is written, in which order and why."""
+"""Application of events to a target, by SCD type: the steps of a batch, and the order of its commits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from contextlib import contextmanager
 from framework.foundation.table_address import TableAddress
 
 _TRIES = 4
-"""How often a batch is tried when other processes commit to its tables meanwhile."""
+"""The maximum number of attempts at a batch when commits of other processes conflict with it."""
 
 
 def apply_events(
@@ -63,21 +63,21 @@ def apply_events(
 ) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
-    A commit that loses against another process's is tried again from the start, with what that
-    process wrote: for the same reason that is safe.
+    If a commit conflicts with one of another process, the batch is retried from the start and reads what
+    that process wrote. A retry is safe because applying a batch again changes nothing.
 
     Args:
         events: in the shape of `read_events`.
-        place: the target.
+        place: the destination: the target, its tables and the flow.
         batch_id: the batch's number.
-        observed: compute the events as an action of their own, of which a listener hears what was observed.
-        as_rows: events that say the same to a target without rows, each a row as it is (`may_load`), so that
-            such a target may just take them.
+        observed: compute the events in an action of their own, so that a listener receives their observed metrics.
+        as_rows: events with the same effect on a target without rows, each a complete row (`may_load`), so that
+            such a target can store them unchanged; None if there are none.
 
     Raises:
-        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written;
-            AUTOCDC_CONSTRAINT_VIOLATED, when the target's table does not take a row.
-        pyspark.errors.PySparkException: one of Delta's conflicts, when other processes won each time.
+        OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is committed;
+            AUTOCDC_CONSTRAINT_VIOLATED, if a row violates a constraint of the target's table.
+        pyspark.errors.PySparkException: one of Delta's conflicts, if every attempt ends in one.
     """
     apply = _apply_facts if place.target.scd_type == 1 else _apply_history
     session = events.sparkSession
@@ -97,10 +97,10 @@ def apply_events(
 
 
 def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFrame:
-    """Events into a target without rows, as they are: one commit.
+    """Store events unchanged in a target without rows: one commit.
 
     Returns:
-        What was done; or the events, computed once if they were computed, when that is not all there is to do.
+        The metrics if the batch is complete. Else the events, which are read from staged files if they were staged.
     """
     session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
     transaction = Transaction.begin(session, place.table, target.table_schema)
@@ -122,7 +122,7 @@ def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFr
 
 
 def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
-    """SCD type 1: what the batch says of each key, into the key's one row."""
+    """Apply a batch to an SCD type 1 target: the latest events of each key into the key's one row."""
     target, truncates = place.target, place.truncates
     with computed_once(gather_facts(events, target, truncates=truncates), at_once=observed) as facts:
         with alongside(events.sparkSession, partial(_open, events.sparkSession, place, batch_id)) as opening:
@@ -137,18 +137,23 @@ def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Opened:
-    """A target's tables as a batch meets them.
+    """A target's tables, opened for a batch.
 
     Args:
-        transaction: on the target; None when Delta's own commands must write to it.
-        companion: the companion's rows; None when nothing had to be remembered yet.
+        transaction: on the target; None if Delta's own commands must write to it.
+        companion: the rows of the auxiliary table; None if it does not exist yet.
     """
 
     transaction: Transaction | None
     companion: DataFrame | None
 
     def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
-        """What takes out of facts with keys in some ranges what is recorded as undone; None when nothing is."""
+        """Return a function that applies recorded deletes and truncates; None if there is no auxiliary table.
+
+        Args:
+            target: the target.
+            ranges: the bounds of the keys that the function is applied to.
+        """
         if self.companion is None:
             return None
         tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)
@@ -156,11 +161,11 @@ class _Opened:
 
 
 def _open(session: SparkSession, place: Place, batch_id: int) -> _Opened:
-    """Open the tables, which can be done while a batch's events are counted.
+    """Open the tables; this can run while a batch's events are counted.
 
-    The transaction begins before the companion is read. Each writer tells the companion first: so of
-    another process's batch the companion tells already, or else its rows come to the target while this
-    transaction goes on, which then fails if they matter.
+    The transaction begins before the auxiliary table is read, and each writer commits to the auxiliary table first.
+    So another process's batch is either visible in the auxiliary table already, or it commits its rows to the
+    target after this transaction began. In the second case this transaction fails if it depends on those rows.
     """
     compact(session, place.table, batch_id)
     if table_exists(session, place.companion):
@@ -170,23 +175,23 @@ def _open(session: SparkSession, place: Place, batch_id: int) -> _Opened:
 
 
 def _write_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch_id: int) -> CdcMetrics:
-    """What must be remembered first, then the target: two commits, and why stopping between them is safe.
+    """Record deletes in the auxiliary table, then write the target: two commits, and a crash between them is safe.
 
-    A tombstone holds back upserts up to its own point, and the target's rows up to that point are
-    what this very batch is about to delete; a truncate likewise. So after a crash here nothing but
-    rows that must go is there too long, for as long as the flow stands still: the batch comes
-    again, its tombstones are skipped by their transaction (writing them twice would say the
-    same twice), and the merge does now what it would have done then. It does not matter what
-    other flows merge in between: an upsert above the tombstone stays, and one below is dropped
-    or becomes the row that this batch then deletes. The other order would not do: a row deleted
-    without a tombstone could rise again.
+    A tombstone suppresses upserts up to its own point, and this batch deletes the target's rows up to
+    that point. The same holds for a truncate. So after a crash between the commits, the only effect is
+    that rows to be deleted remain until the flow runs again. Then the batch is replayed: its
+    tombstones are skipped by their transaction identifier (a duplicate would have no effect), and the
+    merge has the same result as without the crash. Merges of other flows in between do not matter:
+    an upsert above the tombstone stays, and one below is dropped or becomes a row that the replayed
+    batch deletes. The reverse order is not safe: a late event could restore a row that was deleted
+    without a tombstone.
     """
     write = _merge_facts if opened.transaction is None or counts.floor is not None else _replace_facts
     return write(facts, counts, opened, place, place.batch(batch_id))
 
 
 def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
-    """Both commits by Delta's own commands, one after the other."""
+    """Make both commits one after the other; the target's is a MERGE."""
     if counts.tombstones or counts.floor is not None:
         _remember(facts, counts, place, batch)
         failpoint("cdc.after_tombstones")
@@ -198,12 +203,13 @@ def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: P
 
 
 def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
-    """Both commits by transactions: the target's is prepared while the companion's is made, and made after it.
+    """Make the target's commit by a transaction, prepared during the auxiliary table's commit and made after it.
 
-    A row put in by hand may be older than a recorded delete of its key, of which this asks for new keys only.
+    A manually inserted row may be older than a recorded delete of its key. Where recorded deletes are read for new
+    keys only, a batch that updates such a row is merged instead.
     """
     transaction = opened.transaction
-    assert transaction is not None  # else the facts are merged
+    assert transaction is not None  # else `_merge_facts` is called
     if transaction.has_seen(batch):
         return CdcMetrics(skipped=True)
     remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
@@ -220,7 +226,7 @@ def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place:
 
 
 def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) -> None:
-    """The batch's deletes and its truncate into the companion, which takes the batch once."""
+    """Append the batch's deletes and its truncate to the auxiliary table, which takes each batch once."""
     rows = tombstone_rows(facts, place.target)
     if counts.floor is not None:
         truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
@@ -229,7 +235,7 @@ def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) 
 
 
 def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
-    """SCD type 2: the events into the histories of their keys."""
+    """Apply a batch to an SCD type 2 target: the events into the histories of their keys."""
     session, target = events.sparkSession, place.target
     with computed_once(events, at_once=observed) as batch:
         with alongside(session, partial(_open, session, place, batch_id)) as opening:
@@ -250,7 +256,7 @@ def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: 
 def _rows_to_touch(
     transaction: Transaction | None, session: SparkSession, place: Place, counts: BatchCounts
 ) -> DataFrame:
-    """The target's rows that the batch may touch, with their `PLACE` if a transaction will replace them."""
+    """Return the target's rows that the batch may change; their `PLACE` is null without a transaction."""
     if transaction is not None:
         return transaction.rows(counts.ranges)
     rows = session.table(place.table.sql).where(key_range(counts.ranges))
@@ -266,13 +272,13 @@ def _write_history(
     counts: BatchCounts,
     batch_id: int,
 ) -> CdcMetrics:
-    """What the target will not tell of first, then the target: two commits, and why stopping between them is safe.
+    """Record events that the target will not hold, then write the target: two commits, and a crash between is safe.
 
-    The target's rows and the companion's together hold a set of events, and the rows are a function
-    of that set. The first commit only adds events to it. After a crash between the two the batch
-    comes again, finds those events in the companion, and computes the same rows from the same
-    set; if another flow's batch came between, from the set of all three. So this append has no
-    transaction of its own: what the batch must leave in the companion may have become more.
+    The rows of the target and of the auxiliary table together represent a set of events, and the target's
+    rows are a function of that set. The first commit only adds events to it. After a crash between the
+    commits the batch is replayed, reads those events from the auxiliary table, and computes the same rows
+    from the same set. If another flow's batch was applied in between, its events are in the set too. So
+    this append has no transaction identifier: the replayed batch may have more events to record.
     """
     session, target, batch = history.sparkSession, place.target, place.batch(batch_id)
     asked = count_history(history, target)
@@ -301,9 +307,9 @@ _registry = threading.Lock()
 
 @contextmanager
 def queued(table: TableAddress) -> Iterator[None]:
-    """Hold the table for the length of the block; another thread's block for it waits.
+    """Lock the table for the length of the block; blocks of other threads for the same table wait.
 
-    Two merges into one table at a time would only make Delta throw one of them away.
+    Two concurrent merges into one table would only conflict in Delta.
     """
     with _registry:
         lock = _locks[table.sql]

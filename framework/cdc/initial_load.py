@@ -1,7 +1,7 @@
-"""The first load of a target: what comes is what the target becomes, if no key comes twice.
+"""The first load of a target: writes rows with unique keys directly.
 
-A snapshot is read once, from its source into the files that the target will have; whether keys came
-twice is asked of those files, before anybody sees them.
+A snapshot is read once, from its source into the new files of the target. Duplicate keys are detected in
+those files, before the commit makes them visible.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _BITS = "__sluice_bits"
 _WORD_BITS = 6
 _WORD = 1 << _WORD_BITS
 _SPARSE = 32
-"""Up to so many numbers a key are close together."""
+"""Number keys are dense if their range has fewer numbers per row than this."""
 
 
 def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
-    """Whether each event of a flow is a row as it is, where no key comes twice: whole upserts.
+    """Return whether each event of a flow is a complete row if keys are unique: an upsert of the whole row.
 
-    A load is checked after it is stored, and the value of a key that is a partition column may then be another.
+    A load is checked after it is stored, and storing changes some values of a key that is a text partition column.
     """
     is_stored_unchanged = not set(target.keys) & set(target.text_partitions)
     is_upsert = spec.apply_as_deletes is None and spec.apply_as_truncates is None
@@ -48,13 +48,13 @@ def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Load:
-    """Events as rows in new files of a target that had none.
+    """Events as rows in new files of a target without rows.
 
     Args:
-        transaction: that will show the rows.
-        counts: the contract's.
+        transaction: the transaction that can commit the rows.
+        counts: the counts for the contract check.
         events: the same events, read from the files.
-        has_distinct_keys: so the rows may be shown as they are.
+        has_distinct_keys: whether the rows can be committed unchanged.
     """
 
     transaction: Transaction
@@ -64,7 +64,7 @@ class Load:
 
     @classmethod
     def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
-        """Write the events, in the shape of `read_events`, to where the target's rows will be."""
+        """Write the events, in the shape of `read_events`, to new files of the target."""
         transaction.add(_rows(events, target))
         staged = transaction.added_rows()
         order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
@@ -84,7 +84,7 @@ class Load:
 
 
 def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """What the target becomes by events of which each has a key of its own."""
+    """Return the target's rows for events with unique keys."""
     if target.scd_type == 2:
         return open_rows(events, target)
     inserted = changes_to(target, floor=None).inserted
@@ -92,18 +92,18 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedStatistics, counts: BatchCounts) -> bool:
-    """Whether no key comes twice; a wrong no costs time, and is not wrong."""
+    """Return whether all keys are unique; a false negative only costs time."""
     key = column(target.keys[0])
     span = statistics.span(target.keys[0]) if _is_one_number(target) else None
     if span is not None and span[1] - span[0] < _SPARSE * counts.rows:
-        # Numbers that lie close together are bits of a few words: nothing of each row is kept or shuffled.
+        # Dense numbers are bits of a few words, so no row is kept or shuffled.
         number = key.cast("bigint")
         bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
         words = staged.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
         found = words.agg(F.sum(F.bit_count(_BITS))).first()
         assert found is not None  # an aggregate without groups has one row
         return bool(found[0] == counts.rows)
-    # Two keys with one hash look like one that came twice.
+    # Two keys with the same hash count as a duplicate.
     hashes = staged.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
     return not hashes.groupBy(_KEY_HASH).count().where("count > 1").limit(1).count()
 

@@ -1,4 +1,4 @@
-"""A snapshot against what its target holds: what is new, other or gone becomes events at its version."""
+"""The difference between a snapshot and its target: new, changed and missing rows become events at its version."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _ROWS = "__sluice_rows"
 def apply_snapshot(
     snapshot: DataFrame, spec: AutoCdcSpec, place: Place, version: SnapshotVersion, ordinal: int
 ) -> CdcMetrics:
-    """Make the target's open rows those of the snapshot; what is so already is not touched.
+    """Make the target's open rows equal to those of the snapshot; unchanged rows are not written.
 
     Args:
         snapshot: all rows of the source.
-        spec: what the flow declares.
-        place: the target.
-        version: the snapshot's, which is the sequence of what changes.
+        spec: the flow's declaration.
+        place: the destination: the target, its tables and the flow.
+        version: the snapshot's version, which is the sequence of its changes.
         ordinal: the number of its transaction, which the target takes once.
 
     Raises:
-        OperationError: a key is null or comes twice, before anything is written.
+        OperationError: a key is null or occurs twice; nothing has been written.
     """
     ordered = replace(spec, sequence_by=version.sql)
     with computed_once(read_events(snapshot, ordered, place.target, literal=False), at_once=True) as rows:
@@ -56,7 +56,7 @@ def apply_snapshot(
 
 
 def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
-    """Hold a snapshot to its contract: each key is there, and once."""
+    """Check a snapshot's contract: keys are not null, and unique."""
     keys = [column(key) for key in place.target.keys]
     whole = F.expr("true")
     for key in keys:
@@ -89,7 +89,7 @@ def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
 
 
 def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFrame:
-    """The snapshot's rows that the target does not show so, and deletes of those that only it has."""
+    """Return upserts of the snapshot's rows that the target lacks, and deletes of rows that only the target has."""
     target = place.target
     table = rows.sparkSession.table(place.table.sql)
     if target.scd_type == 2:
@@ -109,7 +109,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFra
 
 
 def _values(target: CdcTarget) -> Column:
-    """A row's values as one thing that compares, null ones too; never null itself."""
+    """Return a row's values as one comparable struct, which is not null even if all values are."""
     values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
     return F.struct(F.lit(1).alias(_HERE), *values)
 

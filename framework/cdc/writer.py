@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from framework.cdc.model.snapshot_versions import SnapshotVersion
 
 TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"), CHECKPOINT_INTERVAL)
-"""What the engine should create a target with, where the user says nothing else."""
+"""Table properties of a new target, unless the user sets them."""
 
 
 class AutoCdcWriter:
-    """Applies the micro-batches of one flow to its target and the companion beside it.
+    """Applies the micro-batches of one flow to its target and the target's auxiliary table.
 
     Args:
-        target: what the flows of the target make of it.
+        target: the planned target.
         flow: the flow's name.
-        spec: what the flow declares.
+        spec: the flow's declaration.
         table: the target's Delta table, which exists with `target.table_schema`.
-        companion: where the companion is; created when there is something to remember.
-        application_id: the flow's and its checkpoint generation's own; batches are numbered anew in
-            a new generation, and must not be taken for those of the last one.
+        companion: the address of the auxiliary table, which is created when it is first needed.
+        application_id: unique to the flow and its checkpoint generation. A new generation restarts the batch
+            numbers, and its batches must not be mistaken for those of the previous one.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class AutoCdcWriter:
         Args:
             batch: rows of the flow's source.
             batch_id: the batch's number in the flow's checkpoint.
-            observed: a listener waits for what the batch's query observes (a stream reports that itself).
+            observed: a listener waits for the metrics that the batch's query observes (a stream reports them itself).
 
         Raises:
             UserError: an expression of the flow is not a function of the row.
-            OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is written.
+            OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is committed.
         """
         if self._checked != batch.schema:
             raise_all(list(check_expressions(self._input(batch))))
@@ -90,6 +90,6 @@ class AutoCdcWriter:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.
 
         Raises:
-            OperationError: a key is null or comes twice, before anything is written.
+            OperationError: a key is null or occurs twice; nothing has been written.
         """
         return apply_snapshot(snapshot, self._spec, self._place, version, ordinal)

@@ -1,4 +1,4 @@
-"""What the AUTO CDC flows of one target must agree on, and what they agree on."""
+"""Compatibility of the AUTO CDC flows of one target: checks of their declarations, and their common settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.foundation.names import QualifiedName
 
 
 def check_agreement(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
-    """The faults of flows that are sound each by itself: other keys, SCD types, histories, sequences."""
+    """Yield the faults of valid flows that are incompatible: keys, SCD types, histories, snapshots, sequences."""
     first = inputs[0]
     for flow in inputs[1:]:
         if _folded_keys(flow) != _folded_keys(first):
@@ -95,7 +95,7 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
 def check_declared_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
 ) -> Iterator[UserError]:
-    """No column of the declared schema has values of its own: AUTO CDC writes all columns of a row."""
+    """Check that no declared column is computed: AUTO CDC writes all columns of a row."""
     computed = [field.name for field in declared.fields if any(map(_is_computing, field.metadata or {}))]
     if computed:
         yield UserError(
@@ -104,14 +104,14 @@ def check_declared_columns(
 
 
 def _is_computing(metadata_key: str) -> bool:
-    """Whether a column with such metadata is generated, an identity, or has a default; Spark and Delta spell it."""
+    """Return whether this metadata key, of Spark or Delta, marks a generated, identity or default column."""
     return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
 
 
 def check_partition_keys(
     target: QualifiedName, inputs: Sequence[CdcInput], keys: Sequence[str], partitions: Sequence[StructField]
 ) -> Iterator[UserError]:
-    """The faults of keys that are partition columns of a type whose values Delta changes when it stores them."""
+    """Yield the faults of keys that are partition columns of a type whose values Delta changes when it stores them."""
     for field in partitions:
         if field.name in keys and isinstance(field.dataType, BinaryType):
             yield UserError(
@@ -124,7 +124,7 @@ def check_partition_keys(
 
 
 def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
-    """The type that holds the sequences of the flows with, or those without, a literal one."""
+    """Return the common sequence type of the flows with, or those without, a literal sequence; None without flows."""
     common: DataType | None = None
     for flow in inputs:
         if flow.is_literal is literal:
@@ -133,7 +133,7 @@ def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | 
 
 
 def agreed_history(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
-    """The columns whose change begins a new row of SCD type 2; a flow that names none goes with the others."""
+    """Return the columns whose change begins a new row of SCD type 2; flows without a list use that of the others."""
     telling = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
     selection = telling[0] if telling else ColumnSelection()
     return tuple(field.name for field in select_fields(StructType(list(values)), selection))
@@ -142,9 +142,9 @@ def agreed_history(inputs: Sequence[CdcInput], values: Sequence[StructField]) ->
 def agreed_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType | None
 ) -> tuple[StructType, list[SluiceError]]:
-    """The columns of the flows together, in the declared order or that of their coming; and the faults.
+    """Return the union of the flows' columns, in declared order or order of appearance, and the faults.
 
-    `__START_AT` and `__END_AT` of SCD type 2 are left out: they are not columns of a flow.
+    `__START_AT` and `__END_AT` of SCD type 2 are not included, because they are not columns of a flow.
     """
     ours = {START_AT.lower(), END_AT.lower()} if inputs[0].spec.scd_type == 2 else set()
     columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CdcInput:
-    """A flow as planning sees it.
+    """A flow, as input of the planning.
 
-    Holds a DataFrame and so is no spec: two are equal only when they are one.
+    It contains a DataFrame, so it is no spec: instances are compared by identity.
 
     Args:
-        name: the flow's.
-        spec: what it declares.
-        once: whether it runs once per generation.
-        location: where it was declared.
-        source: its source, analysed and never executed; only schema and expressions are used.
-        versions: for a flow from snapshots the type of their versions, which are its sequence.
+        name: the flow's name.
+        spec: the flow's declaration.
+        once: whether the flow runs once per generation.
+        location: the location of the declaration.
+        source: the flow's source, analysed and never executed; only its schema and expressions are used.
+        versions: for a flow from snapshots, the type of their versions, which are its sequence.
     """
 
     name: QualifiedName
@@ -43,7 +43,7 @@ class CdcInput:
 
     @property
     def selected(self) -> tuple[StructField, ...]:
-        """The source's fields that go to the target."""
+        """The source's fields that are written to the target."""
         return select_fields(self.source.schema, self.spec.columns)
 
     def analyse(self, expression: str) -> RowExpression:
@@ -59,7 +59,7 @@ class CdcInput:
 
     @property
     def sequence_type(self) -> DataType:
-        """The type of its sequence.
+        """The type of the flow's sequence.
 
         Raises:
             pyspark.errors.AnalysisException: `sequence_by` can't be resolved.
@@ -68,10 +68,10 @@ class CdcInput:
 
     @property
     def is_literal(self) -> bool:
-        """Whether this is a once flow whose sequence is one number, time or truth value for all of its rows.
+        """Whether this is a once flow with a constant number, time, boolean or NULL as its sequence.
 
-        Such a sequence says "before everything"; any other constant (a string, a struct) is compared as the
-        sequences of the other flows are.
+        Such a sequence sorts before all other sequences. Any other constant (a string, a struct) is compared
+        with the sequences of the other flows.
         """
         if not self.once or self.versions is not None:
             return False
@@ -86,9 +86,9 @@ _LITERAL_TYPES = frozenset(
 
 
 def literal_rank(value: Column, data_type: DataType) -> Column:
-    """A literal sequence as a double, by which once flows are ordered among themselves.
+    """Return a literal sequence as a double, which orders once flows among themselves.
 
-    Exact for whole numbers up to 2**53 and for times of microseconds up to the year 2255.
+    It is exact for whole numbers up to 2**53 and for times in microseconds up to the year 2255.
     """
     if data_type.typeName() in {"date", "timestamp", "timestamp_ntz"}:
         return F.unix_micros(value.cast("timestamp")).cast("double")

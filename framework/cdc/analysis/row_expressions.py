@@ -1,7 +1,7 @@
-"""SQL expressions over one row of a flow's source, as Spark analyses them.
+"""Analysis of SQL expressions over one row of a flow's source.
 
-AUTO CDC evaluates an expression again when a batch is delivered again, and on batches of any size. So
-an expression may depend on nothing but the values of its row.
+AUTO CDC evaluates an expression again when a batch is replayed, and on batches of any size. So an
+expression may only depend on the values of its row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _CATALYST = "org.apache.spark.sql.catalyst"
-# Tree patterns of Catalyst, and what an expression with one of them depends on beside its row.
+# Tree patterns of Catalyst, and the dependency of an expression with the pattern, besides its row.
 _DEPENDENCIES = {
     "WINDOW_EXPRESSION": "a window function reads other rows",
     "AGGREGATE_EXPRESSION": "an aggregate reads other rows",
@@ -39,8 +39,8 @@ class RowExpression:
 
     Args:
         data_type: the type of its value.
-        is_constant: it reads no column.
-        dependency: what it depends on beside the row; None if it is a function of the row.
+        is_constant: whether it reads no column.
+        dependency: its dependency besides the row; None if it is a function of the row.
     """
 
     data_type: DataType
@@ -55,8 +55,8 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
     columns have no qualifiers.
 
     Args:
-        session: resolves functions.
-        schema: of the rows.
+        session: the session that resolves functions.
+        schema: the schema of the rows.
         text: the expression.
 
     Raises:
@@ -67,7 +67,7 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
     )
     no_rows = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
     none = java_class("scala.Option").empty()
-    relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a call of the JVM's
+    relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a JVM call
     rows = DataFrame(
         java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, relation), session
     )
@@ -81,7 +81,7 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
 
 
 def _dependency(plan: Any) -> str | None:
-    """What the only column of an analysed plan depends on beside its row."""
+    """Return the dependency of the only column of an analysed plan, besides its row; None if there is none."""
     patterns = java_class(f"{_CATALYST}.trees.TreePattern")
     for pattern, dependency in _DEPENDENCIES.items():
         if plan.containsPattern(getattr(patterns, pattern)()):

@@ -1,4 +1,4 @@
-"""What one AUTO CDC flow must fulfil by itself: one function a rule, each yielding its faults."""
+"""The rules for a single AUTO CDC flow: one function per rule, which yields the violations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rule = Callable[[CdcInput], Iterator[UserError]]
 
 
 def keys_are_named(flow: CdcInput) -> Iterator[UserError]:
-    """There are keys, each named once."""
+    """There is at least one key, and each key is named once."""
     if not flow.spec.keys:
         yield UserError("AUTOCDC_EMPTY_KEYS", location=flow.location, flow=flow.name)
     folded = [bare_name(key).lower() for key in flow.spec.keys]
@@ -49,14 +49,14 @@ def _listed(parameter: str, selection: ColumnSelection) -> str:
 
 
 def _root(flow: CdcInput, name: str) -> str:
-    """The column that a name, or a dotted path into a column, begins with."""
+    """Return the column of a name, which may be a dotted path into the column."""
     if name.startswith("`") or find_field(flow.source.schema, name) is not None:
         return name
     return name.split(".", maxsplit=1)[0]
 
 
 def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
-    """The columns whose nulls or history count are columns of the target; the history of a key is no history."""
+    """Columns listed for ignored nulls or tracked history are columns of the target; tracked columns are no keys."""
     spec = flow.spec
     nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
     selected = StructType(list(flow.selected))
@@ -100,7 +100,7 @@ def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -
 
 
 def keys_are_selected(flow: CdcInput) -> Iterator[UserError]:
-    """No column list leaves out a key of the source."""
+    """A column list keeps every key of the source."""
     selected = {field.name.lower() for field in flow.selected}
     known = [key for key in flow.spec.keys if find_field(flow.source.schema, key) is not None]
     lost = [key for key in known if bare_name(key).lower() not in selected]
@@ -111,7 +111,7 @@ def keys_are_selected(flow: CdcInput) -> Iterator[UserError]:
 
 
 def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
-    """Keys have types whose values can be told apart."""
+    """Keys have types whose values Spark can compare, and no NULL type."""
     for key in flow.spec.keys:
         field = find_field(flow.source.schema, key)
         if field is not None and (not is_orderable(field.dataType) or has_void(field.dataType)):
@@ -149,7 +149,7 @@ def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
 
 
 def names_are_free(flow: CdcInput) -> Iterator[UserError]:
-    """No selected column has a name that is kept for AUTO CDC."""
+    """No selected column has a name that is reserved for AUTO CDC."""
     taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
     for field in flow.selected:
         if field.name.lower().startswith(RESERVED_PREFIX) or field.name.lower() in taken:
@@ -162,7 +162,7 @@ def names_are_free(flow: CdcInput) -> Iterator[UserError]:
 
 
 def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
-    """`where` and the `apply_as` conditions are true or false for a row."""
+    """`where` and the `apply_as` conditions are boolean functions of the row."""
     for parameter, expression in row_conditions(flow.spec).items():
         data_type = yield from _row_type(flow, parameter, expression)
         if data_type is not None and not isinstance(data_type, BooleanType | NullType):
@@ -177,7 +177,7 @@ def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
 
 
 def row_conditions(spec: AutoCdcSpec) -> dict[str, str]:
-    """The conditions that a flow declares, by parameter."""
+    """Return the conditions that a flow declares, by parameter."""
     conditions = {
         "where": spec.where,
         "apply_as_deletes": spec.apply_as_deletes,
@@ -187,7 +187,7 @@ def row_conditions(spec: AutoCdcSpec) -> dict[str, str]:
 
 
 def _row_type(flow: CdcInput, parameter: str, expression: str) -> Generator[UserError, None, DataType | None]:
-    """Yield the fault of an expression, and return its type; None if it has a fault."""
+    """Return the type of an expression; yield its fault and return None if it is invalid."""
     try:
         analysed = flow.analyse(expression)
     except AnalysisException as error:
@@ -207,7 +207,7 @@ def _row_type(flow: CdcInput, parameter: str, expression: str) -> Generator[User
 
 
 def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
-    """`sequence_by` is a function of the row whose values have an order; versions order snapshots."""
+    """`sequence_by` is a function of the row with orderable values; flows from snapshots use versions instead."""
     if flow.versions is not None:
         return
     expression = flow.spec.sequence_by
@@ -239,7 +239,7 @@ def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: 
 
 
 def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
-    """`columns_to_update` names a column that holds lists of names."""
+    """`columns_to_update` names a column of lists of names."""
     name = flow.spec.columns_to_update
     field = None if name is None else find_field(flow.source.schema, name)
     if field is not None and not (
@@ -255,7 +255,7 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
 
 
 def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
-    """Truncates are for SCD type 1, the tracking of history for type 2."""
+    """Truncates require SCD type 1, and tracked history requires type 2."""
     spec = flow.spec
     misplaced = {
         "apply_as_truncates": (1, spec.apply_as_truncates is not None),
@@ -276,8 +276,8 @@ def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
 def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
     """No selected column has the name of Spark's file metadata.
 
-    Delta looks for row numbers in a column of that name when a file has a deletion vector, and so does every reader
-    of the target.
+    If a file has a deletion vector, Delta and every reader of the target look for row numbers in a column of that
+    name.
     """
     for field in flow.selected:
         if field.name.lower() == FILE_METADATA:
@@ -302,12 +302,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def check_flow(flow: CdcInput) -> Iterator[UserError]:
-    """All faults of one flow, in the order of the rules."""
+    """Yield all faults of one flow, in the order of the rules."""
     for rule in RULES:
         yield from rule(flow)
 
 
 def check_expressions(flow: CdcInput) -> Iterator[UserError]:
-    """The faults of a flow's expressions over the rows of its source."""
+    """Yield the faults of a flow's expressions over the rows of its source."""
     yield from conditions_are_boolean(flow)
     yield from sequence_is_orderable(flow)

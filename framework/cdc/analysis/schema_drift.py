@@ -1,4 +1,4 @@
-"""A stored target against what its flows say now: what may be added, and what needs a full refresh."""
+"""Schema drift between a stored target and its flows: columns may be added, other changes need a full refresh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framework.foundation.names import QualifiedName
 
 
 def stored_kind(stored: StructType) -> dict[str, Any]:
-    """The keys and the SCD type that a table was built with; empty when AUTO CDC did not build it."""
+    """Return the keys and the SCD type that a table was built with; empty if AUTO CDC did not build it."""
     hidden = find_field(stored, HIDDEN_COLUMN)
     return dict((hidden.metadata or {}).get(METADATA_KEY, {})) if hidden is not None else {}
 
@@ -25,7 +25,7 @@ def stored_kind(stored: StructType) -> dict[str, Any]:
 def check_drift(
     target: QualifiedName, inputs: Sequence[CdcInput], columns: StructType, stored: StructType
 ) -> Iterator[UserError]:
-    """The faults of going on with a stored table; columns that are only new are none."""
+    """Yield the differences that prevent updates of the stored table; new columns do not."""
     kind, spec, location = stored_kind(stored), inputs[0].spec, inputs[0].location
     if not kind:
         yield UserError("AUTOCDC_TARGET_NOT_OURS", location=location, target=target, column=HIDDEN_COLUMN)
@@ -62,13 +62,13 @@ def _check_sequence(target: QualifiedName, inputs: Sequence[CdcInput], stored: S
 
 
 def _holds(stored: DataType, value: DataType) -> bool:
-    """Whether a stored column can take the values without a change of what is stored but added fields."""
+    """Return whether a stored column can take values of a type with no change of its own type but added fields."""
     common = common_type(stored, value)
     return common is not None and _leaves(plain_type(stored)) <= _leaves(plain_type(common))
 
 
 def _leaves(data_type: DataType, path: str = "") -> set[tuple[str, str]]:
-    """The fields of a type at any depth, each with its path and its own type."""
+    """Return the fields of a type at any depth, each with its path and its own type."""
     if isinstance(data_type, StructType):
         return {leaf for field in data_type.fields for leaf in _leaves(field.dataType, f"{path}.{field.name}")}
     names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]

@@ -1,4 +1,4 @@
-"""Which parts of a row the events of a flow author."""
+"""Selections of the parts of a row that the events of a flow author."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.declare.specs import AutoCdcSpec, ColumnSelection
 
 
 def ignores_null(selection: ColumnSelection | None, leaf: Leaf) -> bool:
-    """Whether a null in this leaf says "not authored"; a name selects its column or field with all below it."""
+    """Return whether a null in this leaf means "not authored"; a name selects a column or field and all within it."""
     if selection is None:
         return False
     if selection.columns is None:
@@ -23,17 +23,17 @@ def ignores_null(selection: ColumnSelection | None, leaf: Leaf) -> bool:
 
 
 def authors_parts(spec: AutoCdcSpec) -> bool:
-    """Whether the flow's events may author less than a whole row."""
+    """Return whether the flow's events may author only parts of a row."""
     return spec.ignore_null_updates is not None or spec.columns_to_update is not None
 
 
 def split_columns(
     inputs: Sequence[CdcInput], values: Sequence[StructField], stored: StructType | None
 ) -> tuple[str, ...] | None:
-    """The columns whose fields have authors of their own; None when rows have one author.
+    """Return the columns whose fields have authors of their own; None if rows have one author.
 
-    A table that has begun to keep authors goes on to, also when no flow needs them any more: late
-    events may still find leaves that older ones left open.
+    A table that stores authors continues to do so, even if no flow needs them any more: late events
+    may still fill leaves that older events did not write.
     """
     authors = _stored_authors(stored)
     if authors is None and not any(authors_parts(flow.spec) for flow in inputs):
@@ -57,7 +57,7 @@ def _stored_authors(stored: StructType | None) -> list[str] | None:
 
 
 def _touches(selection: ColumnSelection | None, name: str) -> bool:
-    """Whether nulls are ignored in some part of the column."""
+    """Return whether nulls are ignored in some part of the column."""
     if selection is None:
         return False
     if selection.columns is None or selection.excluded:

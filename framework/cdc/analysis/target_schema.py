@@ -1,4 +1,4 @@
-"""What the AUTO CDC flows of one target together make of it, decided before anything runs."""
+"""Planning of an AUTO CDC target: its keys, schema and settings, derived from all of its flows before anything runs."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ __all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdcTarget:
-    """The target that its flows describe; a value that compares and hashes.
+    """A planned target; a value that can be compared and hashed.
 
     Args:
-        name: the target's.
+        name: the target's name.
         keys: the key columns, as the table spells them.
         scd_type: 1 or 2.
         table_json: the JSON of the physical schema: all columns and the hidden one.
-        literal_flows: the once flows whose sequence is a literal, and so sorts before everything.
-        split: columns whose fields are authored one by one.
+        literal_flows: the once flows whose sequence is a literal, which sorts before all other sequences.
+        split: the columns whose fields have authors of their own.
         tracked: for SCD type 2, the columns whose change begins a new row.
-        text_partitions: the columns of text that the table is partitioned by, as the table spells them.
+        text_partitions: the text columns that the table is partitioned by, as the table spells them.
     """
 
     name: QualifiedName
@@ -80,12 +80,12 @@ class CdcTarget:
 
     @property
     def table_schema(self) -> StructType:
-        """The physical schema; the hidden column's metadata says how the table is kept."""
+        """The physical schema; the hidden column's metadata has the keys and the SCD type."""
         return _parsed(self.table_json)
 
     @property
     def visible_schema(self) -> StructType:
-        """What readers inside the pipeline see: the physical schema without the hidden column."""
+        """The schema for readers inside the pipeline: the physical schema without the hidden column."""
         return StructType([field for field in self.table_schema.fields if field.name != HIDDEN_COLUMN])
 
     @property
@@ -96,7 +96,7 @@ class CdcTarget:
 
     @property
     def value_fields(self) -> tuple[StructField, ...]:
-        """The columns from the flows that are no keys."""
+        """The columns from the flows that are not keys."""
         return tuple(field for field in self.row_schema.fields if field.name not in self.keys)
 
     @property
@@ -106,7 +106,7 @@ class CdcTarget:
 
     @property
     def sequence_type(self) -> DataType | None:
-        """The type of incremental flows' sequences; None while there are only literal ones."""
+        """The type of the sequences that are not literals; None while all sequences are literals."""
         field = find_field(self.hidden_type, SEQUENCE)
         return None if field is None else field.dataType
 
@@ -122,17 +122,17 @@ class CdcTarget:
 
     @property
     def is_authored(self) -> bool:
-        """Whether events may author parts of a row, so that each leaf has an author of its own."""
+        """Whether events may author parts of rows, so that each leaf has an author of its own."""
         return AUTHORS in self.hidden_type.fieldNames()
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The parts of a row that have authors; all of its columns but the keys, some taken apart."""
+        """The parts of a row that have authors: all columns but the keys, some split into their fields."""
         return split_leaves(self.value_fields, self.split)
 
     @property
     def companion_schema(self) -> StructType:
-        """The companion table: one struct that says what happened when, the keys, and a row for events of SCD 2."""
+        """The schema of the auxiliary table: a struct with operation and order, the keys; for SCD type 2 the event."""
         kind = [StructField(OPERATION_KIND, StringType()), StructField(RECORDED_AT, TimestampType())]
         ours = StructField(HIDDEN_COLUMN, StructType([*kind, *self.order_type.fields]))
         keys = [StructField(key, self.table_schema[key].dataType) for key in self.keys]
@@ -158,18 +158,18 @@ def plan_target(
     stored: StructType | None = None,
     partition_columns: Sequence[str] = (),
 ) -> CdcTarget:
-    """Decide what the flows of a target make of it.
+    """Plan a target from its flows.
 
     Args:
         target: the target's name.
         inputs: its AUTO CDC flows, at least one, in order of declaration.
-        declared_schema: the schema the user declared for the target, if any.
-        stored: the physical schema of the table as it is now, if it exists.
+        declared_schema: the schema that the user declared for the target, if any.
+        stored: the current physical schema of the table, if it exists.
         partition_columns: the columns that the table is partitioned by.
 
     Raises:
-        UserError: one fault of the flows, or of the flows against the stored table; when there are
-            several, GraphErrors with all of them.
+        UserError: one fault of the flows, or of the flows against the stored table.
+        GraphErrors: several of these faults.
     """
     declared = StructType([]) if declared_schema is None else declared_schema
     raise_all([fault for flow in inputs for fault in check_flow(flow)])
@@ -200,7 +200,7 @@ def plan_target(
 
 
 def raise_all(faults: Sequence[SluiceError]) -> None:
-    """Raise a fault as it is, and several as GraphErrors."""
+    """Raise a single fault unchanged, and several as GraphErrors."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
@@ -208,7 +208,7 @@ def raise_all(faults: Sequence[SluiceError]) -> None:
 
 
 def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:
-    """The flows' columns and those that only the stored table has, in the table's order."""
+    """Return the columns of the stored table, widened, then the new columns of the flows."""
     ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
     merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
     assert merged is not None  # check_drift found a common type of every column
@@ -216,7 +216,7 @@ def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> Stru
 
 
 def _as_declared(field: StructField, declared: StructType) -> StructField:
-    """A column of the table, NOT NULL if it was declared so."""
+    """Return a column of the table, NOT NULL if it was declared so."""
     found = find_field(declared, field.name)
     nullable = found is None or found.nullable
     return StructField(field.name, field.dataType, nullable=nullable, metadata=field.metadata)
@@ -235,7 +235,7 @@ def _physical(
     split: tuple[str, ...] | None,
     stored: StructType | None,
 ) -> StructType:
-    """The table's schema: the flows' columns, those of SCD type 2, the hidden one; stored fields in their places."""
+    """Return the table's schema: columns of the flows, of SCD type 2, the hidden one; stored fields keep positions."""
     scd_type = inputs[0].spec.scd_type
     shown = agreed_sequence(inputs, literal=False)
     sequence = None if shown is None else plain_type(stored_sequence(shown))
@@ -252,7 +252,7 @@ def _physical(
 
 
 def _shown_sequence(inputs: Sequence[CdcInput], shown: DataType | None) -> DataType:
-    """The type of `__START_AT`: the sequences'; that of literals, made roomy, while there are no others."""
+    """Return the type of `__START_AT`: that of the sequences, or the widened type of literals if all are literals."""
     if shown is not None:
         return plain_type(shown)
     literal = agreed_sequence(inputs, literal=True)
@@ -260,22 +260,22 @@ def _shown_sequence(inputs: Sequence[CdcInput], shown: DataType | None) -> DataT
 
 
 def point_type(sequence: DataType | None) -> StructType:
-    """The type of a point; without a sequence while a target has literal flows only."""
+    """Return the type of a point; it has no sequence while a target has literal flows only."""
     fields = [] if sequence is None else [StructField(SEQUENCE, sequence)]
     return StructType([*fields, StructField(ONCE, DoubleType())])
 
 
 def order_type(sequence: DataType | None) -> StructType:
-    """The type of an order: a point and the fingerprint of the content."""
+    """Return the type of an order: a point and the fingerprint of the content."""
     return StructType([*point_type(sequence).fields, StructField(CONTENT, LongType())])
 
 
 def hidden_type(sequence: DataType | None, scd_type: int, authored: Sequence[Leaf]) -> StructType:
-    """The type of the hidden column.
+    """Return the type of the hidden column.
 
-    The order of the row's newest event; per authored leaf the order of the event that wrote it,
-    where that is not what the value itself says (see `authorship`); and for SCD type 2 the points at
-    which the row's run began and ended, and whether a delete ended it.
+    It has the order of the row's newest event; per authored leaf the order of the event that wrote it,
+    unless the leaf has a value from the newest event (see `authorship`); and for SCD type 2 the points
+    at which the row's run began and ended, and whether a delete ended it.
     """
     fields = list(order_type(sequence).fields)
     if authored:

@@ -1,7 +1,7 @@
-"""The companion table: what must be known of keys that the target does not show.
+"""The auxiliary table of a target: deletes, truncates and events that the target's rows do not represent.
 
-It is a log: rows are only ever appended (and collected when they are old), never changed, so an
-append that is repeated says nothing new.
+It is a log: rows are appended, and deleted when they are old, but never changed. So a repeated append
+has no effect.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TRUNCATED_MARK = "__sluice_truncated"
-"""A column that only a companion with recorded truncates has, so that the others need not be searched."""
+"""A column that only an auxiliary table with recorded truncates has; without it no search for truncates is needed."""
 
 CHECKPOINT_INTERVAL = ("delta.checkpointInterval", "50")
-"""Each batch is a commit, and a checkpoint of Delta's log costs as much as some batches."""
+"""Each batch is a commit, and a checkpoint of Delta's log costs as much as several batches."""
 
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
-    """Whether there is a Delta table at the address."""
+    """Return whether there is a Delta table at the address."""
     if table.path is not None:
         return DeltaTable.isDeltaTable(session, table.path)
     return session.catalog.tableExists(table.sql)
 
 
 def create_companion(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
-    """Create the companion of a target if it is not there; the user's readers never need it."""
+    """Create the auxiliary table of a target if it does not exist; the user's readers never need it."""
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.property(*CHECKPOINT_INTERVAL)
@@ -58,13 +58,13 @@ def create_companion(session: SparkSession, table: TableAddress, target: CdcTarg
 
 
 def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch | None = None) -> None:
-    """Append to the companion, which is created if need be; it gains the columns that it lacks.
+    """Append to the auxiliary table, which is created if needed and gains missing columns.
 
     Args:
-        rows: in the companion's shape.
-        table: the companion's.
-        target: the target's.
-        batch: which the companion takes once; None when it must take the rows whatever it has.
+        rows: rows in the schema of the auxiliary table.
+        table: the address of the auxiliary table.
+        target: the target.
+        batch: the transaction identifier, which the table takes once; None to append the rows in any case.
     """
     session, rows = rows.sparkSession, rows.coalesce(1)
     if not table_exists(session, table):
@@ -78,7 +78,7 @@ def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batc
 
 
 def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:
-    """Append with Delta's own command, by which the table gains columns."""
+    """Append with Delta's own command, which adds missing columns to the table."""
     with committing_once(rows.sparkSession, batch) if batch is not None else nullcontext():
         writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
         if table.path is not None:
@@ -88,7 +88,7 @@ def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None
 
 
 def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
-    """The deletes among a batch's facts that must be remembered, as rows of the companion."""
+    """Return the deletes among a batch's latest events that must be recorded, as rows of the auxiliary table."""
     return facts.where(column(TOMBSTONE).isNotNull()).select(_tombstone(target), *(column(key) for key in target.keys))
 
 
@@ -98,14 +98,14 @@ def _tombstone(target: CdcTarget) -> Column:
 
 
 def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> DataFrame:
-    """A truncate as a row of the companion, without a key."""
+    """Return a truncate as a row of the auxiliary table, without a key."""
     record = record_of(target, operation=F.lit(TRUNCATE), point=floor)
     keys = [F.lit(None).cast(target.table_schema[key].dataType).alias(key) for key in target.keys]
     return session.range(1).select(record.alias(HIDDEN_COLUMN), *keys, F.expr("true").alias(TRUNCATED_MARK))
 
 
 def record_of(target: CdcTarget, *, operation: Column, point: Column, content: Column | None = None) -> Column:
-    """The companion's own column for something that happened at a point; of an upsert its content too."""
+    """Return the struct column of the auxiliary table for an operation at a point, for an upsert with its content."""
     made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
     if content is not None:
         made[CONTENT] = content
@@ -115,12 +115,12 @@ def record_of(target: CdcTarget, *, operation: Column, point: Column, content: C
 
 
 def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | None:
-    """The companion's rows, or None when nothing had to be remembered yet."""
+    """Return the rows of the auxiliary table; None if it does not exist yet."""
     return read_table(session, table) if table_exists(session, table) else None
 
 
 def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:
-    """Remove the deletes and truncates recorded so long ago; what arrives later than that may rise again."""
+    """Remove deletes and truncates recorded before the limit; a late event may then restore a row that they removed."""
     record = column(HIDDEN_COLUMN)
     limit = F.current_timestamp() - F.make_dt_interval(secs=F.lit(older_than_seconds))
     is_old = record.getField(OPERATION_KIND).isin(DELETE, TRUNCATE) & (record.getField(RECORDED_AT) < limit)
@@ -128,7 +128,7 @@ def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_sec
 
 
 def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
-    """The newest recorded delete of each key.
+    """Return the newest recorded delete of each key.
 
     Returns:
         The keys and `RECORDED`, the point of the delete.
@@ -141,7 +141,7 @@ def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def floor_of(companion: DataFrame, target: CdcTarget) -> DataFrame | None:
-    """The latest recorded truncate: one row with `RECORDED`, its point; None when there never was one."""
+    """Return the latest recorded truncate: one row with `RECORDED`, its point; None if none was ever recorded."""
     if TRUNCATED_MARK not in companion.columns:
         return None
     truncates = companion.where(_kind(companion) == F.lit(TRUNCATE))
@@ -153,7 +153,7 @@ def _kind(companion: DataFrame) -> Column:
 
 
 def _point(companion: DataFrame, target: CdcTarget) -> Column:
-    """The point of a companion's row in the target's type, whatever the companion has of it yet."""
+    """Return the point of an auxiliary row in the target's type; fields that the auxiliary table lacks are null."""
     stored: StructType = struct_of(companion.schema, HIDDEN_COLUMN)
     hidden = companion[HIDDEN_COLUMN]
     present = {name: hidden.getField(name) for name in stored.names}

@@ -1,6 +1,6 @@
-"""Small files of a table made into larger ones, before so many pile up that reading them is what a batch costs.
+"""Compaction of a table's small files, before their number dominates the cost of a batch.
 
-Delta's own `autoCompact` asks after each commit which files the table has, which takes several Spark jobs.
+Delta's own `autoCompact` lists the table's files after each commit, which takes several Spark jobs.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 MANY = 40
-"""So many small files are made into one; also, so many batches pass before a table with many files is looked after."""
+"""The number of small files that starts a compaction; also the interval in batches if the files are not listed."""
 
 _SMALL_BYTES = 32 * 1024 * 1024
 _OPTIMIZE = "spark.databricks.delta.optimize"
 
 
 def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
-    """Compact a table if it has many small files; it holds the same rows afterwards.
+    """Compact a table if it has many small files; its rows stay the same.
 
     Args:
-        session: whose settings the commit takes.
+        session: the session whose settings the commit uses.
         table: the table, which exists.
-        batch_id: of the flow that writes; where the files are too many to be listed, every 40th looks after them.
+        batch_id: the batch of the flow that writes; if the files cannot be listed, every 40th batch compacts.
     """
     if not _has_many_small_files(session, table, batch_id):
         return
@@ -40,7 +40,7 @@ def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
         with with_settings(session, wanted):
             DeltaTable.forName(session, table.sql).optimize().executeCompaction()
     except CONFLICTS:
-        return  # somebody else changed those files meanwhile; the next batch tries again
+        return  # another commit changed those files; the next batch retries
 
 
 def _has_many_small_files(session: SparkSession, table: TableAddress, batch_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""Constraints of a target's table: a batch that breaks one fails as a whole, with the row."""
+"""Constraints of a target's table: a batch that violates one fails as a whole, with the row in the error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CAUSES = 20
 
 @contextmanager
 def naming_violations(place: Place, batch_id: int) -> Iterator[None]:
-    """Name the constraint of the target that a batch breaks; Delta then commits nothing of it.
+    """Name the target's constraint in the error if a batch violates it; Delta then commits nothing of the batch.
 
     Raises:
         OperationError: AUTOCDC_CONSTRAINT_VIOLATED.
@@ -39,7 +39,7 @@ def naming_violations(place: Place, batch_id: int) -> Iterator[None]:
 
 
 def _violation(error: Py4JJavaError | PySparkException) -> str | None:
-    """What Delta says of a broken constraint, in one line; None if the error is another one."""
+    """Return Delta's message about a violated constraint, in one line; None for any other error."""
     throwable = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     for _ in range(_MOST_CAUSES):  # causes may be circular
         if not isinstance(throwable, JavaObject):

@@ -1,4 +1,4 @@
-"""Where a flow's events go."""
+"""The destination of a flow's events."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from framework.foundation.table_address import TableAddress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A target, its two tables, and who writes to them.
+    """A target, its two tables, and the flow that writes to them.
 
     Args:
-        target: what the flows of the target make of it.
+        target: the planned target.
         table: the target's Delta table, which exists with `target.table_schema`.
-        companion: where the companion is; created when there is something to remember.
+        companion: the address of the auxiliary table, which is created when it is first needed.
         flow: the flow's name.
-        application_id: the flow's and its checkpoint generation's own.
-        truncates: the flow's events may be truncates.
+        application_id: unique to the flow and its checkpoint generation.
+        truncates: whether the flow's events may be truncates.
     """
 
     target: CdcTarget
@@ -31,5 +31,5 @@ class Place:
     truncates: bool
 
     def batch(self, number: int) -> Batch:
-        """A batch of the flow, as the tables remember it."""
+        """Return the transaction identifier of a batch of the flow."""
         return Batch(application_id=self.application_id, number=number)

@@ -1,4 +1,4 @@
-"""What the statistics of new files tell of the events that were written to them, so that no job need ask."""
+"""File statistics of staged files, which give the counts of the staged events without a job."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class StagedStatistics:
     """Delta's statistics of new files.
 
     Args:
-        files: one mapping a file; what was not collected is absent.
+        files: one mapping per file; statistics that were not collected are absent.
     """
 
     files: Sequence[Mapping[str, Any]]
 
     def counts(self, target: CdcTarget) -> BatchCounts | None:
-        """The contract's counts of events without a fault; None when there may be one, or it is not told."""
+        """Return the counts of valid events; None if an event may violate the contract or statistics are missing."""
         if not all(_ROWS in file and _is_faultless(file.get(_NULLS, {}), target) for file in self.files):
             return None
         rows = sum(int(file[_ROWS]) for file in self.files)
         return BatchCounts(rows=rows, null_sequences=0, null_keys=dict.fromkeys(target.keys, 0), ranges={})
 
     def span(self, column: str) -> tuple[int, int] | None:
-        """The bounds of a column of whole numbers; None when they are not told."""
+        """Return the bounds of a column of whole numbers; None if they are unknown."""
         least = [file.get(_LEAST, {}).get(column) for file in self.files]
         most = [file.get(_MOST, {}).get(column) for file in self.files]
         told = [value for value in (*least, *most) if isinstance(value, int)]
@@ -39,7 +39,7 @@ class StagedStatistics:
 
 
 def _is_faultless(nulls: Mapping[str, Any], target: CdcTarget) -> bool:
-    """Whether no key and no order is null: a point has a value in some leaf of each row, if one leaf never lacks it."""
+    """Return whether no key and no order is null; if one leaf of the point is never null, every row has an order."""
     hidden = nulls.get(HIDDEN_COLUMN, {})
     points = [leaf for part in (SEQUENCE, ONCE) for leaf in _leaves(hidden.get(part))]
     return 0 in points and all(nulls.get(key) == 0 for key in target.keys)

@@ -1,8 +1,8 @@
-"""A Delta table as it is at one moment, read without asking Spark which files it has.
+"""One version of a Delta table, read without Spark jobs that list its files.
 
-Delta keeps the list of a table's files beside its last commit while there are few. To read that list takes
-milliseconds; Delta's own way takes several Spark jobs for each version of the table, and each batch of a flow makes
-a new version.
+While a table has few files, Delta stores their list in the checksum of the last commit. Reading that list takes
+milliseconds. Delta's own method takes several Spark jobs per version of the table, and each batch of a flow creates
+a version.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ROWS = "numRecords"
 
 
 def can_open(table: TableAddress) -> bool:
-    """Whether a table may be opened so: it lies at a path, and Delta's internals are those that were tested.
+    """Return whether a table can be opened this way: it has a path, and its Delta version was tested.
 
-    They are no public interface, and a catalog may have other ideas of a commit than its table's log.
+    Delta's internals are no public interface, and a catalog may define commits differently from the table's log.
     """
     return table.path is not None and _delta_version() in _TESTED
 
@@ -43,7 +43,7 @@ class TableVersion:
     """The newest version of a table.
 
     Args:
-        session: whose settings readers take.
+        session: the session whose settings readers use.
         table: the table, which exists at its path (`can_open`).
     """
 
@@ -54,44 +54,44 @@ class TableVersion:
         self.snapshot = self.transaction.snapshot()
 
     def listed_files(self) -> Any | None:
-        """All files with their statistics, a Scala `Seq[AddFile]`; None when they are too many to be listed."""
+        """Return all files with their statistics, a Scala `Seq[AddFile]`; None if they are too many to be listed."""
         checksum = self.snapshot.checksumOpt()
         if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
             return None
         return checksum.get().allFiles().get()
 
     def listed_batches(self) -> dict[str, int] | None:
-        """The last batch of each application that the table took; None when they are not listed."""
+        """Return the last applied batch of each application; None if they are not listed."""
         checksum = self.snapshot.checksumOpt()
         if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
             return None
         return {taken.appId(): taken.version() for taken in each(checksum.get().setTransactions().get())}
 
     def logged(self, files: Any) -> list[LoggedFile]:
-        """What the log has of each file of a Scala `Seq[AddFile]`, by one call for all of them.
+        """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.
 
-        A table with mapped columns has statistics by names that are not those of its columns.
+        With column mapping, the names in the statistics are not those of the table's columns.
         """
         names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
         entries = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
         return [LoggedFile.read(entry, names_match=names_match) for entry in entries]
 
     def frame(self, files: Any) -> DataFrame:
-        """The rows in some of the table's files."""
+        """Return the rows in some of the table's files."""
         none = java_class("scala.Option").empty()
-        return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a call of the JVM's
+        return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a JVM call
 
     def properties(self, *names: str) -> dict[str, str]:
-        """Those of these properties that the table has."""
+        """Return those of these properties that the table has."""
         found = {name: self.snapshot.metadata().configuration().get(name) for name in names}
         return {name: str(value.get()) for name, value in found.items() if value.isDefined()}
 
     def now(self) -> int:
-        """The log's clock, in milliseconds."""
+        """Return the time of the log's clock, in milliseconds."""
         return int(self.log.clock().getTimeMillis())
 
     def sequence(self, *items: Any) -> Any:
-        """A Scala `Seq`."""
+        """Build a Scala `Seq`."""
         found = java_class("java.util.ArrayList")()
         for item in items:
             found.add(item)
@@ -99,7 +99,7 @@ class TableVersion:
 
 
 def each(items: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
+    """Yield the items of a Scala collection."""
     iterator = items.iterator()
     while iterator.hasNext():
         yield iterator.next()
@@ -107,11 +107,11 @@ def each(items: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedFile:
-    """What the log tells of a file.
+    """A file's entry in the log.
 
     Args:
-        statistics: as Delta collected them; empty when it did not.
-        deleted: rows that are in the file, but not in the table any more.
+        statistics: the statistics that Delta collected; empty if it collected none.
+        deleted: the number of rows in the file that are deleted from the table.
     """
 
     statistics: Mapping[str, Any]
@@ -119,7 +119,7 @@ class LoggedFile:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], *, names_match: bool) -> Self:
-        """What an entry of the log says; if names do not match, no more than the number of rows."""
+        """Parse an entry of the log; if names do not match, keep the number of rows only."""
         statistics = json.loads(entry["stats"]) if entry.get("stats") else {}
         return cls(
             statistics=statistics if names_match else {key: statistics[key] for key in (_ROWS,) if key in statistics},
@@ -128,13 +128,13 @@ class LoggedFile:
 
     @property
     def rows(self) -> int | None:
-        """The table's rows in the file; None when that is not told."""
+        """The number of the table's rows in the file; None if it is unknown."""
         stored = self.statistics.get(_ROWS)
         return None if stored is None else int(stored) - self.deleted
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
-    """The rows of a Delta table."""
+    """Return the rows of a Delta table."""
     if can_open(table):
         version = TableVersion(session, table)
         files = version.listed_files()

@@ -1,7 +1,7 @@
-"""One commit to a Delta table made of its parts: the rows that go, by their places, and the rows that come.
+"""One commit to a Delta table, built from its parts: rows removed by their location, and rows added.
 
-Delta's MERGE reads a table with deletion vectors three times, and shuffles all of it when keys may be new. Here it
-is read once, and what a batch does to its rows is decided from that reading. ADR 13 tells why, and what guards it.
+Delta's MERGE reads a table with deletion vectors three times, and shuffles all of it when keys may be new. Here the
+table is read once, and the changes of a batch are decided from that read. ADR 13 has the reasons and the safeguards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 PLACE = "__sluice_place"
-"""Where a row is stored: its file and its number in there."""
+"""The location of a row: its file and its row number in that file."""
 
 _PATH, _INDEX = "path", "index"
 PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
@@ -35,7 +35,7 @@ _STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
 _TABLE_HAS_VECTORS = True
 _WITH_VECTORS = "delta.enableDeletionVectors"
-# What only a MERGE writes: which row a row was before.
+# Only a MERGE writes what these properties need: the previous version of each row.
 _TOLD_BY_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
 _METRICS = {
@@ -47,10 +47,10 @@ _METRICS = {
 
 
 class Transaction:
-    """A table as it is at one moment, and a commit that fails if others changed meanwhile what was read.
+    """One version of a table, and a commit that fails if concurrent commits changed what was read.
 
     Attributes:
-        rows_to_read: how many rows the files have that `rows` reads; None when that is not told.
+        rows_to_read: the number of rows in the files that `rows` reads; None if it is unknown.
     """
 
     def __init__(self, version: TableVersion) -> None:
@@ -66,14 +66,14 @@ class Transaction:
     def begin(
         cls, session: SparkSession, table: TableAddress, schema: StructType, *, replacing: bool = True
     ) -> Self | None:
-        """A transaction on a table; None where Delta's own commands must do it.
+        """Begin a transaction on a table; return None if Delta's own commands must write to it.
 
         Args:
-            session: whose settings the commit takes.
+            session: the session whose settings the commit uses.
             table: the table, which exists.
-            schema: of the rows that come; a table with other columns, or with computed ones, can't take them so.
-            replacing: rows will go too, by their places: the table keeps deletion vectors, and no record of
-                which row became which.
+            schema: the schema of the added rows; a table with other columns, or with computed ones, is unsupported.
+            replacing: whether rows are removed too, by their location. This requires a table with deletion vectors
+                and without change data feed and row tracking.
         """
         if not can_open(table) or session.conf.get(_STATISTICS, "true") != "true":
             return None
@@ -82,7 +82,7 @@ class Transaction:
         return cls(version) if fits else None
 
     def has_seen(self, batch: Batch) -> bool:
-        """Whether the table took that batch of its application, or a later one, before."""
+        """Return whether the table already has this batch of its application, or a later one."""
         listed = self._version.listed_batches()
         if listed is None:
             return int(self._version.transaction.txnVersion(batch.application_id)) >= batch.number
@@ -90,26 +90,26 @@ class Transaction:
         return listed.get(batch.application_id, -1) >= batch.number
 
     def rows(self, ranges: Ranges) -> DataFrame:
-        """The rows with keys in some ranges, with their `PLACE`; asked once, for it is what the commit depends on."""
+        """Return the rows with keys in some ranges, with their `PLACE`; call it once: the commit depends on them."""
         condition = key_range(ranges)
         self._read(condition, ranges)
         frame = self._version.frame(self._files)
-        # Not by name: a table may have a column of that name.
+        # Not by name, because the table may have a column with that name.
         file = frame.metadataColumn(FILE_METADATA)
         place = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
         return frame.where(condition).select("*", place.alias(PLACE))
 
     def has_no_rows(self) -> bool:
-        """Read the whole table, so that the commit depends on it, and tell whether it is empty."""
+        """Read the whole table, so that the commit depends on it, and return whether it is empty."""
         self._read(F.expr("true"), None)
         return self.read_nothing
 
     def _read(self, condition: Column, ranges: Ranges | None) -> None:
-        """Find the files that may have such rows, and make the commit depend on them."""
+        """Find the files that may have rows for the condition, and make the commit depend on them."""
         transaction, files = self._version.transaction, self._version.listed_files()
         self._has_statistics = files is not None
         if files is None:
-            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a call of the JVM's
+            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a JVM call
             return
         transaction.readWholeTable()
         if ranges is not None:
@@ -126,29 +126,29 @@ class Transaction:
 
     @property
     def read_nothing(self) -> bool:
-        """Whether there was no file that could have a row for `rows`."""
+        """Whether no file can have rows for the read."""
         return bool(self._files.isEmpty())
 
     def add(self, rows: DataFrame) -> int:
-        """Write rows that come with the commit, and count them."""
+        """Write rows to new files for the commit, and return their number."""
         added = self._version.transaction.writeFiles(rows._jdf)
         self._added += each(added)
         return sum(int(file.numPhysicalRecords().get()) for file in each(added))
 
     def added_rows(self) -> DataFrame:
-        """The rows that were added so far, read from their files."""
+        """Return the rows added so far, read from their files."""
         return self._version.frame(self._version.sequence(*self._added))
 
     def added_statistics(self) -> StagedStatistics:
-        """What Delta told of the files that were added so far."""
+        """Return the file statistics of the files added so far."""
         added = self._version.logged(self._version.sequence(*self._added))
         return StagedStatistics(files=[file.statistics for file in added])
 
     def remove(self, places: DataFrame) -> None:
-        """Mark rows that go with the commit.
+        """Mark rows for removal by the commit.
 
         Args:
-            places: one row each, with `PLACE`.
+            places: the `PLACE` of each row to remove.
         """
         some = java_class("scala.Option").apply
         always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
@@ -169,11 +169,11 @@ class Transaction:
         self._removed += each(found._1())
 
     def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
-        """Show what was added and hide what was removed, at once.
+        """Commit the added rows and the removals together.
 
         Args:
-            batch: what the table then has seen.
-            counts: rows that are `source`, `inserted`, `updated` and `deleted`, for the table's history.
+            batch: the batch that the table records as applied; None for no transaction identifier.
+            counts: the numbers of `source`, `inserted`, `updated` and `deleted` rows, for the table's history.
 
         Raises:
             pyspark.errors.PySparkException: one of Delta's conflicts.
@@ -190,7 +190,7 @@ class Transaction:
         version.transaction.commit(version.sequence(*actions), operation)
 
     def _resolved(self, condition: Column) -> Any:
-        """A condition over the table's columns as Catalyst's expressions, constants folded."""
+        """Return a condition over the table's columns as Catalyst expressions with folded constants."""
         frame = self._version.frame(self._version.sequence()).where(condition)
         plan = frame._jdf.queryExecution().optimizedPlan()
         while plan.nodeName() != "Filter" and not plan.children().isEmpty():
@@ -198,10 +198,10 @@ class Transaction:
         return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
 
     def _replaced(self, file: Any) -> list[Any]:
-        """What the log says of a file that lost rows."""
+        """Return the log actions for a file that lost rows."""
         if file.isFullyReplaced():
-            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a call of the JVM's
-        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a call of the JVM's
+            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a JVM call
+        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
         return [pair._1(), pair._2()]
 
     def _metrics(self, counts: Mapping[str, int]) -> Any:
@@ -217,12 +217,12 @@ class Transaction:
 
 
 def _has_count(file: Any) -> bool:
-    """Whether the log tells how many rows a file has; other writers need not say it, but a deletion vector needs it."""
+    """Return whether the log has a file's number of rows: other writers may omit it, a deletion vector requires it."""
     return bool(file.numPhysicalRecords().isDefined())
 
 
 def _takes(version: TableVersion, schema: StructType) -> bool:
-    """Whether the table's columns are those of the rows, and none is computed."""
+    """Return whether the table's columns are those of the rows, and no column is computed."""
     stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False
@@ -230,12 +230,12 @@ def _takes(version: TableVersion, schema: StructType) -> bool:
 
 
 def _columns(schema: StructType) -> list[tuple[str, DataType]]:
-    """Names and types, whatever may be null."""
+    """Return names and types, without nullability."""
     return [(field.name, plain_type(field.dataType)) for field in schema.fields]
 
 
 def _hides_rows(version: TableVersion) -> bool:
-    """Whether the table keeps deletion vectors, and nothing that only a MERGE writes."""
+    """Return whether the table has deletion vectors, and no property that requires a MERGE."""
     properties = version.properties(_WITH_VECTORS, *_TOLD_BY_MERGE)
     vectors = properties.pop(_WITH_VECTORS, "")
     return vectors.lower() == "true" and not any(value.lower() == "true" for value in properties.values())

@@ -1,4 +1,4 @@
-"""What Delta raises when another commit changed meanwhile what a commit depends on."""
+"""Delta's conflicts between concurrent commits, and the transaction identifiers of batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHANGED = "sluice: a row changed between reading and merging"
 
 
 class RowChangedError(Exception):
-    """A row is not what it was when it was decided what becomes of it."""
+    """A row changed between the read that decided its change and the merge."""
 
 
 CONFLICTS = (
@@ -46,11 +46,11 @@ CONFLICTS = (
     ConcurrentWriteException,
     DeltaConcurrentModificationException,
 )
-"""All of them: in Python those of Delta have no class in common."""
+"""All conflicts; Delta's have no common base class in Python."""
 
 
 def or_conflict(condition: Column) -> Column:
-    """A condition of a merge that must hold; the merge fails with a conflict where it does not."""
+    """Return a merge condition that must hold; the merge fails with a conflict where it does not."""
     return F.when(condition, F.expr("true")).otherwise(F.raise_error(_CHANGED))
 
 
@@ -71,17 +71,17 @@ def raising_conflicts() -> Iterator[None]:
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
-# The merge's source is computed once by us, so Delta need not copy it once more.
+# The merge's source is computed once already, so Delta need not materialize it again.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A micro-batch as a table remembers it.
+    """The transaction identifier of a micro-batch.
 
     Args:
-        application_id: the flow's and its checkpoint generation's own.
-        number: the batch's in that checkpoint; a table takes each once, in ascending order.
+        application_id: unique to the flow and its checkpoint generation.
+        number: the batch's number in that checkpoint; a table takes each number once, in ascending order.
     """
 
     application_id: str
@@ -90,10 +90,10 @@ class Batch:
 
 @contextmanager
 def committing_once(session: SparkSession, batch: Batch) -> Iterator[None]:
-    """Give every Delta commit of the block the batch as its transaction.
+    """Set the batch as the transaction identifier of every Delta commit in the block.
 
-    A table that has seen that transaction, or a later one of the application, skips the command.
-    The settings are the session's, so the session must be this flow's alone (a streaming query's is).
+    A table that has that transaction, or a later one of the application, skips the command.
+    These are settings of the session, so no other flow may use the session (a streaming query has its own).
     """
     wanted = {_APPLICATION: batch.application_id, _VERSION: str(batch.number), _MATERIALIZE: "none"}
     with with_settings(session, wanted):

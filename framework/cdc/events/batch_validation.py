@@ -1,4 +1,4 @@
-"""The contract of a batch: what its events must have, counted before anything is written."""
+"""The contract of a batch: required values of its events, whose violations are counted before the commit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchCounts:
-    """What a pass over a batch tells of its contract.
+    """Counts of a batch, from one pass over it.
 
     Args:
-        rows: events.
+        rows: events of the batch.
         null_sequences: events without a sequence.
         null_keys: per key column, events in which it is null (truncates need no key).
-        unstorable_keys: per key column that the table is partitioned by, events whose value would change.
+        unstorable_keys: per key that is a text partition column, events whose value would change when stored.
         ranges: per key column the bounds of its values; a key whose type has no bounds is absent.
     """
 
@@ -43,7 +43,7 @@ class BatchCounts:
 
 
 def is_unordered(target: CdcTarget, order: Column) -> Column:
-    """Whether an event has no sequence."""
+    """Return whether an event has no sequence."""
     parts = [order.getField(name).isNull() for name in (SEQUENCE, ONCE) if name in target.order_type.names]
     return parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
@@ -51,14 +51,14 @@ def is_unordered(target: CdcTarget, order: Column) -> Column:
 def counting_columns(
     target: CdcTarget, *, rows: Column, null_sequences: Column, keyed: Column, counts: Column
 ) -> list[Column]:
-    """What to aggregate for `read_counts`.
+    """Return the aggregates for `read_counts`.
 
     Args:
-        target: whose keys are counted.
-        rows: an aggregate: the events.
-        null_sequences: an aggregate: those without a sequence.
-        keyed: per row, how many events that need a key it stands for.
-        counts: per row, whether its keys may be in the target.
+        target: the target with the keys to count.
+        rows: the aggregate of the number of events.
+        null_sequences: the aggregate of the number of events without a sequence.
+        keyed: per row, the number of its events that need a key.
+        counts: per row, whether its key counts for the bounds.
     """
     nulls = [F.coalesce(F.sum(F.when(column(key).isNull(), keyed)), F.lit(0)) for key in target.keys]
     return [
@@ -87,7 +87,7 @@ def _bounds(target: CdcTarget, key: str, counts: Column) -> Column:
 
 
 def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
-    """The counts from a row of `counting_columns`."""
+    """Return the counts from a row of `counting_columns`."""
     return BatchCounts(
         rows=row["rows"],
         null_sequences=row["null_sequences"],
@@ -100,7 +100,7 @@ def read_counts(row: Row, target: CdcTarget) -> BatchCounts:
 
 
 def count_events(events: DataFrame, target: CdcTarget) -> BatchCounts:
-    """The counts of a batch of single events: one job."""
+    """Count a batch of single events: one job."""
     row = events.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
     return read_counts(row, target)
@@ -118,7 +118,7 @@ def _counting(target: CdcTarget) -> list[Column]:
 
 
 def check_contract(counts: BatchCounts, *, flow: QualifiedName, batch_id: int) -> None:
-    """Hold a batch to its contract.
+    """Check a batch against its contract.
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY, PARTITION_KEY or NULL_SEQUENCE, with counts.

@@ -1,4 +1,4 @@
-"""The bounds of a batch's keys, by which a table's files and rows are skipped.
+"""The bounds of a batch's keys, which are used to skip files and rows of a table.
 
 A bound is a whole number or ASCII text. Both leave the JVM and return to it unchanged, and all readers of a bound
 agree on them: Spark, the Parquet reader and Delta's file statistics. ADR 14 lists the values on which they do not.
@@ -44,7 +44,7 @@ _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _EPOCH = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 2) - _EPOCH).days, (date(9999, 12, 30) - _EPOCH).days
 _DAYS_GRID = 32
-"""Days are rounded to these, so that no bound lies in the days of 1582 that the Julian calendar lacks."""
+"""Days are rounded to multiples of this, so that no bound is one of the days of 1582 that the Julian calendar lacks."""
 _TEXT_LENGTH = 32
 _LAST_ASCII = "\x7f"
 
@@ -54,10 +54,10 @@ class KeyRange:
     """The bounds of a key in a batch.
 
     Args:
-        least: no value is below; None if there is no such bound.
-        most: no value is above; None if there is no such bound.
+        least: a lower bound of the values; None if there is none.
+        most: an upper bound of the values; None if there is none.
         data_type: the key's type.
-        span: the least and the greatest value of a key that is a whole number.
+        span: the least and the greatest value of an integer key; None for other types.
     """
 
     least: int | str | None
@@ -67,7 +67,7 @@ class KeyRange:
 
     @classmethod
     def read(cls, bounds: Row, data_type: DataType) -> Self:
-        """The range from a value of `bounds_of`."""
+        """Return the range from a value of `bounds_of`."""
         least, most = bounds["least"], bounds["most"]
         if least is None or most is None:
             return cls(least=None, most=None, data_type=data_type)
@@ -82,7 +82,7 @@ class KeyRange:
         return cls(least=below, most=above, data_type=data_type, span=span)
 
     def holds(self, value: Column) -> Column:
-        """Whether a value lies within the bounds."""
+        """Return whether a value is within the bounds."""
         condition = F.expr("true")
         if self.least is not None:
             condition = condition & (value >= _literal(self.least, self.data_type))
@@ -92,9 +92,9 @@ class KeyRange:
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether keys of a type are bounded.
+    """Return whether keys of a type have bounds.
 
-    Not so where readers differ (-0.0 and NaN, collations, padded strings), and where no reader skips by them.
+    They have none if readers differ (-0.0 and NaN, collations, padded strings) or no reader skips data by them.
     """
     if isinstance(data_type, StringType):
         return data_type.isUTF8BinaryCollation()
@@ -102,7 +102,7 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def bounds_of(value: Column, data_type: DataType) -> Column:
-    """An aggregate: the least and the greatest of some values, as `KeyRange.read` takes them."""
+    """Return the aggregate of the least and the greatest value, in the form of `KeyRange.read`."""
     least, most = _portable(F.min(value), data_type), _portable(F.max(value), data_type)
     if isinstance(data_type, DecimalType):
         least, most = F.floor(F.min(value)).cast("string"), F.ceil(F.max(value)).cast("string")
@@ -110,7 +110,7 @@ def bounds_of(value: Column, data_type: DataType) -> Column:
 
 
 def _portable(value: Column, data_type: DataType) -> Column:
-    """A value as a whole number or a text."""
+    """Return a value as a whole number or a text."""
     if isinstance(data_type, TimestampType):
         return F.unix_micros(value)
     if isinstance(data_type, TimestampNTZType):
@@ -129,7 +129,7 @@ def _literal(bound: int | str, data_type: DataType) -> Column:
 
 
 def _limits(data_type: DataType) -> tuple[int, int]:
-    """The least and the greatest whole number of a type."""
+    """Return the least and the greatest whole number of a type."""
     if isinstance(data_type, DecimalType):
         most = 10 ** (data_type.precision - data_type.scale) - 1
         return -most, most
@@ -138,10 +138,10 @@ def _limits(data_type: DataType) -> tuple[int, int]:
 
 
 def _rounded(least: int, most: int, *, limits: tuple[int, int]) -> tuple[int | None, int | None]:
-    """Wider bounds, at most by half, that batches of like keys have in common; None beyond the limits of the type.
+    """Widen bounds, at most by half, so that batches with similar keys share them; None beyond the type's limits.
 
-    Spark writes numbers into the code that it generates. With bounds of its own each batch would be
-    compiled again, and run slowly until it is; that costs more than reading the table does.
+    Spark writes numbers into the code that it generates. With bounds of its own, the code of each batch would be
+    compiled again, and run slowly until then. That costs more than reading the table.
 
     Examples:
         >>> limits = (-(2**31), 2**31 - 1)
@@ -159,7 +159,7 @@ def _rounded(least: int, most: int, *, limits: tuple[int, int]) -> tuple[int | N
 
 
 def _rounded_days(least: int, most: int) -> tuple[int | None, int | None]:
-    """Wider bounds in days; None outside of the years 1 to 9999, which not all readers can name.
+    """Widen bounds in days; None outside of the years 1 to 9999, which not all readers support.
 
     Examples:
         >>> _rounded_days(20_000, 20_000), _rounded_days(-800_000, 3_000_000)
@@ -174,7 +174,7 @@ def _rounded_days(least: int, most: int) -> tuple[int | None, int | None]:
 
 
 def _ascii_below(text: str) -> str | None:
-    r"""The ASCII text with which `text` begins; None if it is empty.
+    r"""Return the ASCII prefix of `text`, up to a maximum length; None if it is empty.
 
     Examples:
         >>> _ascii_below("cafe"), _ascii_below("caf\ufffd"), _ascii_below("\u65e5")
@@ -184,7 +184,7 @@ def _ascii_below(text: str) -> str | None:
 
 
 def _ascii_above(text: str) -> str | None:
-    r"""An ASCII text that is not below `text`, nor below any text that differs from it after its ASCII begin.
+    r"""Return an ASCII text that is not below `text`; None if there is none.
 
     Examples:
         >>> _ascii_above("cafe"), _ascii_above("caf\ufffd"), _ascii_above("a\x7f\ufffd"), _ascii_above("\u65e5")
@@ -203,7 +203,7 @@ def _ascii_prefix(text: str) -> str:
 
 
 def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
-    """A condition that a table's rows with keys of the batch fulfil, by which Delta skips files."""
+    """Return a condition that is true for all rows with keys of the batch; Delta uses it to skip files."""
     condition = F.expr("true")
     for key, bounds in ranges.items():
         condition = condition & bounds.holds(column(key, of=of))
@@ -211,7 +211,7 @@ def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
 
 
 def may_hold(statistics: Mapping[str, Any], ranges: Ranges) -> bool:
-    """Whether a file may have a row with keys in all of the ranges; it may if its statistics do not say otherwise.
+    """Return whether a file may have a row with keys in all of the ranges; true if its statistics do not rule it out.
 
     Examples:
         >>> known = {"minValues": {"id": 10}, "maxValues": {"id": 20}}
@@ -235,14 +235,14 @@ _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 
 
 def struct_literal(frame: DataFrame) -> Column:
-    """The literal of the one struct that a frame holds: one job.
+    """Return the literal of the only value in a frame: one job.
 
     Args:
-        frame: one row with one column, a struct.
+        frame: one row with one struct column.
     """
     (field,) = frame._jdf.schema().fields()
     row = frame._jdf.queryExecution().executedPlan().executeCollect()[0]
-    # A struct stays a handle in Python; Py4J converts a number or a text to a value of Python's.
+    # A struct stays a JVM handle in Python; Py4J converts a number or a text to a Python value.
     struct = row.getStruct(0, field.dataType().length())
     literal = java_class(f"{_CATALYST}.Literal")(struct, field.dataType())
     return ClassicColumn(java_class("org.apache.spark.sql.classic.ExpressionUtils").column(literal))

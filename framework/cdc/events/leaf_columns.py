@@ -1,9 +1,9 @@
-"""The columns in which the leaves of an authored target go through a batch's frames.
+"""The columns that hold the leaves of an authored target in a batch's DataFrames.
 
 Each leaf has flat columns of its own: its value, the order of its author, and whether an event wrote
-it. Structs are taken apart once, where rows are read, and put together once, where rows are written.
-Catalyst copies the expression of a struct into each field that is taken from it, so a plan that takes
-structs apart and puts them together at each step grows exponentially.
+it. Structs are split once, where rows are read, and rebuilt once, where rows are written.
+Catalyst copies the expression of a struct into each field that is extracted from it, so a plan that
+splits and rebuilds structs at each step grows exponentially.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ _WROTE = "__sluice_wrote"
 
 
 def value_names(target: CdcTarget) -> list[str]:
-    """Columns with the values of an event: the leaves of an authored target, else the target's own."""
+    """Return the columns with an event's values: the leaves of an authored target, else the target's value columns."""
     if target.is_authored:
         return numbered(_VALUE, target)
     return [field.name for field in target.value_fields]
 
 
 def author_names(target: CdcTarget) -> list[str]:
-    """Columns with the orders of the leaves' authors; null where nobody wrote the leaf."""
+    """Return the columns with the orders of the leaves' authors; their value is null if no event wrote the leaf."""
     return numbered(_AUTHOR, target)
 
 
 def wrote_names(target: CdcTarget) -> list[str]:
-    """Columns with whether an event wrote the leaves; none for a target without authors."""
+    """Return the columns that flag which leaves an event wrote; empty for a target without authors."""
     return numbered(_WROTE, target) if target.is_authored else []
 
 
 def event_names(target: CdcTarget) -> list[str]:
-    """The columns of an event that depend on the target: keys, values, and which leaves it wrote."""
+    """Return the columns of an event that depend on the target: keys, values, and flags of the written leaves."""
     return [*target.keys, *value_names(target), *wrote_names(target)]
 
 
 def numbered(prefix: str, target: CdcTarget) -> list[str]:
-    """A name for each leaf."""
+    """Return a name for each leaf."""
     return [f"{prefix}_{index}" for index in range(len(target.leaves))]
 
 
 def aliased(names: Sequence[str], values: Sequence[Column]) -> list[Column]:
-    """Columns under names."""
+    """Return columns under these names."""
     return [value.alias(name) for name, value in zip(names, values, strict=True)]
 
 
 def take_leaf(leaf: Leaf, have: StructType, get: Callable[[str], Column]) -> Column:
-    """The value of a leaf, in its type, from rows of another schema; null where they have no such leaf.
+    """Return the value of a leaf, in its type, from rows of another schema; null if they have no such leaf.
 
     Args:
         leaf: the leaf.
         have: the schema of the rows.
-        get: returns one of their columns.
+        get: returns a column of the rows by name.
     """
     value, data_type = F.lit(None), cast("DataType", have)
     for part in leaf.path:
@@ -81,12 +81,12 @@ def take_leaf(leaf: Leaf, have: StructType, get: Callable[[str], Column]) -> Col
 
 
 def flat_row(target: CdcTarget) -> list[Column]:
-    """Values of the leaves of a target's row, then their authors."""
+    """Return the values of the leaves of a target row, then their authors."""
     values = [leaf.of() for leaf in target.leaves]
     return [*values, *kept_authors(column(HIDDEN_COLUMN), target.hidden_type, target.leaves, values)]
 
 
 def assembled(target: CdcTarget, values: Sequence[Column]) -> dict[str, Column]:
-    """The columns of a row from the values of its leaves."""
+    """Return the value columns of a row from the values of its leaves."""
     leaves = target.leaves
     return {field.name: assemble(field, leaves, values) for field in target.value_fields}

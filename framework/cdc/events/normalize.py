@@ -1,4 +1,4 @@
-"""Change events in one shape: keys, values, order and operation, whatever the source calls them."""
+"""Normalization of change events to one schema: keys, values, order and operation."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _LISTED_INPUT = "__sluice_listed"
 
 
 def upsert_predicate(spec: AutoCdcSpec) -> str:
-    """SQL over a flow's source that is true for its upserts.
+    """Return an SQL condition over a flow's source that is true for its upserts.
 
-    For the engine's expectations: a delete's row seldom carries values, so only upserts are held to them.
+    The engine checks expectations for upserts only, because the row of a delete seldom has values.
     """
     conditions = [text for text in (spec.apply_as_deletes, spec.apply_as_truncates) if text is not None]
     return " AND ".join(f"NOT coalesce(({text}), false)" for text in conditions) or "true"
 
 
 def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, literal: bool) -> DataFrame:
-    """The events of a batch, in the target's shape.
+    """Return the events of a batch, in the target's schema.
 
     Args:
         batch: rows of the flow's source.
-        spec: what the flow declares.
-        target: what its target looks like.
-        literal: the flow's sequence is a once flow's literal, which comes before everything.
+        spec: the flow's declaration.
+        target: the target.
+        literal: whether the flow's sequence is a once flow's literal, which sorts before all other sequences.
 
     Returns:
-        One row an event: the columns `event_names`, `ORDER` and `OPERATION`. Columns that the flow does not
+        One row per event: the columns `event_names`, `ORDER` and `OPERATION`. Columns that the flow does not
         have are null.
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
@@ -66,7 +66,7 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
 
 @built_once
 def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
-    """What is taken from the source's columns, before they have the target's names."""
+    """Return the target's columns, and the values of the flow's expressions over the source's columns."""
     inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
@@ -96,19 +96,19 @@ def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Colu
     elif want.name in target.text_partitions:
         value = as_stored(value.cast("string"))
     if value is column(field.name) and (field.name, field.dataType) == (want.name, want.dataType):
-        # No alias: by one that says nothing Spark loses track of how the rows of a local checkpoint are partitioned.
+        # No alias: with a redundant one Spark loses the partitioning of a local checkpoint.
         return value
     return align_column(value, field.dataType, want.dataType).alias(want.name)
 
 
 def _taken(selected: StructType, leaf: Leaf, target: CdcTarget) -> Column:
-    """The value of a leaf; a partition column of text is a leaf of its own."""
+    """Return the value of a leaf; a text partition column is always a single leaf."""
     value = take_leaf(leaf, selected, column)
     return as_stored(value) if leaf.path[0] in target.text_partitions else value
 
 
 def _operation(spec: AutoCdcSpec) -> Column:
-    """What an event does; a condition that is null does not hold, and a truncate is never also a delete."""
+    """Return an event's operation; a condition that is null is false, and a truncate takes precedence over a delete."""
     operation = F.lit(UPSERT)
     if spec.apply_as_deletes is not None:
         operation = F.when(F.expr(spec.apply_as_deletes), F.lit(DELETE)).otherwise(operation)
@@ -118,7 +118,7 @@ def _operation(spec: AutoCdcSpec) -> Column:
 
 
 def _order(target: CdcTarget, sequence_type: DataType, *, literal: bool) -> Column:
-    """The event's order, in the order type of the target."""
+    """Return the event's order, in the order type of the target."""
     value = column(_SEQUENCE_INPUT)
     parts: dict[str, Column] = {CONTENT: fingerprint(target.value_fields)}
     if literal:
@@ -130,9 +130,9 @@ def _order(target: CdcTarget, sequence_type: DataType, *, literal: bool) -> Colu
 
 
 def align_sequence(value: Column, have: DataType, want: DataType) -> Column:
-    """A sequence in the stored type; the fields of a struct correspond by position.
+    """Convert a sequence to the stored type; the fields of a struct correspond by position.
 
-    A struct whose fields are all null orders nothing, so it becomes null itself.
+    A struct whose fields are all null defines no order, so it becomes null.
     """
     if not (isinstance(have, StructType) and isinstance(want, StructType)):
         return value.cast(want)
@@ -143,10 +143,10 @@ def align_sequence(value: Column, have: DataType, want: DataType) -> Column:
 
 
 def _wrote(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
-    """Per leaf of the target, whether the event wrote it.
+    """Return per leaf of the target whether the event wrote it.
 
-    A leaf is not written when the flow has no such column, when its null is to be ignored, or when
-    `columns_to_update` lists others.
+    A leaf is not written if the flow has no such column, if its value is an ignored null, or if
+    `columns_to_update` is a list without it.
     """
     values = map(column, value_names(target))
     return [_writes(spec, leaf, value, selected) for leaf, value in zip(target.leaves, values, strict=True)]

@@ -1,1 +1,1 @@
-"""Values and Spark types that all of AUTO CDC shares: reserved names, columns, event order, authorship of leaves."""
+"""Values and Spark types that all of AUTO CDC shares: reserved names, columns, event order, and authors of leaves."""

@@ -1,8 +1,8 @@
-"""The leaves of a row: the parts of it that an event may author by itself.
+"""The leaves of a row: the parts that events author independently.
 
-Where events author only some of a row's values (`ignore_null_updates`, `columns_to_update`), each
-leaf has an author of its own: the event with the highest order that wrote it. A column is one leaf,
-but a struct in which nulls are ignored is split into its fields, at every depth.
+If events author only some of a row's values (`ignore_null_updates`, `columns_to_update`), each leaf has
+an author of its own: the event with the highest order that wrote it. A column is one leaf, but a struct
+in which nulls are ignored is split into its fields, at every depth.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SEPARATOR = "/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A part of a row.
+    """A part of a row that has an author.
 
     Args:
-        path: the names from the column down.
+        path: the names of the column and of the fields within it.
         data_type: the type of its value.
     """
 
@@ -53,24 +53,24 @@ class Leaf:
 
     @property
     def ancestors(self) -> tuple[Leaf, ...]:
-        """The structs that hold it, from the column down; empty for a column."""
+        """The structs around it, from the column inwards; empty for a column."""
         return tuple(Leaf(path=self.path[:depth], data_type=self.data_type) for depth in range(1, len(self.path)))
 
     def of(self, alias: str | None = None) -> Column:
-        """Its value in a row of the frame aliased so."""
+        """Return its value in a row of the frame with this alias."""
         value = column(self.path[0], of=alias)
         for part in self.path[1:]:
             value = value.getField(part)
         return value
 
     def is_within(self, names: Collection[str]) -> bool:
-        """Whether one of the dotted names (in any case) is its path or a struct around it."""
+        """Return whether one of the dotted names (in any case) is its path or that of a struct around it."""
         prefixes = {".".join(self.path[:depth]).lower() for depth in range(1, len(self.path) + 1)}
         return any(name.replace("`", "").lower() in prefixes for name in names)
 
 
 def split_leaves(fields: Iterable[StructField], split: Collection[str]) -> tuple[Leaf, ...]:
-    """The leaves of columns, of which those named in `split` are taken apart."""
+    """Return the leaves of columns; the columns named in `split` are split into their fields."""
     found: list[Leaf] = []
     for field in fields:
         found.extend(_descend((field.name,), field.dataType, into=field.name in split))
@@ -84,7 +84,7 @@ def _descend(path: tuple[str, ...], data_type: DataType, *, into: bool) -> Itera
 
 
 def assemble(field: StructField, leaves: Sequence[Leaf], values: Sequence[Column]) -> Column:
-    """The value of a column from the values of its leaves; a struct is null when all of them are."""
+    """Return the value of a column from the values of its leaves; a struct is null if all of its leaves are."""
     pairs = [(leaf.path, value) for leaf, value in zip(leaves, values, strict=True) if leaf.path[0] == field.name]
     return _build((field.name,), field.dataType, pairs)
 
@@ -103,7 +103,7 @@ def _build(path: tuple[str, ...], data_type: DataType, pairs: Sequence[tuple[tup
 def kept_authors(
     hidden: Column, hidden_type: StructType, leaves: Sequence[Leaf], values: Sequence[Column]
 ) -> list[Column]:
-    """The order of each leaf's author in a row of the target; null where nobody wrote it."""
+    """Return the order of each leaf's author in a row of the target; null if no event wrote the leaf."""
     own = row_order(hidden, hidden_type)
     return [
         F.coalesce(*_told(hidden, hidden_type, leaf), F.when(value.isNotNull(), own))
@@ -112,7 +112,7 @@ def kept_authors(
 
 
 def _told(hidden: Column, hidden_type: StructType, leaf: Leaf) -> list[Column]:
-    """What the hidden column says of a leaf, or of a struct around it from when that was one leaf."""
+    """Return the stored authors of a leaf, and of the structs around it that were once single leaves."""
     authors_type = struct_of(hidden_type, AUTHORS)
     names = [part.name for part in (leaf, *reversed(leaf.ancestors)) if part.name in authors_type.names]
     kept = hidden.getField(AUTHORS)
@@ -126,7 +126,10 @@ def authors_to_keep(
     newest: Column,
     authors_type: StructType,
 ) -> Column:
-    """The hidden column's `authors` of a row whose newest event has the order `newest`."""
+    """Return the hidden column's `authors` of a row whose newest event has the order `newest`.
+
+    The author of a leaf with a value is null if it is the newest event.
+    """
     kept = {}
     for leaf, value, author in zip(leaves, values, authors, strict=True):
         is_told = F.coalesce(value.isNotNull() & (author == newest), F.expr("false"))

@@ -1,4 +1,4 @@
-"""Columns of a source: found by name, selected by a flow, brought into a table's shape."""
+"""Columns of a source: lookup by name, selection by a flow, and conversion to a table's schema."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from framework.declare.specs import ColumnSelection
 
 
 def quote(name: str) -> str:
-    """A column name as SQL, in backticks."""
+    """Return a column name as SQL, in backticks."""
     return f"`{name.replace('`', '``')}`"
 
 
 @built_once
 def column(name: str, *, of: str | None = None) -> Column:
-    """The column called exactly `name` (dots and all), of the frame aliased `of`."""
+    """Return the column called exactly `name` (dots are part of the name), of the frame with the alias `of`."""
     return F.col(quote(name) if of is None else f"{of}.{quote(name)}")
 
 
 def bare_name(text: str) -> str:
-    """A column name without the backticks that a face may have put around it."""
+    """Return a column name without enclosing backticks, which a declaration may have."""
     if len(text) > 2 and text.startswith("`") and text.endswith("`"):
         return text[1:-1].replace("``", "`")
     return text
 
 
 def find_field(schema: StructType, name: str) -> StructField | None:
-    """The field called `name`, exactly or else in another case; None when there is none."""
+    """Return the field called `name`, exactly or else in another case; None if there is no such field."""
     folded = bare_name(name).lower()
     found = [field for field in schema.fields if field.name.lower() == folded]
     exact = [field for field in found if field.name == bare_name(name)]
@@ -40,7 +40,7 @@ def find_field(schema: StructType, name: str) -> StructField | None:
 
 
 def struct_of(schema: StructType, name: str) -> StructType:
-    """The type of the struct column `name`.
+    """Return the type of the struct column `name`.
 
     Raises:
         KeyError: there is no such column.
@@ -51,12 +51,12 @@ def struct_of(schema: StructType, name: str) -> StructType:
 
 
 def missing_names(schema: StructType, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that the schema has no column for, in their order."""
+    """Return those of `names` for which the schema has no column, in their order."""
     return tuple(name for name in names if find_field(schema, name) is None)
 
 
 def repeated_names(data_type: DataType, path: str = "") -> tuple[str, ...]:
-    """The names, at any depth, that another name in the same struct differs from in case only, or not at all."""
+    """Return the names, at any depth, that are equal to another name in the same struct, ignoring case."""
     if isinstance(data_type, ArrayType):
         return repeated_names(data_type.elementType, path)
     if isinstance(data_type, MapType):
@@ -70,7 +70,7 @@ def repeated_names(data_type: DataType, path: str = "") -> tuple[str, ...]:
 
 
 def select_fields(schema: StructType, selection: ColumnSelection) -> tuple[StructField, ...]:
-    """The fields of `schema` that a selection leaves, in the schema's order."""
+    """Return the fields of `schema` that a selection keeps, in the schema's order."""
     if selection.columns is None:
         return tuple(schema.fields)
     named = {bare_name(name).lower() for name in selection.columns}
@@ -78,7 +78,7 @@ def select_fields(schema: StructType, selection: ColumnSelection) -> tuple[Struc
 
 
 def align_column(value: Column, have: DataType, want: DataType) -> Column:
-    """`value` in the shape of `want`: fields by name, absent ones null, at every depth."""
+    """Convert `value` to the type `want`: fields match by name, missing ones are null, at every depth."""
     if have == want:
         return value
     if isinstance(have, StructType) and isinstance(want, StructType):
@@ -101,7 +101,7 @@ def _align_field(value: Column, have: StructType, want: StructField) -> Column:
 
 
 def has_void(data_type: DataType) -> bool:
-    """Whether the type is that of NULL, at any depth."""
+    """Return whether the type is or contains the type of NULL."""
     if isinstance(data_type, StructType):
         return any(has_void(field.dataType) for field in data_type.fields)
     if isinstance(data_type, ArrayType):

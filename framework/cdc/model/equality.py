@@ -1,6 +1,6 @@
 """Equality and hashes of values of every type that a Delta table stores.
 
-Two values are equal if Spark's `<=>` says so: NaN equals NaN and 0.0 equals -0.0, at any depth. Maps are equal
+Two values are equal if Spark's `<=>` is true: NaN equals NaN and 0.0 equals -0.0, at any depth. Maps are equal
 if they have the same entries in any order, variants if they have the same parts of the same types in any order
 of fields. Equal values have equal hashes.
 """
@@ -32,12 +32,12 @@ _NOT_IN_DELTA = {"interval", "yearmonthinterval", "daytimeinterval", "time", "ge
 
 
 def is_orderable(data_type: DataType) -> bool:
-    """Whether Spark compares values of the type; it refuses maps and variants, at any depth."""
+    """Return whether Spark can compare values of the type; it cannot compare maps and variants, at any depth."""
     return not any(part.typeName() in _UNORDERED for part in _parts(data_type))
 
 
 def unstorable_part(data_type: DataType) -> DataType | None:
-    """The part of a type, possibly the type itself, that a Delta table cannot store; None if it stores all of it."""
+    """Return the part of a type, possibly the whole, that a Delta table cannot store; None if it can store all."""
     return next((part for part in _parts(data_type) if _is_unstorable(part)), None)
 
 
@@ -52,7 +52,7 @@ def _is_unstorable(part: DataType) -> bool:
 
 
 def _parts(data_type: DataType) -> Iterator[DataType]:
-    """A type and the types within it, at every depth."""
+    """Yield a type and the types within it, at every depth."""
     yield data_type
     inner: Sequence[DataType] = ()
     if isinstance(data_type, StructType):
@@ -66,10 +66,10 @@ def _parts(data_type: DataType) -> Iterator[DataType]:
 
 
 def comparable(value: Column, data_type: DataType) -> Column:
-    """A value in a form that Spark compares and orders.
+    """Convert a value to a form that Spark can compare and order.
 
     Maps become sorted arrays of their entries, and variants the bytes of their canonical encoding. A value of
-    a type that Spark compares is returned unchanged.
+    a type that Spark can compare is returned unchanged.
     """
     if is_orderable(data_type):
         return value
@@ -91,7 +91,7 @@ def _comparable_entry(entry: Column, data_type: MapType) -> Column:
 
 
 def _canonical_variant(value: Column) -> Column:
-    """The bytes of a variant whose dictionary lists the names of fields in the order of the encoded fields.
+    """Return the bytes of a variant whose dictionary lists the names of fields in the order of the encoded fields.
 
     The dictionary of a variant depends on the order of fields in its source text, and the encoding on the
     dictionary. A variant within another one is encoded again, so the array rebuilds both.
@@ -102,10 +102,10 @@ def _canonical_variant(value: Column) -> Column:
 
 
 def fingerprint(fields: Sequence[StructField], *, of: str | None = None) -> Column:
-    """A 64-bit hash of the values of `fields`, independent of their order.
+    """Return a 64-bit hash of the values of `fields`, independent of the order of fields.
 
-    A field that is null does not count, so a row keeps its fingerprint when its table gains columns or fields
-    of structs. Each value counts with the name of its field, so a null and an `x` are not an `x` and a null.
+    Null fields do not count, so a row keeps its fingerprint when its table gains columns or fields of structs.
+    Each value is hashed with the name of its field, so (null, `x`) and (`x`, null) have different fingerprints.
     """
     return _hash_fields([(column(field.name, of=of), field) for field in fields])
 
@@ -120,7 +120,7 @@ def _hash_fields(values: Sequence[tuple[Column, StructField]]) -> Column:
 
 
 def _hash_value(value: Column, data_type: DataType) -> Column:
-    """A 64-bit hash of a value; a null has a hash too, so that its place in an array counts."""
+    """Return a 64-bit hash of a value; a null has a hash too, so that its position in an array counts."""
     if isinstance(data_type, StructType):
         hashed = _hash_fields([(value.getField(field.name), field) for field in data_type.fields])
     elif isinstance(data_type, ArrayType):
@@ -139,9 +139,9 @@ def _hash_entry(entry: Column, data_type: MapType) -> Column:
 
 
 def normal_key(value: Column, data_type: DataType) -> Column:
-    """A key in the one form that all equal keys have: -0.0 becomes 0.0, at any depth.
+    """Normalize a key, so that equal keys have one representation: -0.0 becomes 0.0, at any depth.
 
-    Spark groups both into one key and keeps the sign of either. A value of another type is returned unchanged.
+    Spark groups both into one key with either sign. A value of another type is returned unchanged.
     """
     if not any(isinstance(part, FloatType | DoubleType) for part in _parts(data_type)):
         return value

@@ -1,9 +1,9 @@
-"""The order of events: what comes first, and what of two events of one key counts.
+"""The order of events: which event is older, and which of two events of one key counts.
 
-An event's *point* is where it stands: its sequence, and for the rows of a once flow with a literal
-sequence that literal. Points without a sequence come first, so such rows come before everything. Its
-*order* is the point and the content's fingerprint, so that of two upserts at one point the same one
-counts whichever comes first. Both are structs that Spark compares field by field, nulls first.
+An event's *point* is its sequence, or the literal if it is from a once flow with a literal sequence.
+Points without a sequence sort first, so the rows of such a once flow sort before all other events. An
+event's *order* is its point and the fingerprint of its content, so that of two upserts at one point the
+same one counts in any order of arrival. Both are structs that Spark compares field by field, nulls first.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 def point_of(value: Column, struct_type: StructType) -> Column:
-    """The point within a hidden column, an order or a point; null where there is none.
+    """Return the point within a hidden column, an order or a point; null if the struct is null.
 
     Args:
         value: the struct.
-        struct_type: its type, whose fields may stand in any order, for tables grow by addition.
+        struct_type: its type, whose fields may be in any order, because tables gain fields at the end.
     """
     return F.when(value.isNotNull(), _part(value, struct_type, (SEQUENCE, ONCE)))
 
 
 def order_of(value: Column, struct_type: StructType) -> Column:
-    """The order within a hidden column or an order; null where there is none."""
+    """Return the order within a hidden column or an order; null if the struct is null."""
     return F.when(value.isNotNull(), _part(value, struct_type, (SEQUENCE, ONCE, CONTENT)))
 
 
 def row_point(hidden: Column, struct_type: StructType) -> Column:
-    """The point of a target's row; a row that AUTO CDC did not write stands before everything."""
+    """Return the point of a target row; a row that AUTO CDC did not write is before all events."""
     return _part(hidden, struct_type, (SEQUENCE, ONCE))
 
 
 def row_order(hidden: Column, struct_type: StructType) -> Column:
-    """The order of a target's row; a row that AUTO CDC did not write stands before everything."""
+    """Return the order of a target row; a row that AUTO CDC did not write is before all events."""
     return _part(hidden, struct_type, (SEQUENCE, ONCE, CONTENT))
 
 
@@ -50,12 +50,12 @@ def _part(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Col
 
 
 def is_dead(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
-    """Whether something written at a point is undone.
+    """Return whether a delete or a truncate undoes a value written at a point.
 
     Args:
-        point: where it was written; null is not dead.
-        deleted: the key's latest delete: it undoes its own point and all before.
-        floor: the latest truncate: it undoes all before its own point.
+        point: the point of the write; a null point is not undone.
+        deleted: the key's latest delete, which undoes writes up to and including its own point.
+        floor: the latest truncate, which undoes writes before its own point.
     """
     dead = F.expr("false")
     if deleted is not None:

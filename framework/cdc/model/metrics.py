@@ -1,4 +1,4 @@
-"""What applying a batch did."""
+"""Metrics of an applied batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class CdcMetrics:
         rows: events of the batch, after `where`.
         upserted: rows of the target that were inserted or changed.
         deleted: rows of the target that were removed.
-        late: keys of the batch whose newest upsert was older than what was known already.
-        skipped: the batch had been applied before, and nothing was done.
+        late: keys of the batch whose newest upsert did not change the target, because newer events were known.
+        skipped: whether the batch had been applied before, so nothing was done.
     """
 
     rows: int = 0

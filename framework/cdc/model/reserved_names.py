@@ -1,21 +1,21 @@
-"""The names that AUTO CDC keeps for itself."""
+"""The names that are reserved for AUTO CDC."""
 
 from __future__ import annotations
 
 HIDDEN_COLUMN = "__sluice"
-"""The one struct column of a target that is ours; pipeline reads do not show it."""
+"""The struct column of a target that AUTO CDC adds; reads in a pipeline do not return it."""
 
 COMPANION_PREFIX = "__sluice_cdc_"
-"""A companion table is called as its target with this in front."""
+"""Prefix of the name of an auxiliary table; the rest is the name of its target."""
 
 RESERVED_PREFIX = "__sluice"
-"""No column of a user's may begin with this, in any case."""
+"""Prefix that no user column may have, in any case."""
 
 FILE_METADATA = "_metadata"
-"""Spark's column with a row's file and its number in there."""
+"""Spark's metadata column with a row's file and its row number in that file."""
 
 METADATA_KEY = "sluice.cdc"
-"""Where the hidden column's field metadata says how the table is kept (keys, SCD type)."""
+"""Key in the hidden column's field metadata; its value has the table's keys and SCD type."""
 
 # Fields of the hidden column.
 SEQUENCE = "sequence"
@@ -26,7 +26,7 @@ STARTED = "started"
 ENDED = "ended"
 DELETED = "deleted"
 
-# Fields of the companion table's own column, besides the point of the event.
+# Fields of the auxiliary table's struct column, besides the point of the event.
 OPERATION_KIND = "operation"
 RECORDED_AT = "recorded_at"
 

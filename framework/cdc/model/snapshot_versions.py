@@ -1,4 +1,4 @@
-"""The versions of snapshots: what may be one, how they are ordered, and how they are kept."""
+"""The versions of snapshots: their types, order and serialization."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TYPES: dict[str, DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotVersion:
-    """A version as a value that goes through JSON and SQL without loss.
+    """A version that converts to JSON and SQL without loss.
 
     Args:
         kind: `int`, `str`, `date` or `timestamp`.
-        value: the number or text; of a date its ISO text, of a timestamp the microseconds since 1970.
-        aware: whether a timestamp came with a time zone, and so goes back with one.
+        value: the number or text; for a date its ISO text, for a timestamp the microseconds since 1970.
+        aware: whether the Python value of a timestamp has a time zone.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class SnapshotVersion:
 
     @classmethod
     def of(cls, value: object) -> SnapshotVersion | None:
-        """The version that a Python value is; None when values of its type can't be versions.
+        """Return the version for a Python value; None if values of its type are not valid versions.
 
         Examples:
             >>> SnapshotVersion.of(date(2026, 1, 31)).value
@@ -60,11 +60,11 @@ class SnapshotVersion:
 
     @classmethod
     def from_json(cls, text: str) -> SnapshotVersion:
-        """The version that `to_json` wrote down."""
+        """Return the version from the result of `to_json`."""
         return cls(**json.loads(text))
 
     def to_json(self) -> str:
-        """The version as text for a file."""
+        """Return the version as JSON."""
         return json.dumps(asdict(self))
 
     @property
@@ -74,7 +74,7 @@ class SnapshotVersion:
 
     @property
     def sql(self) -> str:
-        """The version as a literal of SQL, whatever the session's settings."""
+        """The version as an SQL literal that does not depend on the session's settings."""
         if self.kind == "timestamp":
             return f"timestamp_micros({self.value})"
         if self.kind == "date":
@@ -84,7 +84,7 @@ class SnapshotVersion:
         return f"CAST('{self.value}' AS BIGINT)"
 
     def to_python(self) -> object:
-        """The value that the user's function gave."""
+        """Return the value that the user's function returned."""
         if self.kind == "date":
             return date.fromisoformat(str(self.value))
         if self.kind == "timestamp":
@@ -93,17 +93,17 @@ class SnapshotVersion:
         return self.value
 
     def is_comparable(self, other: SnapshotVersion) -> bool:
-        """Whether the two are of one type."""
+        """Return whether both versions have the same type."""
         return self.kind == other.kind
 
     def follows(self, other: SnapshotVersion) -> bool:
-        """Whether it comes after another one of its type; texts are ordered as Spark orders them."""
+        """Return whether the version is greater than another one of its type; texts are ordered as in Spark."""
         assert self.is_comparable(other), (self, other)
         return self.value > other.value  # type: ignore[operator]  # one kind holds one type
 
 
 def version_at(now: datetime, *, after: SnapshotVersion | None) -> SnapshotVersion:
-    """The version of a snapshot taken now; after the last one, though the clock may have been set back."""
+    """Return the version of a snapshot taken now; greater than the last one, even if the clock was set back."""
     version = SnapshotVersion(kind="timestamp", value=(now - _EPOCH) // _MICROSECOND)
     if after is None or version.follows(after):
         return version

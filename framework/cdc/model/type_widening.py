@@ -1,4 +1,4 @@
-"""Types that hold what two others hold: of a column in two flows, of two flows' sequences."""
+"""Common types of two types: for a column of two flows, and for the sequences of two flows."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MAX_DIGITS = 38
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The narrowest type that holds every value of both, or None.
+    """Return the narrowest type that holds every value of both types; None if there is none.
 
-    Numbers widen; dates become timestamps; the fields of structs are matched by name, and one
-    that only one side has is kept. A type is common with itself and with the type of NULL.
+    Numbers widen, and dates become timestamps. The fields of structs match by name, and a field of
+    only one side is kept. The common type of a type and the type of NULL is the former.
     """
     if left == right or isinstance(right, NullType):
         return left
@@ -50,7 +50,7 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def merge_schemas(left: StructType, right: StructType) -> StructType | None:
-    """The fields of `left`, widened, then what only `right` has; None when a field has no common type."""
+    """Return the fields of `left`, widened, then those of `right` only; None if a field has no common type."""
     fields = []
     theirs = {field.name.lower(): field for field in right.fields}
     for field in left.fields:
@@ -66,7 +66,7 @@ def merge_schemas(left: StructType, right: StructType) -> StructType | None:
 
 
 def common_sequence(left: DataType, right: DataType) -> DataType | None:
-    """As `common_type`, but a struct is compared field by field in order, so its fields must correspond."""
+    """Return the `common_type` of two sequences; structs need the same number of fields, which match by position."""
     if isinstance(left, StructType) and isinstance(right, StructType):
         if len(left) != len(right):
             return None
@@ -78,9 +78,9 @@ def common_sequence(left: DataType, right: DataType) -> DataType | None:
 
 
 def stored_sequence(data_type: DataType) -> DataType:
-    """The type in which a sequence is kept: the roomiest of its kind, so that it need not be widened later.
+    """Return the type in which a sequence is stored: the widest of its kind, so that it need not be widened later.
 
-    The fields of a struct are named by their position, for only that matters to their order.
+    The fields of a struct are named by their position, because their order depends on nothing else.
     """
     if isinstance(data_type, IntegralType):
         return LongType()
@@ -93,7 +93,7 @@ def stored_sequence(data_type: DataType) -> DataType:
 
 
 def plain_type(data_type: DataType) -> DataType:
-    """The type as a Delta table keeps it: everything nullable, strings without a length."""
+    """Return the type as a Delta table stores it: everything nullable, strings without a length."""
     if isinstance(data_type, StructType):
         fields = [_plain_field(field) for field in data_type.fields]
         return StructType(fields)
@@ -105,14 +105,14 @@ def plain_type(data_type: DataType) -> DataType:
 
 
 def plain_schema(schema: StructType) -> StructType:
-    """The schema as a Delta table keeps it."""
+    """Return the schema as a Delta table stores it."""
     plain = plain_type(schema)
     assert isinstance(plain, StructType)
     return plain
 
 
 def _plain_field(field: StructField) -> StructField:
-    """The field without what Spark notes of a column for a query: by such a note it hides a file's `_metadata`."""
+    """Return the field without Spark's internal metadata for a query, with which Spark hides a file's `_metadata`."""
     kept = {key: value for key, value in (field.metadata or {}).items() if not key.startswith("__")}
     return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=kept)
 

@@ -1,7 +1,7 @@
-"""SCD type 1 with authors: what facts do to the rows of a target, leaf by leaf.
+"""SCD type 1 with authors: the effect of the latest events on the rows of a target, leaf by leaf.
 
-Each step names what the next one uses several times. So a plan grows with the number of leaves, and not with
-what is computed of each.
+Each step names the columns that the next step uses several times. So the size of a plan grows with the number of
+leaves, and not with the size of each leaf's expressions.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ def decide_rows(
     carried: Sequence[str] = (),
     floor: Column | None = None,
 ) -> DataFrame:
-    """Decide what becomes of the rows that a fact, or a truncate, is about.
+    """Decide the change of each row that latest events or a truncate affect.
 
     Args:
-        facts: one row a key, without what is undone.
-        rows: of the target.
+        facts: the latest events without undone values, one row per key.
+        rows: rows of the target.
         target: the target.
-        how: the join of facts with rows.
-        carried: further columns of either that the result keeps.
+        how: the type of the join of latest events with rows.
+        carried: further columns of either side that the result keeps.
         floor: the literal of a truncate in the batch.
 
     Returns:
-        `DOES`, null where nothing changes; the carried columns, and those of the target's table.
+        `DOES`, null where nothing changes; the carried columns; the columns of the target's table.
     """
     steps = _steps_without_floor(target) if floor is None else _steps(target, floor)
     theirs = [name for name in carried if name in rows.columns]
     flat = rows.select(*map(column, (*target.keys, *theirs)), *steps.flat).alias(TARGET)
     keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
-    # In key order, as the facts are: a merge join of a left join sorts the rows only.
+    # The latest events are in key order, so a merge join in a left join sorts the rows only.
     met = facts.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
     staged = met.select(*keys, *map(column, carried), *steps.met).select("*", *steps.gone).select("*", *steps.takes)
     kept = map(column, (*target.keys, *carried))
@@ -69,20 +69,20 @@ def decide_rows(
 
 
 def new_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
-    """The rows of keys that have none yet."""
+    """Return the rows of keys that have no row yet."""
     return facts.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Steps:
-    """The columns that each step adds; the next step uses them.
+    """The columns that each step adds for the next step.
 
     Args:
-        flat: of a target's row: its order, and value and author of each leaf.
-        met: of a fact with its row: both, and whether the row is undone.
+        flat: the order of a target row, and the value and author of each of its leaves.
+        met: the columns of latest events and of their row, and whether the row is undone.
         gone: whether each leaf of the row is undone.
-        takes: whether each leaf of the fact is newer.
-        becomes: the leaves of the row that is to be, and what it does to the table.
+        takes: whether each leaf of the latest events is newer.
+        becomes: the leaves of the resulting row, and its change.
     """
 
     flat: Sequence[Column]
@@ -133,12 +133,12 @@ def _is_newer(new: Column, old: Column, is_gone: Column) -> Column:
 
 
 def _theirs() -> Column:
-    """The order of the row's newest event; null where there is no row, or where that event is undone."""
+    """Return the order of the row's newest event; null if there is no row or the event is undone."""
     return F.when(~column(_IS_DEAD), column(_OLD_ORDER))
 
 
 def _does(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
-    """What becomes of a row: facts without an upsert remove an undone row, and newer parts update one."""
+    """Return the change of a row: an undone row without a new upsert is removed, newer or undone parts update it."""
     upsert, old = column(ORDER), column(_OLD_ORDER)
     is_newer = F.coalesce(upsert > _theirs(), upsert.isNotNull())
     return (
@@ -149,7 +149,7 @@ def _does(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
 
 
 def _chosen(takes: Sequence[str], gone: Sequence[str], come: Sequence[str], old: Sequence[str]) -> list[Column]:
-    """Per leaf, what the fact says, or else what the row keeps."""
+    """Return per leaf the new value, or else the value that the row keeps."""
     return [
         F.when(column(taken), column(new)).when(~column(lost), column(kept))
         for taken, lost, new, kept in zip(takes, gone, come, old, strict=True)
@@ -158,7 +158,7 @@ def _chosen(takes: Sequence[str], gone: Sequence[str], come: Sequence[str], old:
 
 @built_once
 def _row(target: CdcTarget) -> list[Column]:
-    """The columns of a row from its keys, the flat columns of its leaves, and the order of its newest event."""
+    """Return the columns of a row from its keys, the flat columns of its leaves, and the order of its newest event."""
     newest, values = column(_NEWEST), [column(name) for name in value_names(target)]
     authors = [column(name) for name in author_names(target)]
     kept = authors_to_keep(target.leaves, values, authors, newest, struct_of(target.hidden_type, AUTHORS))

@@ -1,4 +1,4 @@
-"""What a batch says of each key: its newest upsert and its newest delete, all from one pass over it."""
+"""The latest events of a batch: the newest upsert and the newest delete of each key, from one pass over the batch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _FLOOR = "__sluice_floor"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FactCounts:
-    """What one pass over the facts tells of a batch.
+    """Counts of a batch, from one pass over its latest events.
 
     Args:
-        batch: the contract's counts.
+        batch: the counts for the contract check.
         upserts: keys with an upsert that the batch itself does not undo.
-        tombstones: keys with a delete that must be remembered.
+        tombstones: keys with a delete that must be recorded.
         effects: keys that may change the target.
-        floor: the literal of the batch's latest truncate.
+        floor: the literal of the batch's latest truncate; None if there is none.
     """
 
     batch: BatchCounts
@@ -46,19 +46,19 @@ class FactCounts:
 
 
 def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> DataFrame:
-    """What a batch says of each key: one row a key, from one scan of the batch.
+    """Aggregate a batch to the latest events of each key: one row per key, from one scan of the batch.
 
-    Rows that break the contract are kept and counted, so that `count_facts` finds them without a second scan.
+    Rows that violate the contract are kept and counted, so that `count_facts` finds them without a second scan.
 
     Args:
         events: in the shape of `read_events`.
         target: the target.
-        truncates: some events may be truncates.
+        truncates: whether events may be truncates.
 
     Returns:
-        The values and `ORDER` of the key's newest upsert, where the batch itself does not undo it; `DELETED`, the
-        point of its newest delete; `TOMBSTONE`, the same where it must be remembered. For a target with authors
-        the values are those of each leaf's newest author, whose order is in the column of `author_names`.
+        The values and `ORDER` of the key's newest upsert, unless the batch itself undoes it; `DELETED`, the
+        point of its newest delete; `TOMBSTONE`, the same point if the delete must be recorded. For a target with
+        authors the values are those of each leaf's newest author, whose order is in the column of `author_names`.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
@@ -68,7 +68,7 @@ def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> Da
 
 @built_once
 def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], list[Column], Column]:
-    """What to aggregate of a key's events, what to make of that, and the delete that must be remembered."""
+    """Return the aggregates of a key's events, the columns derived from them, and the delete that must be recorded."""
     operation, order = column(OPERATION), column(ORDER)
     point = point_of(order, target.order_type)
     upsert = F.when(operation == F.lit(UPSERT), order)
@@ -83,10 +83,11 @@ def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], lis
 
 
 def _own_tombstone(target: CdcTarget) -> Column:
-    """A key's delete, if it must be remembered.
+    """Return a key's delete if it must be recorded.
 
-    One that the batch itself overtakes need not be: what it undoes is older than the row, and stays so.
-    But where leaves have authors, older ones may be under a newer row.
+    A delete with a newer upsert in the batch need not be recorded: everything that it undoes is older than the
+    row, and the row only gets newer. If leaves have authors, a newer row may hold older leaves, so every delete
+    is recorded.
     """
     if target.is_authored:
         return column(DELETED)
@@ -96,7 +97,7 @@ def _own_tombstone(target: CdcTarget) -> Column:
 
 
 def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
-    """The newest upsert's values: how to aggregate them, and how to take them out."""
+    """Return the aggregate of the newest upsert's values, and the columns extracted from it."""
     names = [field.name for field in target.value_fields]
     if not names:
         return [], []
@@ -106,7 +107,7 @@ def _whole_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list
 
 
 def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
-    """Each leaf's newest author and what it wrote."""
+    """Return the aggregates of each leaf's newest author and its value, and their columns."""
     values, authors = value_names(target), author_names(target)
     written = [F.when(column(wrote), upsert) for wrote in wrote_names(target)]
     aggregates = [
@@ -117,18 +118,18 @@ def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], l
 
 
 def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None) -> DataFrame:
-    """Facts with what is recorded as undone taken out.
+    """Apply the recorded deletes and truncates to latest events.
 
     Args:
-        facts: of `gather_facts`.
+        facts: the result of `gather_facts`.
         target: the target.
         tombstones: the keys and `RECORDED`, the newest recorded delete of each.
-        floor: one row with the latest recorded truncate, `RECORDED` too.
+        floor: one row with the latest recorded truncate, also called `RECORDED`.
 
     Returns:
-        The facts; `ORDER` is null where the newest upsert is undone, and `DELETED` is the newest delete known.
+        The latest events; `ORDER` is null if the newest upsert is undone, and `DELETED` is the newest known delete.
     """
-    # By a merge join, for both sides have their keys in order; a broadcast would be a job to wait for.
+    # A merge join, because both sides have their keys in order; a broadcast would be a job to wait for.
     settled = facts.join(tombstones.hint("merge"), list(target.keys), "left")
     settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
     if floor is None:
@@ -138,7 +139,7 @@ def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, 
 
 
 def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
-    """The facts without upserts, and without leaves, that a delete or a truncate undoes."""
+    """Clear the upserts, and the leaves, that a delete or a truncate undoes."""
     order = column(ORDER)
     dead = is_dead(point_of(order, target.order_type), deleted=deleted, floor=floor)
     changes = {ORDER: F.when(~dead, order)}
@@ -151,12 +152,12 @@ def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, f
 
 @built_once
 def has_effect() -> Column:
-    """Whether a key's facts may change the target: an upsert that lives, or a delete."""
+    """Return whether a key's latest events may change the target: an upsert that is not undone, or a delete."""
     return column(ORDER).isNotNull() | column(DELETED).isNotNull()
 
 
 def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> FactCounts:
-    """The counts of a batch, from its facts (which are computed by this): one job, and one more if it truncates."""
+    """Count a batch from its latest events, which this computes: one job, and a second one if it has truncates."""
     row = facts.agg(*_counting(target, truncates=truncates)).first()
     assert row is not None  # an aggregate without groups has one row
     return FactCounts(

@@ -1,4 +1,4 @@
-"""SCD type 1: the facts of a batch into the target, in one commit."""
+"""SCD type 1: merge of a batch's latest events into the target, in one commit."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _SEEN = "__sluice_seen"
 _IS_BY_HAND = "__sluice_is_by_hand"
 
 BROADCAST_ROWS = 200_000
-"""Up to so many rows of a batch are sent to all executors, so that a table is read without a shuffle."""
+"""The largest batch, in rows, that is broadcast, so that a table is read without a shuffle."""
 
 SHUFFLED_ROWS_A_FACT = 10
-"""Up to so many rows a fact are rather shuffled, for that saves two broadcasts, each a job to wait for."""
+"""The most table rows per affected key that are shuffled; this saves two broadcasts, each a job to wait for."""
 
 Settle = Callable[["DataFrame"], "DataFrame"]
 
@@ -55,17 +55,17 @@ Settle = Callable[["DataFrame"], "DataFrame"]
 def merge_facts(
     facts: DataFrame, counts: FactCounts, table: TableAddress, target: CdcTarget, *, settle: Settle | None
 ) -> CdcMetrics:
-    """Bring the target's rows up to the facts that are newer than they are.
+    """Merge the latest events into the target's table, where they are newer than its rows.
 
     Args:
-        facts: one row a key, computed once.
-        counts: of the facts.
+        facts: the latest events, one row per key, computed once.
+        counts: the counts of the latest events.
         table: the target's table.
         target: the target.
-        settle: takes out of facts what is recorded as undone.
+        settle: applies the recorded deletes and truncates to latest events.
 
     Returns:
-        The rows that were upserted and deleted.
+        The numbers of rows upserted and deleted.
     """
     if counts.floor is not None:
         facts = clear_dead(facts, target, deleted=None, floor=counts.floor)
@@ -80,19 +80,19 @@ def merge_facts(
 
 
 def _merge_decided(facts: DataFrame, counts: FactCounts, table: DeltaTable, target: CdcTarget) -> CdcMetrics:
-    """Read the rows that the facts are about, decide what becomes of each, and merge that.
+    """Read the affected rows, decide the change of each, and merge the changes.
 
-    The merge reads the rows again: one that another process changed meanwhile is a conflict.
+    The merge reads the rows again: a row that another process changed in between is a conflict.
     """
     rows, how, matching = table.toDF(), "full_outer", same_key(target)
-    if counts.floor is None:  # else rows that no fact is about may go too
+    if counts.floor is None:  # else rows of keys without events may be deleted too
         rows, how = rows.where(key_range(counts.batch.ranges, of=TARGET)), "left"
         matching = key_range(counts.batch.ranges, of=TARGET) & matching
     seen = rows.select("*", column(HIDDEN_COLUMN).alias(_SEEN))
     decided = decide_rows(facts, seen, target, how=how, carried=(_SEEN,), floor=counts.floor)
     does = column(DOES, of=SOURCE)
     is_unchanged = (does != F.lit(INSERTED)) & column(_SEEN, of=SOURCE).eqNullSafe(column(HIDDEN_COLUMN, of=TARGET))
-    # Delta evaluates conditions for rows that match nothing too.
+    # Delta evaluates the conditions for unmatched rows too.
     is_safe = or_conflict(column(target.keys[0], of=TARGET).isNull() | is_unchanged)
     row = {name: column(name, of=SOURCE) for name in target.table_schema.fieldNames()}
     values = {name: value for name, value in row.items() if name not in target.keys}
@@ -107,26 +107,26 @@ def _merge_decided(facts: DataFrame, counts: FactCounts, table: DeltaTable, targ
 
 
 def _settled(facts: DataFrame, settle: Settle | None) -> AbstractContextManager[DataFrame]:
-    """The facts without what is undone, computed once."""
+    """Return the latest events after recorded deletes and truncates, computed once."""
     return nullcontext(facts) if settle is None else computed_once(settle(facts))
 
 
 def replace_facts(
     facts: DataFrame, counts: FactCounts, transaction: Transaction, target: CdcTarget, *, settle: Settle | None
 ) -> CdcMetrics | None:
-    """Decide what the facts do to each of the target's rows, and stage that in a transaction.
+    """Decide the change of each of the target's rows, and stage the changes in a transaction.
 
     Args:
-        facts: one row a key, computed once.
-        counts: of the facts.
-        transaction: of the target's table.
+        facts: the latest events, one row per key, computed once.
+        counts: the counts of the latest events.
+        transaction: on the target's table.
         target: the target.
-        settle: takes out of facts what is recorded as undone. Of whole rows it is asked for keys without a row
-            only, for a row is newer than all of its key's deletes that are recorded; leaves may be older.
+        settle: applies the recorded deletes and truncates to latest events. Whole rows need it for keys without a
+            row only, because a row is newer than all recorded deletes of its key; leaves may be older.
 
     Returns:
-        The rows that will be upserted and deleted; None if a row was put in by hand, so that nothing is known of
-        its key's recorded deletes: the transaction must be given up.
+        The numbers of rows to upsert and delete. None if a manually inserted row would be updated without a check
+        of its key's recorded deletes: the transaction must be discarded.
     """
     if not target.is_authored:
         return _replace_settled(facts, counts, transaction, target, settle)
@@ -155,7 +155,7 @@ def _replace_settled(
             met = F.broadcast(decided.select(_NUMBER))
             written = written.unionByName(_new_rows(source.join(met, _NUMBER, "left_anti"), target, settle))
         with alongside(facts.sparkSession, partial(_remove, decided, transaction)) as removing:
-            # However many tasks read, each core writes one file.
+            # At most one file per core, regardless of the number of tasks that read.
             upserted = transaction.add(written.coalesce(cores))
     deleted, by_hand = removing.result()
     is_unsettled = bool(by_hand) and settle is not None and not together
@@ -163,18 +163,18 @@ def _replace_settled(
 
 
 def _rows(transaction: Transaction, counts: FactCounts) -> DataFrame:
-    """The rows that a batch may change, and of each whether AUTO CDC did not write it."""
+    """Return the rows that a batch may change, and whether each was inserted manually (not by AUTO CDC)."""
     is_by_hand = column(HIDDEN_COLUMN).isNull().alias(_IS_BY_HAND)
     return transaction.rows(counts.batch.ranges).select("*", is_by_hand)
 
 
 def sent_around(facts: DataFrame, counts: FactCounts) -> DataFrame:
-    """The facts, sent to all executors when they are few."""
+    """Return the latest events, with a broadcast hint if they are few."""
     return F.broadcast(facts) if counts.effects <= BROADCAST_ROWS else facts
 
 
 def _new_rows(facts: DataFrame, target: CdcTarget, settle: Settle | None) -> DataFrame:
-    """The rows of keys that have none yet."""
+    """Return the rows of keys that have no row yet."""
     settled = facts if settle is None else settle(facts)
     if target.is_authored:
         return new_authored_rows(settled, target)
@@ -184,7 +184,7 @@ def _new_rows(facts: DataFrame, target: CdcTarget, settle: Settle | None) -> Dat
 
 
 def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """What becomes of each row that has a fact; the facts come to the rows."""
+    """Decide the change of each row of an affected key: joins the latest events to target rows."""
     if target.is_authored:
         return decide_rows(facts, rows, target, how="inner", carried=(_IS_BY_HAND, _NUMBER, PLACE))
     changes = changes_to(target, floor=None)
@@ -196,7 +196,7 @@ def _decided_by_rows(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> Da
 
 
 def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """What becomes of each fact, whether it has a row or not; the rows come to the facts, whose keys are in order."""
+    """Decide the change of each affected key: left-joins target rows to the latest events, which are in key order."""
     if target.is_authored:
         return decide_rows(facts, rows, target, how="left", carried=(_IS_BY_HAND, PLACE))
     changes = changes_to(target, floor=None)
@@ -217,14 +217,14 @@ def _decided_together(facts: DataFrame, rows: DataFrame, target: CdcTarget) -> D
 
 
 def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
-    """Stage that decided rows go, for good or for another in their place.
+    """Stage the removal of the rows that are deleted or replaced.
 
     Returns:
-        How many go for good, and how many rows that were put in by hand get another in their place.
+        The number of deleted rows, and the number of manually inserted rows that are replaced.
     """
     does = column(DOES)
     transaction.remove(decided.where(does.isin(UPDATED, REMOVED)).select(PLACE))
-    # Counted last, for nothing waits for it; but the vectors are written while the new rows are.
+    # Counted last, because nothing waits for the counts; deletion vectors are written in parallel with new rows.
     row = decided.agg(
         F.count_if(does == F.lit(REMOVED)).alias("deleted"),
         F.count_if((does == F.lit(UPDATED)) & column(_IS_BY_HAND)).alias("by_hand"),
@@ -243,12 +243,12 @@ def _with_clauses(merge: DeltaMergeBuilder, changes: Changes) -> DeltaMergeBuild
 
 
 def assignments(row: Mapping[str, Column]) -> dict[str, str | Column]:
-    """Columns by quoted names, as Delta's builder takes them."""
+    """Return columns by quoted name, in the form of Delta's merge builder."""
     return {quote(name): value for name, value in row.items()}
 
 
 def merge_metrics(result: DataFrame) -> CdcMetrics:
-    """What a merge says it did; nothing when it was skipped as done before."""
+    """Return the metrics of a merge; `skipped` if Delta had applied the batch before."""
     counts = result.first()
     if counts is None:
         return CdcMetrics(skipped=True)

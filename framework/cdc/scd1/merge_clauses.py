@@ -1,4 +1,4 @@
-"""SCD type 1 without authors: what facts do to the rows of a target, as expressions for the clauses of a merge."""
+"""SCD type 1 without authors: the effect of latest events on target rows, as expressions for the clauses of a merge."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ SOURCE = "__sluice_source"
 TARGET = "__sluice_target"
 
 DOES = "__sluice_does"
-"""What a decided row does to the table: one of the three below, or nothing."""
+"""The change of a row in the table: one of the three constants below, or null."""
 
 INSERTED, UPDATED, REMOVED = "inserted", "updated", "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Changes:
-    """The clauses of a merge of `SOURCE` (facts) into `TARGET`.
+    """The clauses of a merge of `SOURCE` (latest events) into `TARGET`.
 
     Args:
-        delete: a matched row goes.
-        update: a matched row that does not go becomes `updated`.
-        insert: a key without a row gets `inserted`.
-        sweep: a row that no fact is about goes, for a truncate undoes it.
+        delete: condition on which a matched row is deleted.
+        update: condition on which a matched row that is not deleted becomes `updated`.
+        updated: the new values of an updated row.
+        insert: condition on which a key without a row gets the row `inserted`.
+        inserted: the values of an inserted row.
+        sweep: condition on which a truncate deletes a row whose key has no events.
     """
 
     delete: Column
@@ -47,13 +49,13 @@ class Changes:
 
 
 def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
-    """What facts do to rows: a delete removes what is up to its point, an upsert replaces what is older.
+    """Return the clauses of a merge: a delete removes rows up to its point, an upsert replaces older rows.
 
-    Applying the same facts again changes nothing, for each clause asks for something newer.
+    Merging the same events again changes nothing, because each clause applies only to older or missing rows.
 
     Args:
         target: the target, whose rows have one author each.
-        floor: the literal of a truncate in the batch, by which rows without facts go too.
+        floor: the literal of a truncate in the batch, which also deletes rows of keys without events.
     """
     return _changes_without_floor(target) if floor is None else _changes(target, floor)
 
@@ -80,7 +82,7 @@ def _changes(target: CdcTarget, floor: Column | None) -> Changes:
 
 
 def hidden_column(target: CdcTarget, order: Column, authors: Column | None = None) -> Column:
-    """The hidden column of a row whose newest event has this order, its fields in the table's order."""
+    """Return the hidden column of a row whose newest event has this order, its fields in the table's order."""
     made = {name: order.getField(name) for name in target.order_type.names}
     if authors is not None:
         made[AUTHORS] = authors
@@ -90,5 +92,5 @@ def hidden_column(target: CdcTarget, order: Column, authors: Column | None = Non
 
 @built_once
 def same_key(target: CdcTarget) -> Column:
-    """Whether a fact and a row have the same key."""
+    """Return whether the source and target rows have the same key."""
     return reduce(operator.and_, (column(key, of=SOURCE) == column(key, of=TARGET) for key in target.keys))

@@ -1,4 +1,4 @@
-"""How a point is shown: the values of `__START_AT` and `__END_AT`."""
+"""The displayed form of a point: the values of `__START_AT` and `__END_AT`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def shown_point(target: CdcTarget, point: Column) -> Column:
-    """A point in the type that the target shows: its sequence.
+    """Return the displayed value of a point: its sequence, in the type of `__START_AT`.
 
-    The literal of a once flow is shown as itself where sequences are numbers, and as microseconds
-    since 1970 where they are times, so that `lit(0)` is long ago; elsewhere it is null.
+    If sequences are numbers, the literal of a once flow is displayed as a number. If they are times, the
+    literal is microseconds since 1970, so `lit(0)` is in the past. For other types the value is null.
     """
     want = target.table_schema[START_AT].dataType
     literal = _literal(point.getField(ONCE), want)
@@ -31,9 +31,10 @@ def shown_point(target: CdcTarget, point: Column) -> Column:
 
 
 def shows(target: CdcTarget, point: Column, value: Column) -> Column:
-    """Whether a value of `__START_AT` or `__END_AT` is that of a point.
+    """Return whether a value of `__START_AT` or `__END_AT` displays a point.
 
-    A literal as a date, or as a time without a zone, depends on the zone of the session that wrote it, so any is.
+    A literal displayed as a date, or as a time without a zone, depends on the time zone of the session that wrote
+    it. So any value displays such a literal.
     """
     is_same = shown_point(target, point).eqNullSafe(value)
     if isinstance(target.table_schema[START_AT].dataType, DateType | TimestampNTZType):
@@ -42,7 +43,7 @@ def shows(target: CdcTarget, point: Column, value: Column) -> Column:
 
 
 def point_at(target: CdcTarget, value: Column) -> Column:
-    """The point of an event at a value of `__START_AT` or `__END_AT`; NULL is before everything."""
+    """Return the point for a value of `__START_AT` or `__END_AT`; NULL becomes the first of all points."""
     have = target.table_schema[START_AT].dataType
     parts = {ONCE: F.lit(None)}
     if target.sequence_type is None:

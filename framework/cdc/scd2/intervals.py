@@ -1,7 +1,7 @@
 """SCD type 2 as a pure function: from the events of keys to the rows of their histories.
 
-A row stands for a run of upserts whose tracked columns are equal, with no delete between them. It
-begins at the run's first event, shows the values of its last, and ends at whatever comes next.
+A row represents a run of upserts with equal tracked columns and no delete between them. It begins at
+the first event of the run, holds the values of the last, and ends at the next event after the run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STARTS = "__sluice_started"
 ENDS = "__sluice_ended"
 ENDS_BY_DELETE = "__sluice_deleted"
 IS_ROW = "__sluice_is_row"
-"""The event is the newest of a row."""
+"""The entry is the newest event of a row."""
 IS_LOST = "__sluice_is_lost"
-"""No row tells of the event, and it is not remembered yet."""
+"""No row represents the event, and the auxiliary table does not record it yet."""
 
 IS_TWIN = "__sluice_is_twin"
-"""Several rows of the target are at the moment, of which the moment has one only: somebody put in the others."""
+"""Several rows of the target belong to the entry, which represents one; the rest were inserted manually."""
 
 _PREVIOUS = "__sluice_previous"
 _FOLLOWING = "__sluice_following"
@@ -38,15 +38,15 @@ _PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLDS)
 
 
 def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """The histories of keys from all of their events that matter.
+    """Compute the histories of keys from all of their relevant events.
 
     Args:
-        events: in the shape of `read_events`, with `ORIGIN` and `OLD`; each event any number of times.
+        events: in the shape of `read_events`, with `ORIGIN` and `OLD`; an event may occur several times.
         target: the target.
 
     Returns:
-        The moments of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
-        belongs to, and whether it `IS_ROW`, `IS_LOST` and `IS_TWIN`.
+        The timeline entries of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
+        entry belongs to, and the flags `IS_ROW`, `IS_LOST` and `IS_TWIN`.
     """
     moments = gather_moments(events, target).select("*", _previous(target))
     return moments.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
@@ -54,7 +54,7 @@ def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 @built_once
 def _ordered(target: CdcTarget) -> WindowSpec:
-    """A key's moments in order; those that another at their own point overrides stand apart."""
+    """Return the window over a key's timeline; entries overridden at their own point have a separate partition."""
     apart = [column(IS_INNER)] if target.is_authored else []
     return Window.partitionBy(*key_columns(target), *apart).orderBy(POINT)
 
@@ -67,7 +67,7 @@ def _tracked(target: CdcTarget) -> Column:
 
 @built_once
 def _previous(target: CdcTarget) -> Column:
-    """What a moment must know of the one before it."""
+    """Return the columns of the previous entry that an entry depends on."""
     seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLDS).alias("olds"))
     return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
 
@@ -78,7 +78,7 @@ def _comes_after_upsert() -> Column:
 
 @built_once
 def _links(target: CdcTarget) -> list[Column]:
-    """Where the run began that a moment belongs to, and what must be known of the moment after it."""
+    """Return the start of the run that an entry belongs to, and the columns of the next entry that it depends on."""
     ordered, point, is_upsert = _ordered(target), column(POINT), column(OPERATION) == F.lit(UPSERT)
     goes_on = _comes_after_upsert() & (column(_PREVIOUS).getField("tracked") == _tracked(target))
     begins = is_upsert & ~goes_on
@@ -92,9 +92,9 @@ def _links(target: CdcTarget) -> list[Column]:
 
 @built_once
 def _bounds(target: CdcTarget) -> list[Column]:
-    """What each row's bounds are, which moments rows are made of, and which would be forgotten.
+    """Return the bounds of each row, which entries make rows, and which events must be recorded.
 
-    A row that shows no width (a snapshot's literal beside a first event of the same number) is none.
+    A run whose displayed interval is empty makes no row (a once flow's literal and a first event of the same number).
     """
     following, stands = column(_FOLLOWING), ~column(IS_INNER)
     is_upsert, end = column(OPERATION) == F.lit(UPSERT), following.getField("point")
@@ -102,7 +102,7 @@ def _bounds(target: CdcTarget) -> list[Column]:
     is_closed = F.coalesce(following.getField("operation") != F.lit(UPSERT), F.expr("false"))
     ends = following.isNull() | is_closed | following.getField("begins")
     is_row = is_upsert & ends & stands & _has_width(target, end)
-    # To a delete, the run that it ends is the last that began.
+    # For a delete, `STARTS` is the start of the run that it ends: the last run before it.
     is_told_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
     is_told = F.when(is_upsert, is_row).otherwise(is_told_end)
     return [
@@ -120,5 +120,5 @@ def _olds_before(target: CdcTarget) -> Column:
 
 
 def _has_width(target: CdcTarget, end: Column) -> Column:
-    """Whether a row with the start at hand and this end, if it has any, shows an interval."""
+    """Return whether the displayed interval from `STARTS` to `end` is not empty; a null `end` is an open interval."""
     return F.coalesce(shown_point(target, column(STARTS)) < shown_point(target, end), F.expr("true"))

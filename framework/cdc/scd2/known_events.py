@@ -1,8 +1,8 @@
-"""What is known of keys' histories, taken apart into the events it was made of.
+"""The known events of keys, reconstructed from the rows of the target and of its auxiliary table.
 
-The rows of an SCD type 2 target and of its companion together hold a set of events. A row of the
-target stands for the newest event of its run, and for the delete that ended it, if one did; all
-other events are in the companion. Whatever both hold twice is one event.
+The rows of an SCD type 2 target and of its auxiliary table together represent a set of events. A row
+of the target represents the newest event of its run, and the delete that ended it, if any. The
+auxiliary table holds all other events. An event that both tables represent counts once.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
 
 ORIGIN = "__sluice_origin"
-"""Where an event is known from: one of the four below, the surer the higher."""
+"""The origin of an event: one of the four constants below, in ascending order of certainty."""
 
 SUPPOSED, REMEMBERED, SHOWN, NEW = 0, 1, 2, 3
 
 END = "end"
-"""The operation of an event that ends a row where nothing else is known at its point: what `__END_AT` says."""
+"""The operation of an event that ends a row at its `__END_AT`; any other event at that point overrides it."""
 
 OLD = "__sluice_old"
-"""On the newest event of a row of the target: that row's interval, content, authors and place."""
+"""On the newest event of a target row: the row's interval, content, authors and location."""
 
 EVENT_COLUMN = f"{HIDDEN_COLUMN}_event"
 
@@ -60,11 +60,11 @@ _IS_BY_HAND = "__sluice_is_by_hand"
 _KINDS = "__sluice_kinds"
 _KIND = "__sluice_kind"
 _LAST, _FIRST, _DELETED, _END = 1, 2, 3, 4
-"""Kinds of events of a row: its newest, the first of its run, the delete that ended it, and its end without one."""
+"""Kinds of a row's events: its newest, the first of its run, the delete that ended it, its end without a delete."""
 
 
 def as_new(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events of a batch, with where they come from."""
+    """Return the events of a batch with `ORIGIN` and `OLD`."""
     return events.select("*", *_of_batch(target))
 
 
@@ -91,27 +91,27 @@ def old_row(
     authors: Column | None,
     place: Column,
 ) -> Column:
-    """All that a row of the target depends on beside its newest event, as `OLD` keeps it."""
+    """Build the `OLD` of a target row: everything that the row depends on besides its newest event."""
     kept = [] if authors is None else [authors.alias(AUTHORS)]
     parts = (started.alias("started"), ended.alias("ended"), deleted.alias("deleted"), content.alias(CONTENT))
     return F.struct(*parts, *kept, place.alias(PLACE)).cast(old_type(target))
 
 
 def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
-    """The point at which a row of the target begins: the one that AUTO CDC wrote, unless the row shows another."""
+    """Return the start point of a target row: the one that AUTO CDC wrote, unless `__START_AT` displays another."""
     kept, is_kept = _kept_start(target, of)
     return F.when(is_kept, kept).otherwise(point_at(target, column(START_AT, of=of)))
 
 
 def ended_at(target: CdcTarget, *, of: str | None = None) -> Column:
-    """The point at which a row of the target ends, NULL while it is open; if it was edited, the one that it shows."""
+    """Return the end point of a target row, NULL while it is open; if `__END_AT` was edited, the displayed point."""
     kept, is_kept = _kept_end(target, of)
     shown = column(END_AT, of=of)
     return F.when(is_kept, kept).otherwise(F.when(shown.isNotNull(), point_at(target, shown)))
 
 
 def _kept_start(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
-    """The start in the hidden column, and whether the row shows it."""
+    """Return the start in the hidden column, and whether `__START_AT` displays it."""
     hidden, hidden_type = column(HIDDEN_COLUMN, of=of), target.hidden_type
     started = point_of(hidden.getField(STARTED), struct_of(hidden_type, STARTED))
     kept = F.coalesce(started, row_point(hidden, hidden_type))
@@ -119,20 +119,21 @@ def _kept_start(target: CdcTarget, of: str | None = None) -> tuple[Column, Colum
 
 
 def _kept_end(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
-    """The end in the hidden column, and whether the row shows it."""
+    """Return the end in the hidden column, and whether `__END_AT` displays it."""
     hidden = column(HIDDEN_COLUMN, of=of)
     kept = point_of(hidden.getField(ENDED), struct_of(target.hidden_type, ENDED))
     return kept, hidden.isNotNull() & F.coalesce(shows(target, kept, column(END_AT, of=of)), F.expr("false"))
 
 
 def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that rows of the target, with their `PLACE`, stand for.
+    """Return the events that rows of the target, with their `PLACE`, represent.
 
-    The newest event of the row's run; the delete that ended it, or else an `END`; and, in case its true first event
-    is not remembered any more, one at its start with the same values, which counts where no other is known.
+    These are the newest event of the row's run, and the delete that ended it or else an `END`. The true first event
+    of the run may no longer be recorded. So there is also a supposed upsert at the row's start with the same values,
+    which counts only if no other upsert or delete is known there.
     """
     flat, events = _flat_and_exploded(target)
-    # In a projection of their own, bounds are computed once: Spark does not merge it with one that reads them often.
+    # A projection of their own computes the bounds once: Spark does not merge it with one that reads them often.
     bounded = rows.select("*", *_bounds_of_row(target))
     named = bounded.select(*flat).select("*", F.explode(column(_KINDS)).alias(_KIND)).where(column(_KIND).isNotNull())
     return named.select(*events)
@@ -150,7 +151,7 @@ def _bounds_of_row(target: CdcTarget) -> list[Column]:
 
 @built_once
 def _flat_and_exploded(target: CdcTarget) -> tuple[list[Column], list[Column]]:
-    """A row's columns as its events need them, and those of each of its events."""
+    """Return the columns of a flattened row, and the columns of each of its events."""
     hidden, started, ended, newest = column(HIDDEN_COLUMN), column(_STARTED), column(_ENDED), _newest_point(target)
     is_deleted = F.coalesce(hidden.getField(DELETED) & column(_HAS_KEPT_END), F.expr("false"))
     old = old_row(
@@ -184,7 +185,7 @@ def _flat_and_exploded(target: CdcTarget) -> tuple[list[Column], list[Column]]:
 
 
 def _newest_point(target: CdcTarget) -> Column:
-    """The point of a row's newest event; the row's start, if that event lies outside of what the row shows."""
+    """Return the point of a row's newest event, or the row's start if the event is outside the displayed interval."""
     hidden, started, ended = column(HIDDEN_COLUMN), column(_STARTED), column(_ENDED)
     point = row_point(hidden, target.hidden_type)
     lies_within = hidden.isNotNull() & (point >= started) & F.coalesce(point < ended, F.expr("true"))
@@ -198,7 +199,7 @@ def _flat_values(target: CdcTarget) -> list[Column]:
 
 
 def _exploded(target: CdcTarget) -> list[Column]:
-    """The columns of one event of a row, but for its keys and values."""
+    """Return the columns of one event of a row, without its keys and values."""
     kind = column(_KIND)
     is_last, is_upsert = kind == F.lit(_LAST), kind.isin(_LAST, _FIRST)
     newest, started, ended = column(_POINT), column(_STARTED), column(_ENDED)
@@ -219,9 +220,10 @@ def _exploded(target: CdcTarget) -> list[Column]:
 
 
 def _wrote(target: CdcTarget, is_last: Column) -> list[Column]:
-    """Which leaves an event of a row wrote: the newest those that it is the author of, others all with a value.
+    """Return which leaves an event of a row wrote.
 
-    A row by hand is one event, which wrote all leaves.
+    The newest event wrote the leaves of which it is the author. Any other event wrote all leaves with a value.
+    A manually inserted row is one event that wrote all leaves.
     """
     flags = []
     for author, value in zip(author_names(target), value_names(target), strict=True):
@@ -231,13 +233,13 @@ def _wrote(target: CdcTarget, is_last: Column) -> list[Column]:
 
 
 def remembered_events(companion: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that the companion holds, in the target's present shape."""
+    """Return the recorded events of the auxiliary table, in the target's current schema."""
     return companion.select(*_remembered(target, companion.schema))
 
 
 @built_once
 def _remembered(target: CdcTarget, schema: StructType) -> list[Column]:
-    """The columns of an event in the target's present shape, from a row of the companion."""
+    """Return the columns of an event in the target's current schema, from a row of the auxiliary table."""
     hidden_type = struct_of(schema, HIDDEN_COLUMN)
     hidden = column(HIDDEN_COLUMN)
     told = order_of(hidden, hidden_type)
@@ -254,9 +256,9 @@ def _remembered(target: CdcTarget, schema: StructType) -> list[Column]:
 
 
 def _remembered_values(target: CdcTarget, schema: StructType) -> list[Column]:
-    """The values of a remembered event, then which leaves it wrote.
+    """Return the values of a recorded event, then which leaves it wrote.
 
-    An event that was remembered before leaves had authors wrote its values.
+    An event that was recorded before leaves had authors wrote the leaves that have a value.
     """
     stored, event = struct_of(schema, EVENT_COLUMN), column(EVENT_COLUMN)
     row, rows = event.getField("row"), struct_of(stored, "row") if "row" in stored.names else StructType([])

@@ -1,4 +1,4 @@
-"""SCD type 2: the events of a batch into the histories of their keys."""
+"""SCD type 2: merge of a batch's events into the histories of their keys."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ _ROW = "__sluice_row"
 
 
 def rows_at_stake(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
-    """The rows of the target that a batch may change.
+    """Return the rows of the target that a batch may change.
 
     Args:
-        events: the batch's.
-        rows: the target's, with their `PLACE`; at least those of the batch's keys.
+        events: the events of the batch.
+        rows: rows of the target with their `PLACE`; at least those of the batch's keys.
         target: the target.
-        counts: of the batch.
+        counts: the counts of the batch.
     """
     _, is_touched = _at_stake(target)
     return rows.join(_first_points(events, target, counts), list(target.keys)).where(is_touched)
@@ -87,17 +87,17 @@ def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> 
 def rewrite_history(
     events: DataFrame, touched: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
 ) -> DataFrame:
-    """The histories of a batch's keys, as they are with the batch.
+    """Compute the histories of a batch's keys after the batch.
 
     Args:
-        events: the batch's.
+        events: the events of the batch.
         touched: the target's rows that the batch may change.
-        companion: the companion's rows, if there are any.
+        companion: the rows of the auxiliary table; None if it does not exist.
         target: the target.
-        counts: of the batch.
+        counts: the counts of the batch.
 
     Returns:
-        The result of `write_history`, over the part of each history that the batch may touch.
+        The result of `write_history`, over the part of each history that the batch may change.
     """
     known = as_new(events, target).unionByName(shown_events(touched, target))
     if companion is not None:
@@ -109,25 +109,25 @@ def rewrite_history(
 
 @built_once
 def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
-    """A key's first point in a batch, and whether a row of the key may change because of what happened from there.
+    """Return a key's first point in a batch, and whether events from that point on may change a row of the key.
 
-    A row put in by hand may overlap others, so the first event of its key makes it a row of AUTO CDC.
+    A manually inserted row may overlap other rows, so any event of its key turns it into a row of AUTO CDC.
     """
     earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
-    if target.is_authored:  # an older row may hold what a newer one takes over
+    if target.is_authored:  # a newer row may carry over leaves of any older row
         return earliest, F.expr("true")
     ended, is_by_hand = ended_at(target), column(HIDDEN_COLUMN).isNull()
     return earliest, ended.isNull() | (ended >= column(_FROM)) | is_by_hand
 
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """The rows that upserts are, each the only event of its key."""
+    """Return the open rows of upserts, each the only event of its key."""
     return events.select("*", *_alone(target)).select(*_made(target))
 
 
 @built_once
 def _alone(target: CdcTarget) -> list[Column]:
-    """The bounds of a row that one event makes."""
+    """Return the bounds of a row with a single event."""
     point = point_of(column(ORDER), target.order_type)
     return [
         *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(FINGERPRINT), point.alias(STARTS)),
@@ -136,12 +136,12 @@ def _alone(target: CdcTarget) -> list[Column]:
 
 
 def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
-    """The rows of a batch, marked for a broadcast when the batch is small enough for that."""
+    """Return the rows of a batch, with a broadcast hint if the batch is small enough."""
     return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
 
 
 def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """The events that the target will not tell of, as rows of the companion."""
+    """Return the events that the target will not represent, as rows of the auxiliary table."""
     return history.where(column(IS_LOST)).select(*_lost(target))
 
 
@@ -166,14 +166,14 @@ def _lost(target: CdcTarget) -> list[Column]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCounts:
-    """What a history asks for.
+    """Counts of a history's changes.
 
     Args:
-        lost: events to be remembered.
-        made: rows to be written.
-        going: rows of the target that go, for good or for another in their place.
-        by_hand: rows of the target that were put in or edited by hand. Two of them may begin at one point, or
-            overlap, so with any of them all rows that the batch may change are replaced.
+        lost: events to record in the auxiliary table.
+        made: rows to write.
+        going: rows of the target to delete or replace.
+        by_hand: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
+            overlap. So if there is any, all rows that the batch may change are replaced.
     """
 
     lost: int
@@ -183,7 +183,7 @@ class HistoryCounts:
 
 
 def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
-    """What a history asks for: one job, by which it is computed."""
+    """Count a history's changes: one job, which also computes the history."""
     row = history.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
     return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], by_hand=row["by_hand"])
@@ -204,12 +204,12 @@ def _counting(target: CdcTarget) -> list[Column]:
 def replace_history(
     history: DataFrame, touched: DataFrame, transaction: Transaction, target: CdcTarget, *, asked: HistoryCounts
 ) -> CdcMetrics:
-    """Stage in a transaction what brings the target's rows to what the history says.
+    """Stage the changes from the target's rows to the history in a transaction.
 
-    Rows that stay are not written again, unless some are `by_hand`.
+    Unchanged rows are not written again, unless some rows are `by_hand`.
 
     Returns:
-        The rows that will be upserted and deleted; a row that goes for another with its start is no deleted one.
+        The numbers of rows to upsert and delete. A row that is replaced by one with the same start is not deleted.
     """
     session, changed = history.sparkSession, history.where(_is_changed(target))
     made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
@@ -227,7 +227,7 @@ def replace_history(
 
 
 def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
-    """How many of the target's rows go of which no row keeps the start."""
+    """Count the starts of removed target rows that no new row has."""
     keys, start = key_columns(target), column(STARTS)
     starts = changed.select(*_starts(target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
     return starts.groupBy(*keys, start).agg(F.max(_STAYS).alias(_STAYS)).where(~column(_STAYS)).count()
@@ -235,7 +235,7 @@ def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
 
 @built_once
 def _starts(target: CdcTarget) -> list[Column]:
-    """The starts of rows as they are and were, and whether a row still has it."""
+    """Return the starts of rows after and before the batch, with a flag for those after it."""
     now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
     before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
     return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
@@ -245,9 +245,9 @@ def merge_history(
     history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, asked: HistoryCounts,
     counts: BatchCounts,
 ) -> CdcMetrics:  # fmt: skip
-    """Bring the target's rows to what the history says, in one commit.
+    """Merge the history into the target's rows, in one commit.
 
-    Rows that stay are not written again, unless some are `by_hand`.
+    Unchanged rows are not written again, unless some rows are `by_hand`.
     """
     changes = _rows_again(history, touched, target) if asked.by_hand else _row_changes(history, target)
     source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
@@ -272,7 +272,7 @@ def merge_history(
 
 @built_once
 def _is_changed(target: CdcTarget) -> Column:
-    """Whether a moment's row is new or other than before, or is no more."""
+    """Return whether an entry's row is new, changed or removed; also true for an entry without a row."""
     old = column(OLD)
     now = old_row(
         target,
@@ -287,7 +287,7 @@ def _is_changed(target: CdcTarget) -> Column:
 
 
 def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """Rows that are new or other than before, and the starts of those that are no more; one row a key and start."""
+    """Return new and changed rows, and the starts of removed rows; one row per key and start."""
     changed = history.where(_is_changed(target))
     keys, names = key_columns(target), target.table_schema.fieldNames()
     made = changed.where(column(IS_ROW)).select(*_made(target), STARTS, F.expr("true").alias(_STAYS))
@@ -301,7 +301,7 @@ def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> DataFrame:
-    """All rows of the histories, and the bounds of all rows that stand there now."""
+    """Return all rows of the histories, and the bounds of the target rows that they replace."""
     keys = key_columns(target)
     made = history.where(column(IS_ROW)).select(*_made(target), STARTS, ENDS, F.expr("true").alias(_STAYS))
     bounds = (started_at(target).alias(STARTS), ended_at(target).alias(ENDS))
@@ -311,13 +311,13 @@ def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> Da
 
 @built_once
 def _made(target: CdcTarget) -> list[Column]:
-    """The columns of the row that a moment has now."""
+    """Return the columns of an entry's row after the batch."""
     shown = _shown_row(target)
     return [shown.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
 
 
 def _shown_row(target: CdcTarget) -> dict[str, Column]:
-    """The columns of a row that are not the flows': its interval and what is hidden of it."""
+    """Return the columns of a row that AUTO CDC computes: its interval and the hidden column."""
     point = column(POINT)
     hidden = {name: point.getField(name) for name in target.point_type.names}
     hidden |= {

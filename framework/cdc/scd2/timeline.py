@@ -1,8 +1,8 @@
-"""The moments of keys: what all that is known of a key says happened at one point.
+"""The timelines of keys: the known events of a key, in order and without duplicates.
 
-Where events author whole rows, a moment is a point: a delete, or else the upsert that counts there.
-Where they author parts, each event is a moment; the last at its point carries the values that the
-key has after it, and the others are marked as inner: they only have a say in those values.
+If events author whole rows, an entry is a point: a delete, or else the upsert that counts there. If
+events author parts of rows, each event is an entry. The last entry at a point carries the key's values
+after that point; the earlier entries are marked as inner and only contribute to those values.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 POINT = "__sluice_point"
 LEAF_AUTHORS = "__sluice_leaf_authors"
 WRITTEN = "__sluice_written"
-"""What an event wrote itself, without the values that it left as they were."""
+"""The values that an event wrote itself, without those that it left unchanged."""
 IS_INNER = "__sluice_is_inner"
 FRESH = "__sluice_fresh"
-"""The event comes from the batch or from a row, so nothing else may remember it."""
+"""The event comes from the batch or from a target row, so the auxiliary table possibly lacks it."""
 KNOWN = "__sluice_known"
-"""The event is remembered."""
+"""The auxiliary table records the event."""
 
 FINGERPRINT = "__sluice_fingerprint"
 """The fingerprint of an upsert's content."""
 
 OLDS = "__sluice_olds"
-"""How many rows of the target are at the moment; of whole rows, at all moments up to this one."""
+"""The number of target rows at the entry; if events author whole rows, at all entries up to this one."""
 
 _MOMENT = (POINT, OPERATION, FINGERPRINT, OLD, OLDS, FRESH, KNOWN)
 
@@ -55,25 +55,25 @@ _IS_AT_STAKE = "__sluice_is_at_stake"
 
 @built_once
 def key_columns(target: CdcTarget) -> list[Column]:
-    """The key columns."""
+    """Return the key columns."""
     return [column(key) for key in target.keys]
 
 
 def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """The moments of each key.
+    """Build the timeline of each key.
 
     Returns:
         The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLDS`, `FRESH`, `KNOWN` and
         `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
-    together = ranked.repartition(*key_columns(target))  # one shuffle; all that follows is by key
+    together = ranked.repartition(*key_columns(target))  # one shuffle: all further steps are by key
     return _filled(_by_rank(together, target), target) if target.is_authored else _by_point(together, target)
 
 
 @built_once
 def _rank() -> Column:
-    """What counts at one point, the last of: an `END`, a supposed upsert, an upsert, a delete; then by content."""
+    """Return an event's rank at its point, ascending: `END`, supposed upsert, upsert, delete; then by content."""
     operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(SUPPOSED)
     strength = (
         F.when(operation == F.lit(DELETE), F.lit(_DELETE_STRENGTH))
@@ -85,10 +85,10 @@ def _rank() -> Column:
 
 
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """One moment a point, where events author whole rows: the last there by rank, which tells what all there know.
+    """Return the highest-ranked event per point, where events author whole rows.
 
-    Remembered events from before the rows that are at stake are left out. One order of a key's events
-    does for all of this, and for the histories made of it.
+    Its `OLD` and `FRESH` are those of all events at its point. Recorded events before the key's first event from
+    the batch or the target are omitted. This step and the histories share one sort of a key's events.
     """
     counts, moment = _last_at_point(target)
     return events.select("*", *_known_up_to(target)).where(counts).select(*moment)
@@ -96,7 +96,7 @@ def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 @built_once
 def _known_up_to(target: CdcTarget) -> list[Column]:
-    """What an event must know of those before it, and of the next."""
+    """Return the columns of previous events that an event depends on, and the point of the next event."""
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     point, origin, old = column(POINT), column(ORIGIN), column(OLD)
@@ -114,13 +114,13 @@ def _known_up_to(target: CdcTarget) -> list[Column]:
 
 
 def _event() -> Column:
-    """What makes a remembered event the same as another of its key, where events author whole rows."""
+    """Return the identity of a recorded event within its key, where events author whole rows."""
     return F.struct(column(POINT), column(OPERATION), column(_RANK).getField(CONTENT).alias(CONTENT))
 
 
 @built_once
 def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
-    """Which events are moments, and the columns of a moment."""
+    """Return which events are timeline entries, and the columns of an entry."""
     point, before, no = column(POINT), column(_OLD_BEFORE), F.expr("false")
     is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
     is_fresh_end = (column(OPERATION) == F.lit(END)) & (column(ORIGIN) >= F.lit(SHOWN))
@@ -136,7 +136,7 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
 
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """One moment an event, where they author parts; equal ones of several flows wrote what any of them did."""
+    """Return one entry per event, where events author parts; equal events of several flows merge their leaves."""
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     names, flags = value_names(target), wrote_names(target)
     wrote = [column(flag) & is_upsert for flag in flags]
@@ -157,16 +157,16 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def _identity(target: CdcTarget, rank: Column) -> Column:
-    """What makes a remembered event the same as another of its key and point, where events author parts."""
+    """Return the identity of a recorded event within its key and point, where events author parts of rows."""
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     flags = (F.when(is_upsert, column(flag)) for flag in wrote_names(target))
     return F.xxhash64(is_upsert, F.when(is_upsert, rank.getField(CONTENT)), *flags)
 
 
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """Each upsert with the leaves that it did not write, as the newest event before it left them.
+    """Fill the leaves that an upsert did not write with their values after the previous event.
 
-    A delete leaves nothing of what was before it and at its own point. An `END` does the same, but any other
+    A delete clears all leaves from before it and at its own point. An `END` does the same, but any other
     event at its point overrides it.
     """
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
@@ -179,7 +179,7 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     row = assembled(target, [column(name) for name in names])
     written = F.struct(*(value.alias(name) for name, value in row.items()))
     marked = events.withColumns({_DIED: died, WRITTEN: written})
-    # What a row supposes of its start does not count where the true event is known.
+    # The supposed upsert at a row's start does not count if the true event is known.
     counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
     latest = {}
@@ -191,7 +191,7 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 @built_once
 def _alive(target: CdcTarget) -> list[Column]:
-    """An event with values and authors of all leaves, those that it wrote and those that were there before it."""
+    """Return an event with the values and authors of all leaves: those that it wrote and those from before it."""
     names, died = value_names(target), column(_DIED)
     latest = [column(f"{name}{_LATEST}") for name in names]
     alive = [
@@ -207,7 +207,7 @@ def _alive(target: CdcTarget) -> list[Column]:
 
 @built_once
 def _whole(target: CdcTarget) -> list[Column]:
-    """The columns of a moment, from the flat columns of its leaves."""
+    """Return the columns of an entry, from the flat columns of its leaves."""
     values, authors = ([column(name) for name in names] for names in (value_names(target), author_names(target)))
     kept = authors_to_keep(target.leaves, values, authors, _order(target), struct_of(target.hidden_type, KEPT_AUTHORS))
     row = assembled(target, values)
@@ -219,7 +219,7 @@ def _whole(target: CdcTarget) -> list[Column]:
 
 
 def _order(target: CdcTarget) -> Column:
-    """A moment's order."""
+    """Return an entry's order."""
     point = column(POINT)
     return F.struct(
         *(point.getField(name).alias(name) for name in target.point_type.names), column(FINGERPRINT).alias(CONTENT)

@@ -1,4 +1,4 @@
-"""Work for Spark that goes on beside other work: what one of them plans, the other computes meanwhile."""
+"""Background work for Spark: one piece of work is planned while another one computes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 @contextmanager
 def alongside(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
-    """Work that runs while the block does, and has ended, well or not, when the block ends.
+    """Run work in the background during the block; the work has ended, successfully or not, when the block ends.
 
     Args:
-        session: whose settings the work takes.
-        work: what is done in a thread of its own, its jobs in the group of the block's.
+        session: the session whose settings the work uses.
+        work: runs in a thread of its own; its jobs belong to the job group of the block.
 
     Yields:
-        The work's result, once the block has ended.
+        A future with the work's result, which is complete when the block has ended.
 
     Raises:
-        BaseException: what the work raised, unless the block itself raised something.
+        BaseException: the error of the work, unless the block itself raises one.
     """
 
     def run() -> T:

@@ -1,4 +1,4 @@
-"""Spark columns and handles of Java classes, built once: a batch needs hundreds, each takes round trips to the JVM."""
+"""Cache of Spark columns and Java class handles: a batch needs hundreds, and each takes round trips to the JVM."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# By the way to a JVM: what was built for each call.
+# Per gateway to a JVM: the result of each call.
 _kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def built_once(build: Callable[P, R]) -> Callable[P, R]:
-    """A function that keeps what it made of the same arguments, for as long as there is the same JVM.
+    """Cache a function's results by its arguments, for the lifetime of the JVM.
 
     Args:
-        build: makes columns of values that hash, and of nothing else; what it makes is not changed by anybody.
+        build: builds columns from hashable values only; its result must not be changed.
     """
 
     @wraps(build)
@@ -40,12 +40,12 @@ def built_once(build: Callable[P, R]) -> Callable[P, R]:
 
 @built_once
 def java_class(name: str) -> Any:
-    """A class by its whole name. Asked for by the parts of its name, Java searches all jars for each package."""
+    """Return a class by its full name; a lookup by the parts of its name makes Java search all jars per package."""
     return getattr(SparkContext._jvm, name)
 
 
 def variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
-    """The encoded value or the dictionary of a variant; SQL has no function that returns them."""
+    """Return the encoded value or the dictionary of a variant; SQL has no function that returns them."""
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     bridge = java_class("org.apache.spark.sql.classic.ExpressionUtils")
@@ -53,6 +53,6 @@ def variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
     nothing = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
     invoke = java_class("org.apache.spark.sql.catalyst.expressions.objects.Invoke")
     method = {"value": "getValue", "metadata": "getMetadata"}[part]
-    # No arguments; null for null, not null for a value, the same bytes each time.
+    # No arguments; the call propagates null, its result is nullable, and it is deterministic.
     called = invoke(bridge.expression(value._jc), method, binary, nothing, nothing, *(True, True, True))
     return ClassicColumn(bridge.column(called))

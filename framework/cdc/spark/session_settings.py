@@ -18,7 +18,7 @@ _READING_TASKS_A_CORE = 4
 
 @contextmanager
 def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Give a session settings that end with the block; those from before come back."""
+    """Change settings of a session for the length of the block, then restore the previous ones."""
     before = {key: session.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():
@@ -34,16 +34,16 @@ def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[
 
 @contextmanager
 def planned_once(session: SparkSession) -> Iterator[None]:
-    """Plan each query of the block once, where planning it anew after each stage has nothing to gain.
+    """Plan each query of the block once, where adaptive planning has no benefit.
 
-    Adaptive planning makes few partitions of many small ones. A session that has no more of them
-    than it has cores gains nothing from it, and pays: a batch of AUTO CDC takes 40 jobs with it and 22
-    without, and each stage's rest is planned again. Tables are read in some tasks a core: Spark takes
-    opening a file for as much work as reading 4 MB of it, so one of two tasks may have all the rows.
+    Adaptive planning coalesces many small partitions. A session with no more shuffle partitions than
+    cores gains nothing from it and pays for it: a batch of AUTO CDC takes 40 jobs with it and 22 without,
+    and the rest of the query is planned again after each stage. Tables are read in several tasks per core:
+    Spark estimates that opening a file costs as much as reading 4 MB, so one of two tasks may get all rows.
 
-    Spark infers no constraints either. A batch whose key is a literal in the user's query keeps that as a
-    constraint, and Spark would push it as a filter to the target's Parquet files, which misses rows whose
-    keys Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
+    Spark infers no constraints either. A key that is a literal in the user's query is a constraint of the
+    batch. Spark would push it as a filter to the target's Parquet files, which misses rows whose keys
+    Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
     """
     cores = session.sparkContext.defaultParallelism
     wanted = {_CONSTRAINTS: "false"}
