@@ -26,7 +26,6 @@ def with_access(
 
     A principal in the resource's own list keeps its level there; a duplicate in the bundle's list gives a warning.
 
-
     Raises:
         UserError: BUNDLE_PERMISSION_INVALID; BUNDLE_RUN_AS_INVALID.
     """

@@ -29,7 +29,6 @@ def check_edges(whole: Node, tree: Node, target: str, resources: Sequence[Resour
         target: name of the target.
         resources: the resources to deploy.
 
-
     Raises:
         UserError: BUNDLE_RESOURCE_ELSEWHERE, BUNDLE_RESOURCE_UNKNOWN, BUNDLE_RESOURCE_FIELD_UNKNOWN,
             BUNDLE_REFERENCE_NOT_TEXT, BUNDLE_REFERENCE_CYCLE, BUNDLE_RESOURCE_REFERENCE_MISPLACED.

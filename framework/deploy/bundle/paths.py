@@ -61,7 +61,6 @@ def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> No
 
     A package becomes `./dist/x.whl`, relative to the bundle's root: its workspace path is known once it is built.
 
-
     Raises:
         UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_LINK; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
     """

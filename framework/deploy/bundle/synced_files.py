@@ -26,7 +26,6 @@ def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
     `sync.paths` selects folders, `sync.include` adds files that Git ignores, and `sync.exclude` takes precedence over
     both. Patterns have Git's syntax and are relative to the file that contains them.
 
-
     Raises:
         UserError: BUNDLE_SYNC_OUTSIDE, BUNDLE_PATH_MISSING, BUNDLE_PATH_LINK, BUNDLE_LINK_OUTSIDE.
     """

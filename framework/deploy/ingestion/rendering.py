@@ -79,7 +79,6 @@ class Templates:
             values: values by their names in the template.
             place: location of the template's name in the spec.
 
-
         Raises:
             UserError: BUNDLE_TEMPLATE_MISSING; BUNDLE_TEMPLATE_INVALID with the template's line.
         """
