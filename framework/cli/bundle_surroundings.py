@@ -1,4 +1,4 @@
-"""Environment of bundle commands: the loader, the workspace's configuration, the clock."""
+"""Dependencies of bundle commands: the loader, the workspace's configuration, the clock."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _build(bundle: Bundle) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSurroundings:
-    """Environment of a bundle command; tests replace its parts."""
+    """Dependencies of a bundle command; tests replace them."""
 
     load: BundleLoader = _load
     list_targets: Callable[[], tuple[str, ...]] = _list_targets

@@ -23,7 +23,7 @@ _Given = TypeVar("_Given", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Environment of a command; tests replace its parts."""
+    """Dependencies of a command; tests replace them."""
 
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)

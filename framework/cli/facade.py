@@ -97,7 +97,7 @@ class PipelineOpener(Protocol):
     def __call__(
         self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
     ) -> PipelineFace:
-        """Open the pipeline of a spec file; `short` for a short command."""
+        """Open the pipeline of a spec file; `short` is True for a short-running command."""
         ...
 
 

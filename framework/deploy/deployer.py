@@ -86,7 +86,7 @@ class Deployer:
         return self._deploy(expected=None)
 
     def deploy_queued(self) -> DeployResult:
-        """Run the queued deploy if its plan is still the same.
+        """Run the queued deploy if its plan is still the same; it leaves the queue once no change waits.
 
         Raises:
             OperationError: DEPLOY_QUEUE_EMPTY, DEPLOY_QUEUE_STALE.

@@ -85,12 +85,12 @@ class SourceConformance:
     """Test suite to subclass, with a fixture `content`: a source with no or few rows."""
 
     def test_a_relation_of_the_kind_is_recognized(self, content: SourceContent) -> None:
-        """One reference, of the kind that owns the source."""
+        """A streaming DataFrame of the source has one reference, of the kind under test."""
         content.append()
         assert [source.kind for source in streamed_sources(content.frame({}))] == [content.kind]
 
     def test_unread_content_is_never_called_drained(self, content: SourceContent, tmp_path: Path) -> None:
-        """False or unknown before the first read and after new rows; after a read, True or unknown."""
+        """`is_drained` is False before the first read, not True after new rows, and not False after a read."""
         reader = SourceReader(content=content, folder=tmp_path)
         content.append()
         before = reader.is_drained()

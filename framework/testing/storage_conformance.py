@@ -98,7 +98,7 @@ class StorageConformance:
         assert storage.read_text(storage.path("a", "b")) == "1"
 
     def test_the_check_leaves_an_empty_root(self, storage: Storage) -> None:
-        """A storage that can be written is created and left empty."""
+        """The check creates the root of a writable storage and leaves it empty."""
         storage.check_writable()
         assert (storage.exists(storage.root), storage.list_names(storage.root)) == (True, [])
 

@@ -150,7 +150,7 @@ def _means_itself(value: Any) -> bool:
 def _finalised(_: EvalContext, value: Any) -> Markup:
     """Return the output of `{{ }}` if YAML reads it unchanged.
 
-    The unused context parameter prevents that constants bypass this function at compile time.
+    The unused context parameter keeps Jinja from folding constants at compile time, which would bypass this function.
 
     Raises:
         ValueError: YAML would not read the text unchanged.

@@ -97,7 +97,7 @@ def _answers(request: str) -> Iterator[dict[str, Any]]:
 
 
 def serve() -> None:
-    """Answer one request from standard input on standard output: a line of JSON for each call, the last an error."""
+    """Answer one request on standard input: a line of JSON on standard output for each call, until the first error."""
     request = json.load(sys.stdin)
     limits = Limits(**request["limits"])
     templates = Templates(Path(request["folder"]), root=Path(request["root"]))

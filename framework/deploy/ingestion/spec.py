@@ -91,7 +91,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestionSpec:
-    """A whole spec; `template` names the file that it is rendered with."""
+    """A whole spec; `template` is the name of its template."""
 
     name: str
     template: str

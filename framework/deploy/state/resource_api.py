@@ -19,7 +19,7 @@ _MOST_RESETS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A resource as it is in the workspace.
+    """A resource in the workspace.
 
     Args:
         modified: time of the last change of its settings; None if the service does not return it.

@@ -94,7 +94,7 @@ def read_state(workspace: Workspace, folder: str) -> DeployState | None:
     """Read the state of a target; None if it was never deployed.
 
     Raises:
-        OperationError: DEPLOY_STATE_INVALID if the file is invalid.
+        OperationError: DEPLOY_STATE_INVALID if the file is invalid; an invalid state is never ignored.
     """
     path = f"{folder}/{STATE_FILE}"
     text = workspace.read_file(path)
