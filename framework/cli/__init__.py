@@ -1,6 +1,5 @@
 """The command line: `sluice`.
 
-Promises that results and nothing else go to standard output, that an exit code says how a command
-ended (0 done, 1 failed, 2 wrong usage or definitions), and that what needs no Spark starts without
-it: each command's module is imported when the command is called.
+Only results are written to standard output. The exit code is 0 for success, 1 for a failure, and 2 for invalid usage
+or definitions. A command that does not use Spark starts without it: a command's module is imported when it is called.
 """

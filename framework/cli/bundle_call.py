@@ -1,4 +1,4 @@
-"""One call of a command about a bundle: its target, its workspace, what the guard may do."""
+"""One call of a bundle command: its target, its workspace, the guard's policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOBODY = "somebody@example.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleCall:
-    """The common options of one call about a bundle."""
+    """Common options of one call of a bundle command."""
 
     target: str | None
     profile: str | None
@@ -38,13 +38,13 @@ class BundleCall:
     surroundings: BundleSurroundings
 
     def workspace(self) -> Workspace:
-        """The workspace that the profile or the environment names."""
+        """Return the workspace of the profile or the environment."""
         from framework.deploy.api.workspace import Workspace
 
         return Workspace(self.surroundings.configure(self.profile), clock=self.surroundings.clock)
 
     def user(self, workspace: Workspace) -> str:
-        """Who we are there."""
+        """Return the name of the current user of a workspace."""
         return str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
 
     def deployer(
@@ -57,9 +57,9 @@ class BundleCall:
         lint: bool = False,
         build: bool = False,
     ) -> Deployer:
-        """Plans and deploys of the target.
+        """Load the target and return its deployer.
 
-        With `lint`, what that found is told, and its errors are refused; `build` makes the target's artifacts then.
+        With `lint`, the findings are printed, and errors among them are refused; then `build` builds the artifacts.
         """
         from framework.cli.bundle_findings import refuse_errors, tell_findings
         from framework.deploy.deployer import Deployer
@@ -76,9 +76,9 @@ class BundleCall:
         return Deployer(workspace, bundle, user=user, policy=policy, table=table, commit=commit, force_lock=force_lock)
 
     def validation(self) -> Validation:
-        """Load the target, without a workspace as a nameless user.
+        """Load and check the target; without a workspace, as a placeholder user.
 
-        Without a target these are all targets, and in JSON, which shows one, the default target.
+        Without a target, all targets are checked; in JSON, which has the configuration of one, the default target.
         """
         from framework.cli.bundle_validation import Validation, findings_of
         from framework.deploy.bundle.findings import of_error
@@ -113,7 +113,7 @@ class BundleCall:
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:
-    """Give a command the options about target and workspace, and its function a `BundleCall` that holds them."""
+    """Add the options about target and workspace to a command, and pass them to its function as a `BundleCall`."""
 
     @output_option
     @verbose_option
@@ -137,7 +137,7 @@ def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> 
 
 
 def guard_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what the guard may do to a command, which reads it with `policy_of`."""
+    """Add the options of the guard's policy to a command; `policy_of` reads them."""
     options = (
         click.option(
             "--allow-recreate",
@@ -165,7 +165,7 @@ def guard_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def policy_of(options: dict[str, Any], *, queue: bool = False) -> Policy:
-    """What the options allow; takes them out of `options`.
+    """Return the policy in the options, and remove them from `options`.
 
     Raises:
         UserError: DEPLOY_OVERRIDE_INVALID, DEPLOY_WRITE_TAGS_INVALID, DEPLOY_OPTION_INVALID.
@@ -213,7 +213,7 @@ def _variables(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _check_host(bundle: Bundle, workspace: Workspace) -> None:
-    """Refuse a target whose `workspace.host` is another workspace than the one that would be called."""
+    """Check that the target's `workspace.host`, if set, is the host of the workspace."""
     wanted = bundle.configuration.as_dict().get("workspace", {}).get("host")
     if wanted and _host(wanted) != _host(workspace.host):
         raise UserError("WORKSPACE_OTHER_HOST", target=bundle.target, wanted=wanted, actual=workspace.host)

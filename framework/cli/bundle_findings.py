@@ -1,4 +1,4 @@
-"""What the lint found, told on standard error: each finding once."""
+"""Output of findings on standard error, each once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
 def tell_findings(findings: Iterable[Finding]) -> None:
-    """Print findings; those that are the same are one."""
+    """Print findings without duplicates."""
     for finding in dict.fromkeys(findings):
         text = styled(finding.render(), colour=_COLOURS[finding.severity])
         click.echo(text, err=True, color=colours_wanted(sys.stderr))
 
 
 def refuse_errors(findings: Iterable[Finding], target: str) -> None:
-    """Go no further with what a deploy must not do.
+    """Refuse a bundle with errors among its findings.
 
     Raises:
         UserError: BUNDLE_LINT.

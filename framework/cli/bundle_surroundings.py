@@ -1,4 +1,4 @@
-"""What commands about bundles find around them: the loader, the workspace's configuration, the clock."""
+"""Dependencies of bundle commands: the loader, the workspace's configuration, the clock."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from framework.deploy.bundle.bundle import Bundle
 
 
-# How long reads of a workspace that does not answer are tried again; the SDK's own five minutes look like a hang.
+# Retry timeout of reads from a workspace that does not respond; the SDK's default of five minutes looks like a hang.
 _RETRY_SECONDS = 30
 
 
 class BundleLoader(Protocol):
-    """Loads the target of a bundle, for the user of a workspace."""
+    """Function that loads the target of a bundle for a user of a workspace."""
 
     def __call__(
         self, *, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None
     ) -> Bundle:
-        """The bundle's target; None for the default one. Without `look_up` nothing can be looked up."""
+        """Load a target, or the default one if it is None; without `look_up`, lookup variables are not available."""
         ...
 
 
@@ -51,7 +51,7 @@ def _configure(profile: str | None) -> Config:
 
     try:
         return Config(profile=profile, retry_timeout_seconds=_RETRY_SECONDS)
-    except ValueError as error:  # the SDK's own word for credentials that are missing or contradict each other
+    except ValueError as error:  # raised by the SDK for missing or contradicting credentials
         cause = str(error).split(", please check")[0]
         raise UserError("WORKSPACE_NOT_CONFIGURED", cause=cause) from error
 
@@ -64,7 +64,7 @@ def _build(bundle: Bundle) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSurroundings:
-    """What a command about a bundle finds around it; tests put their own in the place of the real ones."""
+    """Dependencies of a bundle command; tests replace them."""
 
     load: BundleLoader = _load
     list_targets: Callable[[], tuple[str, ...]] = _list_targets

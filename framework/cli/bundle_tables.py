@@ -1,4 +1,4 @@
-"""Plans and states of bundles as rows and as JSON."""
+"""Output of plans and states of bundles as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATE_COLUMNS = ("resource", "kind", "id")
 
 
 def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedChange], code: ExitCode) -> None:
-    """Print what a plan would do or a deploy did; resources that need nothing are not listed."""
+    """Print the changes of a plan or a deploy; resources without changes are not listed."""
     if output.as_json:
         output.json(_plan_json(plan, changes, code))
         return
@@ -35,7 +35,7 @@ def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedCha
 
 
 def print_acceptance(output: Output, change: PlannedChange) -> None:
-    """Print what was accepted: each field as it is, beside the bundle's value."""
+    """Print accepted fields: the current value and the bundle's value of each."""
     absent = None if output.as_json else "nothing"
     rows = [
         {"field": ".".join(each.path), "accepted": each.remote or absent, "bundle": each.wanted or absent}
@@ -48,7 +48,7 @@ def print_acceptance(output: Output, change: PlannedChange) -> None:
 
 
 def print_state(output: Output, state: DeployState | None) -> None:
-    """Print what a target has deployed."""
+    """Print the resources that a target has deployed."""
     resources = () if state is None else state.resources
     rows = [{"resource": each.key, "kind": each.kind, "id": each.id} for each in resources]
     output.table(_STATE_COLUMNS, sorted(rows, key=lambda row: str(row["resource"])))

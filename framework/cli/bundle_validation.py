@@ -1,4 +1,4 @@
-"""Validates a bundle's targets: loads each, lets the lint look at it, and goes on to the next when one is at fault."""
+"""Validation of a bundle's targets: the loaded targets, the findings in all of them, and their output."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _COLUMNS = ("target", "mode", "resource", "name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """The targets that could be loaded, and what was found in all of them."""
+    """The targets that could be loaded, and the findings in all targets."""
 
     bundles: tuple[Bundle, ...]
     findings: tuple[Finding, ...]
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing that was found is an error."""
+        """Whether no finding is an error."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def passes(self, *, strict: bool) -> bool:
-        """Whether there are no errors, and with `strict` no warnings either."""
+        """Return whether there are no errors, and with `strict` no warnings."""
         return not self.findings if strict else self.is_sound
 
 
 def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
-    """What was found while a target was loaded, and modules that have no native form."""
+    """Return the findings of a loaded target, and the faults of modules that can't run natively on Databricks."""
     native = (of_error(fault) for fault in native_faults(bundle))
     return (*bundle.findings, *native)
 
 
 def print_validation(output: Output, validation: Validation) -> None:
-    """Print targets and resources, and how many findings there are; in JSON the resolved configuration of a target."""
+    """Print targets, resources and the number of findings; in JSON the resolved configuration of a target."""
     rows = [
         {"target": bundle.target, "mode": bundle.mode, "resource": resource.key, "name": resource.name}
         for bundle in validation.bundles

@@ -1,4 +1,4 @@
-"""One call of a command: its common options, and what it does with them."""
+"""One call of a command: its common options, and the pipeline that they name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Given = TypeVar("_Given", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a command finds around it; tests put their own in the place of the real ones."""
+    """Dependencies of a command; tests replace them."""
 
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)
@@ -32,14 +32,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The common options of one call.
+    """Common options of one call.
 
     Args:
-        spec: the file given, or None to look for one.
-        master: Spark's master, or None for the default.
-        parameters: entries of the configuration, over those of the spec.
-        verbose: let Spark talk, and show tracebacks.
-        output: where the result goes.
+        spec: the given spec file; None to search for one.
+        master: Spark's master; None for the default.
+        parameters: entries of the configuration, which override those of the spec.
+        verbose: whether to show Spark's log and tracebacks.
+        output: the output of the result.
     """
 
     spec: str | None
@@ -50,16 +50,16 @@ class Call:
     surroundings: Surroundings
 
     def spec_file(self) -> Path:
-        """The spec that was named, or the nearest one."""
-        # PyYAML comes with this: asking for help needs none.
+        """Return the given spec file, or the nearest one."""
+        # This imports PyYAML, which `--help` does not need.
         from framework.declare.pipeline_spec import find_spec
 
         return find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
 
     def pipeline(self, *, short: bool = True) -> PipelineFace:
-        """The pipeline that the call is about; let go of when the command is over.
+        """Open the pipeline of the call; it is closed when the command ends.
 
-        By then its errors are reported: those of Spark have no words once Spark is gone.
+        By then errors are reported: the text of a Spark error is not available after Spark has stopped.
         """
         opened = self.surroundings.open_pipeline(
             self.spec_file(), master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
@@ -91,11 +91,11 @@ def master_option(command: _Given) -> _Given:
 def pipeline_options(
     *, result: bool = False, parameters: bool = False
 ) -> Callable[[Callable[Concatenate[Call, _Rest], None]], Callable[..., None]]:
-    """Give a command the common options, and its function a `Call` that holds them.
+    """Add the common options to a command, and pass them to its function as a `Call`.
 
     Args:
-        result: it prints a result, as a table or as JSON.
-        parameters: it runs the pipeline's modules, which read the configuration.
+        result: whether the command prints a result, as a table or as JSON.
+        parameters: whether the command runs the pipeline's modules, which read the configuration.
     """
 
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
@@ -121,7 +121,7 @@ def pipeline_options(
 
 
 def _call(context: click.Context, options: dict[str, Any]) -> Call:
-    """Take the common options out of all options."""
+    """Remove the common options from `options` and return them."""
     verbose = options.pop("verbose")
     context.meta[VERBOSE] = verbose
     surroundings = context.find_object(Surroundings) or Surroundings()

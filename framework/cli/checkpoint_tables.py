@@ -13,7 +13,7 @@ COLUMNS = ("dataset", "flow", "generation", "state", "batches", "begun", "reason
 
 
 def checkpoint_rows(checkpoints: Sequence[CheckpointOverview]) -> list[dict[str, Any]]:
-    """A row per generation; `batches` counts those that are committed."""
+    """Return a row per generation; `batches` is the number of committed batches."""
     short = ShortNames.of(name for each in checkpoints for name in (each.dataset, each.flow))
     return [
         {
@@ -30,7 +30,7 @@ def checkpoint_rows(checkpoints: Sequence[CheckpointOverview]) -> list[dict[str,
 
 
 def checkpoint_json(checkpoint: CheckpointOverview) -> dict[str, Any]:
-    """One generation as JSON values, with all names in full and its sources' last committed offsets."""
+    """Return one generation as JSON values, with full names and the last committed offsets of its sources."""
     generation = asdict(checkpoint.generation)
     progress = checkpoint.progress
     return {

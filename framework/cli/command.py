@@ -1,4 +1,4 @@
-"""How every command runs: its result apart from all else, and each error as one paragraph."""
+"""Base of every command: its result is separate from all other output, and each error is one paragraph."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from framework.foundation.wording import exception_text
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
 
-# What a wheel for Databricks does not bring.
+# Packages that a wheel for Databricks does not include.
 _SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 
 class SluiceCommand(click.Command):
-    """A command whose body finds standard output under `RESULTS` in the context's `meta`.
+    """A command with standard output under `RESULTS` in the context's `meta`.
 
-    Whatever else prints (a module of the user's, a library) goes to standard error meanwhile.
+    Any other output, of a user's module or a library, goes to standard error.
     """
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command, and end the process with 1 or 2 when it fails.
+        """Run the command; a failure ends the process with exit code 1 or 2, or that of a signal.
 
         Raises:
-            click.exceptions.Exit: with the exit code of the error that was reported.
+            click.exceptions.Exit: with the exit code of the reported error.
         """
         ctx.meta[RESULTS] = sys.stdout
         try:
@@ -49,12 +49,12 @@ class SluiceCommand(click.Command):
             if error.errno == errno.EPIPE:
                 raise
             _report(ctx, _unexpected(error))
-        except Exception as error:  # noqa: BLE001 - the outermost loop: what nobody foresaw becomes a plea to report it
+        except Exception as error:  # noqa: BLE001 - the outermost loop: an unexpected error is reported as an internal one
             _report(ctx, _unexpected(error))
 
 
 def _unexpected(error: Exception) -> SluiceError:
-    """An exception that no room turned into an error of ours, as one."""
+    """Convert an exception that is not a SluiceError."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in _SPARK:
         return UserError("SPARK_NOT_INSTALLED", package=package)
@@ -64,7 +64,7 @@ def _unexpected(error: Exception) -> SluiceError:
 
 
 def _outside(error: Exception) -> SluiceError | None:
-    """An error of Spark or of the operating system, which is no fault of ours; None for all others."""
+    """Convert an error of Spark or of the operating system, which is not an internal error; None for any other."""
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         from framework.graph.calls import first_words
 
@@ -73,7 +73,7 @@ def _outside(error: Exception) -> SluiceError | None:
 
 
 def _unless_interrupted(ctx: click.Context, result: object) -> object:
-    """The command's result, unless a signal asked it to stop: then its exit code says so."""
+    """Return the command's result; raise the exit code of a signal if the command was stopped by one."""
     code = noted_exit_code(ctx)
     if code is not None:
         raise click.exceptions.Exit(code)
@@ -88,7 +88,7 @@ def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
 
 
 def styled(paragraph: str, *, colour: str = "red") -> str:
-    """An error's text with its condition in a colour and its remedy in bold."""
+    """Return an error's text with its condition in a colour and its remedy in bold."""
     lines = []
     for line in paragraph.splitlines():
         condition, bracket, rest = line.partition("] ")

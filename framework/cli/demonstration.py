@@ -1,4 +1,4 @@
-"""The demo as the command line shows it: what is fed, live progress, a result, where things lie."""
+"""The demo on the command line: the fed data, live progress, a result, the paths of its output."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Demonstration:
     """One call of the demo.
 
     Args:
-        folder: where it lives; None for its usual place.
-        months: of 2013; None for the whole year.
+        folder: folder of the demo; None for the default one.
+        months: number of months of 2013; None for the whole year.
     """
 
     output: Output
@@ -44,10 +44,10 @@ class Demonstration:
     verbose: bool
 
     def run(self) -> None:
-        """Feed, run, and print what came out.
+        """Feed the data, run the update and print the result.
 
         Raises:
-            click.exceptions.Exit: 1, when the update did not complete.
+            click.exceptions.Exit: 1, if the update did not complete.
         """
         if not self.verbose:
             silence_query_log()
@@ -92,6 +92,6 @@ class Demonstration:
 
 
 def _each(pipelines: list[Pipeline], action: Callable[[Pipeline], None]) -> None:
-    """Do something with the pipeline, if the demo came as far as opening it."""
+    """Apply an action to the demo's pipeline, if it is open."""
     for pipeline in pipelines:
         action(pipeline)

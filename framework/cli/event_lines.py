@@ -1,4 +1,4 @@
-"""Events of the log as a table, as JSON, and as lines that keep coming."""
+"""Output of events of the log: as a table, as JSON, and as a continuous stream of lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = ("time", "level", "type", "message")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReading:
-    """Which events are asked for; None lets all through."""
+    """Filter of events; None means no restriction."""
 
     type: str | None
     level: str | None
@@ -27,10 +27,10 @@ class EventReading:
     last: int | None
 
     def show(self, output: Output, storage: Storage) -> None:
-        """Print what is in the log now.
+        """Print the current events of the log.
 
         Raises:
-            UserError: EVENT_DATASET_NOT_FOUND when no event at all is about the dataset.
+            UserError: EVENT_DATASET_NOT_FOUND if no event of the log is about the dataset.
         """
         events = self._read(storage)
         if not events and self.dataset is not None:
@@ -41,7 +41,7 @@ class EventReading:
             output.table(_COLUMNS, [_row(event) for event in events])
 
     def follow(self, output: Output, storage: Storage, clock: Clock) -> None:
-        """Print the newest events of the log (`last` of them), then each new one, until Ctrl-C."""
+        """Print the latest `last` events of the log, then each new one, until Ctrl-C."""
         matches = event_filter(type=self.type, level=self._level, dataset=self._dataset)
         try:
             for event in self._read(storage) if self.last else ():
@@ -90,5 +90,5 @@ def _print(output: Output, event: Event) -> None:
 
 
 def _local_time(event: Event) -> str:
-    """The event's time on this machine's clock, to the second."""
+    """Return the event's time in the local time zone, to the second."""
     return f"{datetime.fromisoformat(event.timestamp).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What the commands need of a pipeline, so that they can be tested without one."""
+"""Interface of a pipeline for the commands, so that they can be tested without a real one."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Observer = Callable[[Event], None]
 
 
 class Rows(Protocol):
-    """A DataFrame, as far as the commands look into one."""
+    """The part of a DataFrame that the commands use."""
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns, which may repeat."""
+        """Names of the columns, which may repeat."""
         ...
 
     def limit(self, num: int) -> Rows:
-        """At most that many of the rows."""
+        """Return at most `num` rows."""
         ...
 
     def collect(self) -> Sequence[Any]:
-        """The rows, each a sequence of values."""
+        """Return the rows, each a sequence of values."""
         ...
 
 
@@ -46,7 +46,7 @@ class PipelineFace(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """Where it keeps everything."""
+        """The pipeline's storage."""
         ...
 
     @property
@@ -55,57 +55,57 @@ class PipelineFace(Protocol):
         ...
 
     def validate(self) -> DataflowGraph:
-        """The graph, when every rule is kept."""
+        """Check all rules and return the graph."""
         ...
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
-        """What `run` would do."""
+        """Plan the update that `run` would do."""
         ...
 
     def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
-        """An update."""
+        """Run an update."""
         ...
 
     def stop(self) -> None:
-        """Ask a running update to stop."""
+        """Request the stop of a running update."""
         ...
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """The tables that the code no longer declares."""
+        """Return the tables that the code no longer declares."""
         ...
 
     def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
-        """Drop them."""
+        """Drop tables that the code no longer declares."""
         ...
 
     def preview(self, name: str, limit: int = 10) -> Rows:
-        """Some rows of a table."""
+        """Return some rows of a table."""
         ...
 
     def sql(self, query: str) -> Rows:
-        """The rows of a query."""
+        """Return the rows of a query."""
         ...
 
     def close(self) -> None:
-        """Let go of the Spark session."""
+        """Release the Spark session."""
         ...
 
 
 class PipelineOpener(Protocol):
-    """How a command comes to its pipeline."""
+    """Function that opens a command's pipeline."""
 
     def __call__(
         self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
     ) -> PipelineFace:
-        """The pipeline of a spec file; `short` for a command that soon ends."""
+        """Open the pipeline of a spec file; `short` is True for a short-running command."""
         ...
 
 
 def open_pipeline(
     spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
 ) -> PipelineFace:
-    """The pipeline of a spec file, for real."""
-    # PySpark is imported here: a command line that is wrong, or asks for help, needs none.
+    """Open the real pipeline of a spec file."""
+    # PySpark is imported here, because an invalid command line and `--help` don't need it.
     from framework.pipeline import Pipeline
 
     if not verbose:

@@ -1,4 +1,4 @@
-"""What each flow of a running update has done so far, gathered from the update's events."""
+"""Progress of each flow of a running update, computed from the update's events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BAD = frozenset({"FAILED", "SKIPPED", "STOPPED"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProgress:
-    """One flow: its names in full, its state, and its counts so far.
+    """Progress of one flow: its full names, its state, and its counts so far.
 
     Args:
-        since: when it began to run, and `until` when it ended; None before.
-        written: rows that reached the target; None when nobody counted.
-        failed: rows times expectations not met.
-        note: why it is in its state, for people.
+        since: start of the flow; None before. `until` is its end.
+        written: rows written to the target; None if unknown.
+        failed: number of failed records, summed over all expectations.
+        note: reason of its state, for people.
     """
 
     flow: str
@@ -40,16 +40,16 @@ class FlowProgress:
 
     @property
     def ended(self) -> bool:
-        """Whether it will change no more."""
+        """Whether its state is final."""
         return self.status in GOOD or self.status in BAD
 
     def seconds(self, now: datetime) -> float | None:
-        """How long it has run, up to now or to its end; None when it did not begin."""
+        """Return the seconds from its start to its end, or to `now` while it runs; None if it has not started."""
         return None if self.since is None else max(0.0, ((self.until or now) - self.since).total_seconds())
 
 
 class FlowBoard:
-    """The flows of one update in the order they were first heard of; takes events one at a time."""
+    """Progress of the flows of one update, in the order of their first events."""
 
     def __init__(self) -> None:
         self.update_id = ""
@@ -58,7 +58,7 @@ class FlowBoard:
         self.flows: dict[str, FlowProgress] = {}
 
     def take(self, event: Event) -> FlowProgress | None:
-        """Note an event; the flow whose progress it changed, or None."""
+        """Apply an event; return the flow whose progress it changes, or None."""
         self.update_id = event.origin.update_id
         moment = datetime.fromisoformat(event.timestamp)
         self.began = self.began or moment
@@ -73,18 +73,18 @@ class FlowBoard:
         return self.flows[name]
 
     def short(self) -> ShortNames:
-        """How to print the names of the flows."""
+        """Return the short names of the flows."""
         return ShortNames.of(name for text in self.flows if (name := full_name(text)) is not None)
 
 
 def full_name(text: str) -> QualifiedName | None:
-    """A name as events print it, in its parts; None when it has other than three."""
+    """Parse a name in an event; None if it does not have three parts."""
     parts = text.split(".")
     return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
 
 def flow_words(flow: str, dataset: str, short: ShortNames) -> str:
-    """A flow as the plan calls it: its name, and its target where that has another."""
+    """Return a flow's title as in the plan: its name, and its target if that has another name."""
     names = [short(name) if (name := full_name(text)) is not None else text for text in (flow, dataset)]
     return names[0] if flow == dataset else " into ".join(names)
 
@@ -95,7 +95,7 @@ def _changed(before: FlowProgress, details: Mapping[str, Any], moment: datetime,
     after = replace(before, status=status, since=started, note=_note(message))
     counted = _counts(details)
     if after.ended:
-        # An end tells the counts of the whole run; without any, those of its batches stand.
+        # The final event has the counts of the whole run; without them, the sums of its batches are kept.
         return replace(after, until=moment, **counted)
     written = counted.pop("written", None)
     summed = {name: getattr(before, name) + count for name, count in counted.items() if count is not None}
@@ -105,7 +105,7 @@ def _changed(before: FlowProgress, details: Mapping[str, Any], moment: datetime,
 
 
 def _counts(details: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts that an event brings, under this module's names; what it does not bring is left out."""
+    """Return the counts in an event, by this module's names; missing counts are omitted."""
     metrics, quality = details.get("metrics"), details.get("data_quality")
     counts: dict[str, Any] = {}
     for name, metric in (
@@ -122,5 +122,5 @@ def _counts(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _note(message: str) -> str:
-    """The reason at the end of an event's sentence `Flow x is STATE: reason.`."""
+    """Return the reason in an event's message `Flow x is STATE: reason.`; empty without one."""
     return message.partition(": ")[2].removesuffix(".")

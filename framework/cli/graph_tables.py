@@ -12,14 +12,14 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 
 
 def dataset_rows(graph: DataflowGraph) -> list[dict[str, Any]]:
-    """A row per dataset in the order of an update: its kind, named flows, reads and count of columns."""
+    """Return a row per dataset in the order of an update: its kind, named flows, reads and number of columns."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     datasets = [dataset for name in graph.order() if (dataset := graph.dataset(name)) is not None]
     return [_row(graph, dataset, short) for dataset in datasets]
 
 
 def graph_json(graph: DataflowGraph) -> dict[str, Any]:
-    """The graph as JSON values, with all names in full."""
+    """Return the graph as JSON values, with full names."""
     return {
         "pipeline": graph.pipeline,
         "datasets": [_dataset_json(dataset) for dataset in graph.datasets],

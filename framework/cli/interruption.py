@@ -1,4 +1,4 @@
-"""How a command ends that was interrupted: with 128 and the signal's number, whatever it was doing.
+"""Exit codes of interrupted commands: always 128 plus the signal's number.
 
 Ctrl-C ends with 130 and SIGTERM with 143, as a shell and a service manager expect.
 """
@@ -18,32 +18,32 @@ _SIGNAL = "sluice.signal"
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which unwinds the process as Ctrl-C does."""
+    """Exception for SIGTERM, which unwinds the process as Ctrl-C does."""
 
 
 def exit_code(interrupt: BaseException | None) -> int:
-    """The exit code of an interrupt; 1 for anything else, such as the end of the input at a prompt."""
+    """Return the exit code of an interrupt; 1 for anything else, such as the end of the input at a prompt."""
     if isinstance(interrupt, Terminated):
         return 128 + signal.SIGTERM
     return 128 + signal.SIGINT if isinstance(interrupt, KeyboardInterrupt) else 1
 
 
 def note_signal(number: int) -> None:
-    """Remember that the command was asked to stop, which decides its exit code; without a command nothing happens."""
+    """Record the signal that stops the command, for its exit code; do nothing without a command."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta[_SIGNAL] = number
 
 
 def noted_exit_code(context: click.Context) -> int | None:
-    """The exit code of the signal that the command was asked to stop by; None if there was none."""
+    """Return the exit code of the signal that stopped the command; None without a signal."""
     number = context.meta.get(_SIGNAL)
     return None if number is None else 128 + int(number)
 
 
 @contextmanager
 def unwinding_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the main thread as Ctrl-C does, so that temporary folders and Spark go with it."""
+    """Let SIGTERM unwind the main thread as Ctrl-C does, so that temporary folders and Spark are cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""A group of commands that are imported when they are called."""
+"""Command group that imports a command when it is called."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import click
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """Where a command is (`module`, its attribute `command`) and what it does, in half a line."""
+    """Module of a command (its attribute `command`) and a summary of half a line."""
 
     module: str
     summary: str
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and summary, and imports one to run it.
+    """Command group with names and summaries of its commands, which imports a command to run it.
 
     Args:
-        commands_by_name: the commands in the order in which `--help` lists them.
+        commands_by_name: the commands in the order of `--help`.
     """
 
     def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: object) -> None:
@@ -30,12 +30,12 @@ class LazyGroup(click.Group):
         self.commands_by_name = commands_by_name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in their order."""
+        """Return the names in their order."""
         del ctx
         return list(self.commands_by_name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now; None when there is none of that name."""
+        """Import and return a command; None if there is no such command."""
         del ctx
         entry = self.commands_by_name.get(cmd_name)
         if entry is None:
@@ -46,10 +46,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments begin with.
+        """Resolve the command in the first argument.
 
         Raises:
-            click.UsageError: there is none; it names the nearest one.
+            click.UsageError: there is no such command; the error names the nearest one.
         """
         if args and args[0] not in self.commands_by_name and not ctx.resilient_parsing and args[0][:1] != "-":
             nearest = difflib.get_close_matches(args[0], self.commands_by_name, n=1)
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by their summaries, importing none."""
+        """List the commands with their summaries, without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in self.commands_by_name.items()])

@@ -1,4 +1,4 @@
-"""Live progress: a table that redraws itself, a row per flow, and disappears at the end."""
+"""Live progress: a table with a row per flow that is redrawn periodically and removed at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNS = {
 
 
 class LiveProgress:
-    """The flows of an update as they stand now; what is printed meanwhile scrolls above."""
+    """Live table of the flows of an update; other output scrolls above it."""
 
     def __init__(self, stream: TextIO, *, title: str, clock: Clock) -> None:
         self._title = title
@@ -45,18 +45,18 @@ class LiveProgress:
         )  # fmt: skip
 
     def __enter__(self) -> Self:
-        """Begin to draw."""
+        """Start drawing."""
         self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Take the table away."""
+        """Remove the table."""
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Note an event; the next redraw shows it."""
+        """Apply an event; the next redraw displays it."""
         with self._lock:
             self._board.take(event)
 
@@ -111,7 +111,7 @@ class LiveProgress:
 
 
 def _most_telling(flows: list[FlowProgress], most: int) -> list[FlowProgress]:
-    """The flows that fit: what failed or runs first, then what ended last, then what waits."""
+    """Return the flows that fit, by priority: failed, running, stopped, skipped, completed (latest first), queued."""
     if len(flows) <= most:
         return flows
     order = {"FAILED": 0, "RUNNING": 1, "STARTING": 1, "STOPPED": 2, "SKIPPED": 3, "COMPLETED": 4, "QUEUED": 5}
@@ -125,7 +125,7 @@ def _most_telling(flows: list[FlowProgress], most: int) -> list[FlowProgress]:
 
 
 def _tally(flows: list[FlowProgress]) -> str:
-    """How many flows are done, wait or went wrong, in words."""
+    """Return the numbers of flows that are done, not done or still open, in words."""
     done = sum(progress.status in GOOD for progress in flows)
     bad = sum(progress.status in BAD for progress in flows)
     rest = len(flows) - done - bad

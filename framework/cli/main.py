@@ -1,4 +1,4 @@
-"""The entry of `sluice`: which commands there are, and the process around them."""
+"""Entry point of `sluice`: its commands, and the setup and exit of the process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COMMANDS = {
 
 
 class SluiceGroup(LazyGroup):
-    """The outermost group: an interrupt ends the process with its signal's exit code, wherever it comes."""
+    """The outermost group: an interrupt at any time ends the process with its signal's exit code."""
 
     def main(
         self,
@@ -42,7 +42,7 @@ class SluiceGroup(LazyGroup):
         standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
         **extra: Any,
     ) -> Any:
-        """Run the command of the arguments; see click.
+        """Run the command in the arguments; see click.
 
         Raises:
             SystemExit: with the exit code of the command, if standalone.
@@ -61,7 +61,7 @@ class SluiceGroup(LazyGroup):
         except OSError as error:
             if error.errno != errno.EPIPE:
                 raise
-            code = 1  # the reader of standard output went away, and nothing more can be said to it
+            code = 1  # the reader of standard output has closed it, so that nothing more can be written
             sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
         else:
             code = ended if isinstance(ended, int) else 0
@@ -84,10 +84,10 @@ cli = click.version_option(__version__, prog_name="sluice", message="%(prog)s %(
 
 
 def main() -> None:
-    """Run the command that the process's arguments name, and end the process with its exit code.
+    """Run the command in the process's arguments, and end the process with its exit code.
 
-    Only results reach standard output: its file descriptor is given to standard error before
-    anything starts that could write to it, Spark's JVM above all, and Python keeps a copy.
+    Only results are written to standard output: its file descriptor is redirected to standard error before anything
+    starts that could write to it, such as Spark's JVM, and Python keeps a copy for results.
     """
     results = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)

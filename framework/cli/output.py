@@ -1,4 +1,4 @@
-"""Results, on standard output: texts, tables and JSON."""
+"""Output of results on standard output: texts, tables and JSON."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _WIDEST_CELL_ON_TERMINAL = 60
 
 
 def colours_wanted(stream: TextIO) -> bool:
-    """Whether to colour what goes to a stream: a terminal, and NO_COLOR is not set."""
+    """Return whether to use colours on a stream: it is a terminal, NO_COLOR is not set, and TERM is not `dumb`."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where a command's result goes, and whether as JSON."""
+    """Output stream and format of a command's result."""
 
     stream: TextIO
     as_json: bool = False
 
     def text(self, text: str) -> None:
-        """Print a text, its colours only where they are wanted."""
+        """Print a text, with its colours only if the stream supports them."""
         click.echo(text, file=self.stream, color=colours_wanted(self.stream))
 
     def json(self, value: object) -> None:
-        """Print a value as JSON; a time is ISO 8601, a number that JSON has not is text."""
+        """Print a value as JSON; a value without a JSON type is its text."""
         self.text(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
     def line(self, text: str) -> None:
-        """Print a line at once."""
+        """Print a line and flush it."""
         self.text(text)
         self.stream.flush()
 
     def json_line(self, value: object) -> None:
-        """Print a value as one line of JSON, at once."""
+        """Print a value as one line of JSON and flush it."""
         self.line(json.dumps(value, ensure_ascii=False, default=str))
 
     def table(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

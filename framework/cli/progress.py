@@ -21,21 +21,21 @@ _LEAST_SECONDS_TOLD = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """Shows events while its block runs; called from any thread, one event at a time."""
+    """Displays events while its block runs; called from any thread, one event at a time."""
 
     def __call__(self, event: Event) -> None:
-        """Show what an event says."""
+        """Display an event."""
         ...
 
     def say(self, text: str) -> None:
-        """Show a sentence that no event says."""
+        """Display a sentence that is not an event."""
         ...
 
 
 def open_progress(stream: TextIO, *, title: str, clock: Clock) -> Progress:
-    """The progress that suits a stream: live on a terminal, plain lines elsewhere."""
+    """Return the progress for a stream: live on a terminal, plain lines elsewhere."""
     if stream.isatty() and colours_wanted(stream):
-        # Rich is imported here only: in a log or a job no live table is drawn.
+        # Rich is imported only here: a log or a job has no live table.
         from framework.cli.live_progress import LiveProgress
 
         return LiveProgress(stream, title=title, clock=clock)
@@ -43,7 +43,7 @@ def open_progress(stream: TextIO, *, title: str, clock: Clock) -> Progress:
 
 
 class PlainProgress:
-    """A line for each change of the update and its flows, and one now and then while a flow runs."""
+    """Progress in lines: one for each state change of the update and its flows, and periodic ones of running flows."""
 
     def __init__(self, stream: TextIO, *, title: str, clock: Clock) -> None:
         self._stream = stream
@@ -54,16 +54,16 @@ class PlainProgress:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Begin; nothing is shown yet."""
+        """Start without output."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End; what was shown stays."""
+        """End; the printed lines stay."""
 
     def __call__(self, event: Event) -> None:
-        """Print a line when the event changes a state, or when a running flow was silent for long."""
+        """Print a line if the event changes a state, or if the last line of a running flow is old enough."""
         with self._lock:
             progress = self._board.take(event)
             if event.event_type is EventType.UPDATE_PROGRESS:

@@ -1,4 +1,4 @@
-"""The options that say what of a pipeline is brought up to date, and how."""
+"""Options for the refresh of a pipeline: its datasets and the kind of update."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.plan.request import RequestOptions
 
 
 def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the refresh options to a command, which takes them as `refresh_of` reads them."""
+    """Add the refresh options to a command; `refresh_of` reads them."""
     options = (
         click.option("--refresh", multiple=True, metavar="A,B", help="Update these datasets only."),
         click.option("--full-refresh", multiple=True, metavar="A,B", help="Clear these datasets and build them anew."),
@@ -31,10 +31,10 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refresh_of(options: dict[str, Any]) -> RequestOptions:
-    """The refresh that the options ask for; a list may have commas, or the option may be repeated.
+    """Return the request in the options; a list may have commas, or the option may be repeated.
 
     Raises:
-        UserError: REFRESH_NAMES_MISSING when a list has a name that is empty, which could mean all.
+        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would mean all.
     """
     request = RequestOptions(
         refresh=_names("--refresh", options["refresh"]),
@@ -42,7 +42,7 @@ def refresh_of(options: dict[str, Any]) -> RequestOptions:
         full_refresh_all=options["full_refresh_all"],
         reset_checkpoints=_names("--reset-checkpoint", options["reset_checkpoint"]),
     )
-    if options["continuous"]:  # else the spec decides
+    if options["continuous"]:  # without the option, the spec decides
         request["continuous"] = True
     return request
 

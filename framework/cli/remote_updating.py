@@ -1,4 +1,4 @@
-"""An update of what is deployed, shown as one that runs here."""
+"""Updates of a deployed pipeline, displayed like local ones."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _COLUMNS = ("flow", "state", "rows")
 
 
 def run_target(call: Call, *, target: str, resource: str | None, profile: str | None, refresh: RequestOptions) -> None:
-    """Start an update of a deployed pipeline, follow it, and print how it ended.
+    """Start an update of a deployed pipeline, follow it, and print its result; Ctrl-C cancels it.
 
     Raises:
-        click.exceptions.Exit: 1, when the update did not complete; Ctrl-C cancels it.
+        click.exceptions.Exit: 1, if the update did not complete.
     """
     around = call.surroundings.bundles
     workspace = Workspace(around.configure(profile), clock=around.clock)
@@ -49,7 +49,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
 
         asked = threading.Event()
         follow = partial(run_remotely, workspace, deployed.id, _remote(refresh))
-        # The following thread makes the call that stops: a signal's handler is no place to wait for a network.
+        # The thread that follows the update makes the stop call, because a signal handler must not wait for a network.
         update = run_stoppable(lambda: follow(observer=show, is_stopping=asked.is_set), asked.set, progress)
     _print_end(call, pipeline.name, update, board)
     if update.state != "COMPLETED":
@@ -66,7 +66,7 @@ def _remote(request: RequestOptions) -> RemoteRefresh:
 
 
 def _chosen(bundle: Bundle, key: str | None) -> Resource:
-    """The pipeline of that key, or the only one.
+    """Return the pipeline of a key, or the only one.
 
     Raises:
         UserError: DEPLOY_RESOURCE_UNKNOWN.

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as a result."""
+"""Output of the rows of a DataFrame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDEST_CELL_ON_TERMINAL = 60
 
 
 def print_rows(output: Output, rows: Rows) -> None:
-    """Print rows as a table, or as a JSON list of objects; of columns of one name the last is kept there."""
+    """Print rows as a table, or as a JSON list of objects, which keep the last of several columns with one name."""
     columns, values = rows.columns, [list(row) for row in rows.collect()]
     if output.as_json:
         output.json([dict(zip(columns, map(json_value, row), strict=True)) for row in values])

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a run to stop; the second time they end it."""
+"""Stop of a run by Ctrl-C or SIGTERM: the first signal requests the stop, the second ends the wait."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def run_stoppable(
     *,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> _Result:
-    """Do `work` in a thread, so that this one is free for signals; the first asks to stop.
+    """Run `work` in a separate thread, so that this one can handle signals; the first signal requests a stop.
 
-    PySpark takes SIGINT for itself when it starts in the main thread, and waits in Py4J can't be
-    interrupted there; a thread of its own avoids both. A second signal gives up waiting, and so does
-    the first one while nothing has begun that could be left half done. The command's exit code is the
-    signal's, however `work` ends.
+    PySpark handles SIGINT itself if it starts in the main thread, and waits in Py4J can't be interrupted there; a
+    separate thread avoids both. A second signal ends the wait, and so does the first one while `work` has not begun
+    anything that could be left unfinished. After a signal the command's exit code is the signal's, however `work` ends.
 
     Args:
-        work: runs in a thread of its own, which does not keep the process alive.
-        stop: asks `work` to stop; called again and again until it ends, as it may be asked too early to hear.
-        progress: tells that the signal was received.
-        has_begun: whether there is something to stop in order.
+        work: function that runs in a daemon thread, which does not keep the process alive.
+        stop: requests the stop of `work`; called repeatedly until it ends, because an early request may have no
+            effect.
+        progress: displays that the signal was received.
+        has_begun: whether `work` has begun something that has to be stopped in order.
 
     Raises:
         KeyboardInterrupt: at the second signal, or at the first one while nothing has begun.
-        Exception: what `work` raised.
+        Exception: the exception of `work`.
     """
     outcome: list[_Result] = []
     failure: list[BaseException] = []
@@ -48,7 +48,7 @@ def run_stoppable(
     def do() -> None:
         try:
             outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             failure.append(error)
 
     worker = threading.Thread(target=do, name="sluice-update", daemon=True)

@@ -1,4 +1,4 @@
-"""The end of an update: how it ended, what each flow did, what expectations found, where things lie."""
+"""Summary of an update: its state, its flows, the counts of its expectations, the paths of its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UPDATE_COLOURS = {UpdateState.COMPLETED: "green", UpdateState.FAILED: "red", Up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where an update's things lie: paths and URIs."""
+    """Locations of an update's output: paths and URIs."""
 
     graph: str
     tables: str
@@ -35,7 +35,7 @@ class Places:
 
 
 def print_summary(output: Output, pipeline: str, result: UpdateResult, places: Places) -> None:
-    """Print a result as JSON, or as the few lines that one wants to read after an update."""
+    """Print a result as JSON, or as a short summary."""
     if output.as_json:
         output.json(result_json(pipeline, result, places))
         return
@@ -55,14 +55,14 @@ def print_summary(output: Output, pipeline: str, result: UpdateResult, places: P
 
 
 def near_path(place: str) -> str:
-    """A path as one would type it here, where it lies below this folder; else as it is."""
+    """Return a path relative to the working directory if it is below it, else unchanged."""
     here = Path.cwd()
     path = Path(place)
     return str(path.relative_to(here)) if path.is_relative_to(here) else place
 
 
 def result_json(pipeline: str, result: UpdateResult, places: Places) -> dict[str, Any]:
-    """A result as JSON values, with all names in full."""
+    """Return a result as JSON values, with full names."""
     return {
         "pipeline": pipeline,
         "update_id": result.update_id,
@@ -76,7 +76,7 @@ def result_json(pipeline: str, result: UpdateResult, places: Places) -> dict[str
 
 
 def flow_title(flow: FlowResult, short: ShortNames) -> str:
-    """A flow as plan and progress call it."""
+    """Return a flow's title as in plan and progress."""
     return short(flow.flow) if flow.flow == flow.dataset else f"{short(flow.flow)} into {short(flow.dataset)}"
 
 
@@ -117,7 +117,7 @@ def _flows_table(flows: Sequence[FlowResult], short: ShortNames) -> str:
         )
         for flow in flows
     ]
-    # Why a flow did not complete is a column only where one did not.
+    # The column of reasons exists only if a flow did not complete.
     told = all(flow.state is FlowState.COMPLETED for flow in flows)
     columns = ("flow", "state", "rows", "time") if told else ("flow", "state", "rows", "time", "why")
     return text_table(columns, [row[: len(columns)] for row in rows], right=("rows", "time"))
@@ -138,7 +138,7 @@ def _quality_table(counts: Sequence[ExpectationCount], short: ShortNames) -> str
 
 
 def _idle_lines(flows: Sequence[FlowResult]) -> list[str]:
-    """One line for all flows that had nothing to do, one for all that were not asked for."""
+    """Return one line for all idle flows, and one for all flows outside of the selection."""
     idle = sum(flow.state is FlowState.IDLE for flow in flows)
     excluded = sum(flow.state is FlowState.EXCLUDED for flow in flows)
     nothing_else = idle + excluded == len(flows)

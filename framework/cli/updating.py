@@ -1,4 +1,4 @@
-"""An update as the command line runs it: progress, signals, summary, exit code."""
+"""Update on the command line: progress, signals, summary, exit code."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) 
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
-        click.exceptions.Exit: 1, when the update did not complete.
-        SluiceError: the update could not begin.
+        click.exceptions.Exit: 1, if the update did not complete.
+        SluiceError: the update could not start.
     """
     with open_progress(sys.stderr, title=pipeline.name, clock=call.surroundings.clock) as progress:
         begun = threading.Event()
@@ -47,7 +47,7 @@ def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) 
 
 
 def print_errors(result: UpdateResult) -> None:
-    """Print why flows failed, a paragraph each, on standard error."""
+    """Print the errors of failed flows on standard error, a paragraph each."""
     short = ShortNames.of(name for flow in result.flows for name in (flow.flow, flow.dataset))
     for flow in result.flows:
         if flow.error is not None:
@@ -56,7 +56,7 @@ def print_errors(result: UpdateResult) -> None:
 
 
 def keep_graph(pipeline: PipelineFace) -> str:
-    """Keep the page about the dataflow beside the tables, and tell where."""
+    """Write the page of the dataflow graph to the storage if it changed, and return its path."""
     storage = pipeline.storage
     path, page = storage.path(GRAPH_FILE), graph_page(pipeline.graph)
     if storage.read_text(path) != page:

@@ -1,1 +1,1 @@
-"""Bundles: load, compare, guard, deploy. No Spark in this room; its caller is the command line."""
+"""Bundles: load, compare, guard, deploy. This package does not use Spark; its caller is the command line."""

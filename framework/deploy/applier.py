@@ -1,4 +1,7 @@
-"""One planned change, done: a call, then its record, so that stopping between them is found at the next deploy."""
+"""Application of planned changes: a call, then its record in the state.
+
+If a deploy stops between the two, the next deploy finds the difference.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ _MOST_CREATES = 3
 
 
 class Applier:
-    """Does planned changes one at a time, and keeps the state.
+    """Applies planned changes one at a time and records each in the state.
 
     Args:
-        state: what was deployed when it began; `self.state` is what is deployed now.
+        state: state at the start; `self.state` is the current state.
         lock: checked before each write; None for a target without a lock.
     """
 
@@ -54,7 +57,7 @@ class Applier:
         self.state = state
 
     def apply(self, change: PlannedChange) -> PlannedChange:
-        """Do a change; the change as it was done, which is held when a gateway began a snapshot meanwhile."""
+        """Apply a change and return it with its final verdict; before it stops a gateway, the guard decides again."""
         behind: tuple[str, ...] = ()
         if change.verdict is Verdict.APPLY and change.stops_gateway and change.remote_id is not None:
             change, behind = self._checked_again(change)
@@ -70,7 +73,7 @@ class Applier:
         return change
 
     def keep(self, state: DeployState) -> None:
-        """Write the state."""
+        """Write the state and keep it as the current state."""
         write_state(self._workspace, self._bundle.state_path, state)
         self.state = state
 
@@ -90,7 +93,7 @@ class Applier:
             self._give_access(change.key, change.kind, spec)
 
     def _create(self, change: PlannedChange, spec: dict[str, Any], former: Deployed | None) -> str:
-        """Make a resource; the state says so first, so that a deploy after our death looks for it."""
+        """Create a resource; the state records the intent first, so that a deploy after a crash looks for it."""
         kind = self._kinds[change.kind]
         if former is not None and former.id is None:
             found = kind.find(former.spec.as_dict(), self._owner)
@@ -113,14 +116,14 @@ class Applier:
         raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="no answer, and no effect")
 
     def _replace(self, change: PlannedChange, spec: dict[str, Any]) -> str:
-        """Replace the settings of a resource, as it was when the plan was made."""
+        """Replace the settings of a resource if it has not changed since the plan was made."""
         assert change.remote_id is not None, "a change of something that is there has its id"
         kind = self._kinds[change.kind]
         remote = Remote(id=change.remote_id, spec=FrozenSpec.of({}), modified=change.remote_modified)
         try:
             kind.replace(remote, spec, self._owner)
         except AnswerLost:
-            # If it took effect the service has another time of change; a second call would be a second restart.
+            # If the call took effect, the modification time differs; a second call would be a second restart.
             found = kind.read(change.remote_id)
             if found is None or found.modified == change.remote_modified:
                 raise
@@ -140,7 +143,7 @@ class Applier:
         self.keep(self.state.without(change.key))
 
     def _record(self, change: PlannedChange) -> None:
-        """Write what stands already: a deferral, a deploy whose record was lost, something gone."""
+        """Record a change that needs no call: a deferral, a deploy whose record was lost, a resource that is gone."""
         former = self.state.get(change.key)
         if change.change_class is ChangeClass.DELETE:
             self.keep(self.state.without(change.key))
@@ -177,7 +180,7 @@ class Applier:
         return spec
 
     def _checked_again(self, change: PlannedChange) -> tuple[PlannedChange, tuple[str, ...]]:
-        """The change as the guard decides it now, right before the write, and the gateways that the write stops."""
+        """Return the change with the guard's verdict right before the write, and the gateways that the write stops."""
         deployed = self.state.get(change.key)
         observed, behind = observe_again(
             self._workspace, self._kinds, self._bundle, change, deployed, stopped=self._stopped
@@ -201,9 +204,9 @@ class Applier:
 
 
 def apply_in_order(applier: Applier, changes: Sequence[PlannedChange]) -> tuple[PlannedChange, ...]:
-    """Do the changes of a plan, each as it was done.
+    """Apply the changes of a plan and return each with its final verdict.
 
-    What depends on a held resource waits. What a resource depends on is not deleted while that resource stays.
+    Dependents of a held resource wait. The dependencies of a resource that stays are not deleted.
     """
     done: list[PlannedChange] = []
     held: dict[str, Verdict] = {}
@@ -240,6 +243,6 @@ def _intended(change: PlannedChange, spec: dict[str, Any]) -> Deployed:
 
 
 def _without_access(spec: dict[str, Any], former: Deployed | None) -> dict[str, Any]:
-    """Settings with the access that is in force: the new one is on record only once its own call is made."""
+    """Return settings with the access that is in force; the new access is recorded after its own call."""
     in_force = {} if former is None or former.id is None else access_of(former.spec.as_dict())
     return {key: value for key, value in spec.items() if key not in ("permissions", "grants")} | in_force

@@ -1,4 +1,4 @@
-"""Deploys of one target: plan without a lock, and only if there is something to do, lock, plan again, do."""
+"""Deploys of one target: plan without a lock; if there is anything to do, lock, plan again and apply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POLL_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployResult:
-    """How a deploy ended: each change as it was done."""
+    """Result of a deploy; `done` holds each change with its final verdict."""
 
     plan: DeployPlan
     done: tuple[PlannedChange, ...]
@@ -44,9 +44,9 @@ class Deployer:
     """Plans and deploys one target of a bundle.
 
     Args:
-        user: who deploys.
-        table: where deployments are told, in three parts; None for nowhere.
-        commit: of the bundle's repository.
+        user: user who deploys.
+        table: three-part name of the deployments table; None to record nothing.
+        commit: commit of the bundle's repository.
     """
 
     def __init__(
@@ -73,20 +73,20 @@ class Deployer:
         self._keys_are_checked = False
 
     def plan(self) -> DeployPlan:
-        """What a deploy would do now; writes nothing."""
+        """Plan a deploy; write nothing."""
         return self._plan(self._state() or new_state())
 
     def deploy(self) -> DeployResult:
-        """Do what the plan says; with nothing to do no call writes anything.
+        """Plan and apply; an empty plan makes no write.
 
         Raises:
             UserError: BUNDLE_PACKAGE_MISSING, before any call.
-        OperationError: a call failed; the next deploy goes on where this one stopped.
+            OperationError: a call failed; the next deploy continues where this one stopped.
         """
         return self._deploy(expected=None)
 
     def deploy_queued(self) -> DeployResult:
-        """Do the deploy that waits, if its time has come and its plan is still the same.
+        """Run the queued deploy if its plan is still the same; it leaves the queue once no change waits.
 
         Raises:
             OperationError: DEPLOY_QUEUE_EMPTY, DEPLOY_QUEUE_STALE.
@@ -100,7 +100,7 @@ class Deployer:
         return result
 
     def wait_and_deploy(self, seconds: float) -> DeployResult:
-        """Deploy; while something is held, look again each minute, no longer than so many seconds."""
+        """Deploy, and repeat each minute while a change waits, for at most `seconds`."""
         result = self._deploy(expected=None)
         ends = self._workspace.clock.monotonic() + seconds
         while result.plan.waits and self._workspace.clock.monotonic() < ends:
@@ -109,7 +109,7 @@ class Deployer:
         return result
 
     def bind(self, key: str, id: str) -> None:
-        """Adopt what is there as the resource of that key; its settings stay until the next deploy.
+        """Adopt an existing resource under a key; its settings stay until the next deploy.
 
         Raises:
             UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_BIND_MISSING.
@@ -131,10 +131,10 @@ class Deployer:
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 
     def accept(self, key: str) -> Acceptance:
-        """Take a deployed resource as it is for its baseline; no call writes to the resource.
+        """Make the current settings of a deployed resource its baseline; no call writes to the resource.
 
         Raises:
-            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_NOT_BOUND, DEPLOY_BIND_MISSING, or the table can't be written.
+            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_NOT_BOUND, DEPLOY_BIND_MISSING, or an error of `check_table`.
         """
         self._declared_resource(key)
         if self._table is not None:
@@ -146,17 +146,17 @@ class Deployer:
             return replace(acceptance, warnings=self._tell((acceptance.change,)))
 
     def guard(self) -> tuple[tuple[PlannedChange, ...], DeployPlan, ExitCode]:
-        """The gateways as a deploy by another tool would find them, and whether it may go on; writes nothing.
+        """Judge a deploy by another tool: return its gateways, its plan and its exit code; write nothing.
 
         Raises:
-            StateUnknown: which gateway a deploy would reach can't be known.
+            StateUnknown: the gateways that the deploy would reach are unknown.
         """
         plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
         gateways, code = judge_gateways(plan)
         return gateways, plan, code
 
     def destroy(self) -> DeployResult:
-        """Delete all that the target has deployed; nothing at all when something of it is refused."""
+        """Delete all deployed resources and files of the target; delete nothing if any deletion is refused."""
         empty = replace(self._loaded, resources=(), sync=())
         deployer = Deployer(
             self._workspace,
@@ -171,7 +171,7 @@ class Deployer:
         return deployer.deploy()
 
     def status(self) -> DeployState | None:
-        """What the target has deployed; None when it never was."""
+        """Return the target's state; None if the target was never deployed."""
         return self._state()
 
     def _declared_resource(self, key: str) -> Resource:
@@ -219,7 +219,7 @@ class Deployer:
         return apply_in_order(applier, plan.changes)
 
     def _ended(self, plan: DeployPlan, done: tuple[PlannedChange, ...], warnings: tuple[str, ...] = ()) -> DeployResult:
-        """The result; a deploy that has to wait is put in the queue, by the plan that is left of it."""
+        """Return the result; queue a deploy with queued changes, with the fingerprint of its remaining plan."""
         code = exit_code((change.verdict for change in done), applied=True)
         if any(change.verdict is Verdict.QUEUE for change in done) and code is not ExitCode.REFUSED:
             folder = self._bundle.state_path
@@ -234,7 +234,7 @@ class Deployer:
             raise OperationError("DEPLOY_QUEUE_STALE", target=self._bundle.target)
 
     def _tell(self, done: tuple[PlannedChange, ...]) -> tuple[str, ...]:
-        """Tell the deployment table; that it could not be told is no failure of a deploy that is done."""
+        """Write to the deployments table; return a failure as a warning, because the deploy itself is done."""
         if self._table is None:
             return ()
         deployment = Deployment(
@@ -254,14 +254,14 @@ class Deployer:
         return skip_if_refused(self._judged(state))
 
     def _judged(self, state: DeployState) -> DeployPlan:
-        """The plan with the guard's verdict on each resource by itself."""
+        """Return the plan with the guard's verdict on each resource, independent of the other verdicts."""
         observed = observe(self._workspace, self._kinds, self._bundle, state, self._policy)
         files = hash_files(self._bundle.root, self._bundle.sync, self._bundle.packages)
         plan = make_plan(
             self._bundle, state, observed, files=files, policy=self._policy, now=self._workspace.clock.now()
         )
         if not self._keys_are_checked:
-            # Only once: a resource that this deploy deletes is in no later plan.
+            # Checked once: a resource that this deploy deletes is in no later plan.
             check_keys(plan, self._policy, declared=self._declared)
             self._keys_are_checked = True
         return plan
@@ -271,7 +271,7 @@ class Deployer:
 
     @contextmanager
     def _locked(self) -> Iterator[DeployLock | None]:
-        """The target's lock while the block runs; none where the bundle wants none, as in development."""
+        """Hold the target's lock while the block runs; without a lock if the bundle disables it, as in development."""
         self._workspace.make_folder(self._bundle.state_path)
         if not self._bundle.locks:
             yield None

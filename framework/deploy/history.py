@@ -1,4 +1,4 @@
-"""Who deployed what, when and why: rows of a table of its own, never tags of a gateway."""
+"""Deployments table: who deployed what, when and why. A separate table, because a tag would change the gateway."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Deployment:
     """One deploy.
 
     Args:
-        table: where it is told, in three parts.
-        commit: of the bundle's repository; empty when it is none.
+        table: three-part name of the deployments table.
+        commit: commit of the bundle's repository; empty without a repository.
     """
 
     table: str
@@ -36,7 +36,7 @@ class Deployment:
 
 
 def check_table(workspace: Workspace, table: str) -> None:
-    """Refuse a deployments table that could not be written, before anything is deployed.
+    """Check, before anything is deployed, that the deployments table has a valid name and a warehouse to write it.
 
     Raises:
         UserError: DEPLOY_OPTION_INVALID, DEPLOY_WAREHOUSE_MISSING.
@@ -48,7 +48,7 @@ def check_table(workspace: Workspace, table: str) -> None:
 
 
 def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequence[PlannedChange]) -> None:
-    """Tell the table of a deploy, once, whatever becomes of the answer.
+    """Write one row for a deploy; after a lost response the row is looked up by its id before a retry.
 
     Raises:
         OperationError: DEPLOY_STATEMENT_FAILED.

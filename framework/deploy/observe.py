@@ -1,4 +1,4 @@
-"""What a plan is made from, read from the workspace: one read a resource, event logs only where they decide."""
+"""Reads of the workspace for a plan: one read per resource, and event logs only if they affect the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from framework.deploy.state.state import Deployed, DeployState
 def observe(
     workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState, policy: Policy
 ) -> Observed:
-    """Read each resource that the state knows, and the gateways that a change could stop."""
+    """Read each resource in the state, and the gateways that a change could stop."""
     remotes = {each.key: kinds[each.kind].read(each.id) for each in state.resources if each.id is not None}
     ids = {(each.kind, each.id): remotes[each.key] for each in state.resources if each.id is not None}
     parts = GatewayParts(workspace, kinds, ingested_tables(bundle), ids)
@@ -43,18 +43,18 @@ def observe_again(
     *,
     stopped: frozenset[str],
 ) -> tuple[Observed, tuple[str, ...]]:
-    """Read one resource, and what its gateways do, right before a write.
+    """Read one resource and the state of its gateways right before a write.
 
     Args:
         workspace: the workspace.
         kinds: the calls for each kind of resource.
-        bundle: what is deployed.
-        change: what is about to be done.
-        deployed: the resource as it was deployed last.
-        stopped: gateways that this deploy stopped itself: they have nothing more to lose.
+        bundle: the bundle to deploy.
+        change: the change to apply.
+        deployed: the resource in the state.
+        stopped: ids of gateways that this deploy has already stopped; another stop loses nothing.
 
     Returns:
-        What is there, and the ids of the gateways that the write can stop.
+        The observed resource, and the ids of the gateways that the write can stop.
     """
     remote = kinds[change.kind].read(change.remote_id or "")
     parts = GatewayParts(workspace, kinds, ingested_tables(bundle))
@@ -69,7 +69,7 @@ def observe_again(
 def gateways_behind(
     parts: GatewayParts, change: PlannedChange, remote: Remote | None, deployed: Deployed | None
 ) -> tuple[str, ...]:
-    """Return the gateways that a write to a resource can stop: by what it is, what it was, and what it is to be."""
+    """Return the ids of the gateways that a write to a resource can stop, by its current, last and new settings."""
     specs = [each.as_dict() for each in (change.spec, deployed and deployed.spec, remote and remote.spec) if each]
     if change.kind == "jobs":
         return parts.behind(specs)

@@ -1,4 +1,4 @@
-"""What ships to users' own tests: conformance suites, fakes and the crash harness.
+"""Test support for users' own tests: conformance suites, fakes and the crash harness.
 
-Promises that nothing outside tests imports it.
+Only tests import it.
 """

@@ -1,4 +1,4 @@
-"""The process that `crashes.kill_updates` starts: stops every update at its place, then dies."""
+"""The process that `crashes.kill_updates` starts: suspends each update at its failpoint, then kills itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from framework.pipeline import Pipeline
 from framework.session.spark_session import start_session
 from framework.testing.crashes import CrashJob, CrashPoint, freeze_at
 
-# With one flow at a time nothing of a pipeline moves on while its update hangs.
+# With one flow at a time, no other flow of a pipeline proceeds while its update is suspended.
 _ONE_AT_A_TIME = {"pipelines.maxParallelFlows": "1"}
 
 
 def main(listed: pathlib.Path) -> None:
-    """Do the jobs in the file and die; one that does not get to its place ends it with an error."""
+    """Suspend all updates in the file and kill the process; exit with an error if one does not reach its failpoint."""
     rows = json.loads(listed.read_text(encoding="utf-8"))
     jobs = [CrashJob(**{**row, "point": CrashPoint(**row["point"])}) for row in rows]
     spark = start_session(app_name="crashes", master="local[2]", spark_conf={})

@@ -1,10 +1,9 @@
-"""The crash harness: kill updates at named places, so that a test can run them again and compare.
+"""Crash harness: kill updates at failpoints, so that a test can run them again and compare.
 
-A Spark process takes seconds to start, and there are many places to stop at. So besides killing one
-process at one place (`run_killed`), many updates of as many copies of a pipeline can be stopped in
-one process (`kill_updates`): each runs until it hangs at its place, and when all of them hang there,
-the process is killed with its JVM. A pipeline's storage can't tell that from a kill at that place: nothing
-of it moved between, as its one flow at a time hung there.
+A Spark process takes seconds to start, and there are many failpoints. So besides killing one process at one failpoint
+(`run_killed`), many updates of as many copies of a pipeline can be suspended in one process (`kill_updates`): each runs
+until it is suspended at its failpoint, and then the process is killed with its JVM. A pipeline's storage is the same as
+after a kill at that failpoint: with one flow at a time, nothing is written between the suspension and the kill.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _KILLED = -int(signal.SIGKILL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPoint:
-    """The nth passing of a failpoint; printed as the environment variable takes it."""
+    """The nth pass of a failpoint; its text is the value of the environment variable."""
 
     name: str
     nth: int = 1
@@ -41,7 +40,7 @@ class CrashPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashRun:
-    """How a command ended that was to be killed: whether it was, and what it said."""
+    """Result of a command that was to be killed: whether it was killed, its exit code and its output."""
 
     point: CrashPoint
     killed: bool
@@ -51,12 +50,12 @@ class CrashRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashJob:
-    """An update to be stopped at a place.
+    """An update to be suspended at a failpoint.
 
     Args:
-        spec: the spec file of a pipeline with a storage of its own.
-        point: where its update stops.
-        arguments: what `Pipeline.run` is called with.
+        spec: the spec file of a pipeline with its own storage.
+        point: the failpoint.
+        arguments: arguments of `Pipeline.run`.
     """
 
     spec: str
@@ -71,13 +70,13 @@ def run_killed(
     folder: str | pathlib.Path | None = None,
     timeout_seconds: float = 300,
 ) -> CrashRun:
-    """Run a command until a failpoint kills it with all its children, Spark's JVM too.
+    """Run a command until a failpoint kills it with all its children, including Spark's JVM.
 
     Args:
-        command: such as `["sluice", "run"]`.
-        point: where it dies. When it never gets there it ends as usual, and `killed` is False.
-        folder: where the command runs.
-        timeout_seconds: after which it is killed anyway.
+        command: the command, such as `["sluice", "run"]`.
+        point: the failpoint. If the command does not reach it, it ends as usual, and `killed` is False.
+        folder: working directory of the command.
+        timeout_seconds: time after which it is killed anyway.
 
     Raises:
         subprocess.TimeoutExpired: the command neither died nor ended in time.
@@ -87,16 +86,16 @@ def run_killed(
 
 
 def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 900) -> None:
-    """Stop each job's update at its place, all in one process, and kill that process.
+    """Suspend each job's update at its failpoint, all in one process, and kill that process.
 
     Args:
         jobs: one update each, of pipelines that share no storage.
-        workspace: a folder for the list of jobs.
-        timeout_seconds: for all of them together.
+        workspace: folder for the list of jobs.
+        timeout_seconds: timeout of all updates together.
 
     Raises:
-        AssertionError: an update ended without getting to its place, with what the process said.
-        subprocess.TimeoutExpired: it took too long.
+        AssertionError: an update ended without reaching its failpoint; with the output of the process.
+        subprocess.TimeoutExpired: the updates took too long.
     """
     listed = workspace / "crash-jobs.json"
     listed.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
@@ -106,10 +105,10 @@ def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_s
 
 
 def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
-    """Run `action` in a thread until it hangs at a failpoint, for the rest of this process's life.
+    """Run `action` in a thread until it is suspended at a failpoint, until the process ends.
 
     Returns:
-        True when it hangs there; False when it ended, or raised, without getting there.
+        True if it is suspended there; False if it ended, or raised, without reaching the failpoint.
     """
     ends: queue.Queue[str] = queue.Queue()
 
@@ -131,7 +130,7 @@ def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
 def _run_in_session(
     command: Sequence[str], environment: Mapping[str, str], folder: str | pathlib.Path | None, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Run a command as the leader of a session of its own, which dies as one; its exit code and output."""
+    """Run a command as leader of a new session, which is killed as a whole; return its exit code and output."""
     with subprocess.Popen(  # noqa: S603 - the test's own command
         list(command),
         cwd=folder,

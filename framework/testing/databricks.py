@@ -1,11 +1,11 @@
-"""A stand-in of the native pipelines module: loads modules as Databricks does, and tells what arrived there.
+"""Stand-in for the native pipelines module: loads modules as Databricks does, and records the calls.
 
     with as_on_databricks() as native:
         native.load("transformations/flights.py", spark)
     print(native.text())
 
-It has the functions of the documented interface with their parameters, refuses all others as Python does, and
-takes the place of each call from the frame that makes it, as Spark's own module does. It runs no query.
+It has the functions of the documented interface with their parameters; any other call fails as in Python. The location
+of a call is that of the calling frame, as in Spark's own module. It runs no query.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PYSPARK = "pyspark.pipelines"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeRecord:
-    """One call that arrived: the function, its arguments as text, the name of what it decorated, and from where."""
+    """One recorded call: the function, its arguments as text, the name of the decorated function, its location."""
 
     function: str
     arguments: tuple[tuple[str, str], ...]
@@ -45,13 +45,13 @@ class NativeRecord:
 
 
 class NativeStandIn:
-    """The stand-in and what arrived at it.
+    """The stand-in and its recorded calls.
 
-    `records` are the calls in their order; `functions` has what was decorated, by the name of the dataset, flow,
-    sink or hook that it was given for.
+    `records` are the calls in their order; `functions` has the decorated functions by the name of their dataset, flow,
+    sink or hook.
 
     Args:
-        interface: the functions it has.
+        interface: functions of the module.
     """
 
     def __init__(self, interface: Mapping[str, NativeFunction]) -> None:
@@ -60,7 +60,7 @@ class NativeStandIn:
         self.functions: dict[str, Callable[..., Any]] = {}
 
     def module(self, name: str) -> ModuleType:
-        """A module of that name with the functions of the interface."""
+        """Return a module with a name and the functions of the interface."""
         module = ModuleType(name, "A stand-in of the native pipelines module.")
         module.__dict__.update({function: self._function(function) for function in self.interface})
         return module
@@ -71,7 +71,7 @@ class NativeStandIn:
         exec(code, {"__name__": "__main__", "__file__": str(path), "spark": spark})  # noqa: S102 - the user's own file, to run it is the purpose
 
     def text(self) -> str:
-        """What arrived, a line each."""
+        """Return the recorded calls, one line each."""
         return "\n".join(map(str, self.records))
 
     def _function(self, name: str) -> Callable[..., Any]:
@@ -111,12 +111,12 @@ class NativeStandIn:
 def as_on_databricks(
     interface: Mapping[str, NativeFunction] | None = None, *, module: str = _PYSPARK, runtime: str = "17.3"
 ) -> Iterator[NativeStandIn]:
-    """Let this process look like one of Databricks' runtime inside the block, with the stand-in as native module.
+    """Simulate a Databricks runtime in this process inside the block, with the stand-in as native module.
 
     Args:
-        interface: the functions it has; default: all that are documented.
-        module: `pyspark.pipelines`, or `dlt` to have no other.
-        runtime: the runtime's version.
+        interface: functions of the module; by default all documented ones.
+        module: the one native module that exists, `pyspark.pipelines` or `dlt`.
+        runtime: version of the runtime.
     """
     stand_in = NativeStandIn(INTERFACE if interface is None else interface)
     pyspark = importlib.import_module("pyspark")
@@ -125,7 +125,7 @@ def as_on_databricks(
     variable = os.environ.get(VARIABLE)
     try:
         for name in modules:
-            # None there is Python's own way to say that a module can't be imported.
+            # A module that is None in `sys.modules` can't be imported.
             sys.modules[name] = stand_in.module(name) if name == module else None  # type: ignore[assignment]
         pyspark.__dict__["pipelines"] = sys.modules[_PYSPARK]
         os.environ[VARIABLE] = runtime
@@ -153,6 +153,6 @@ def _signature(described: NativeFunction) -> inspect.Signature:
 
 
 def _text(value: object) -> str:
-    """A value as a reader compares it: functions by their name, all else as Python shows it."""
+    """Return a value as text: a function by its name, any other value by its `repr`."""
     name = getattr(value, "__name__", None)
     return str(name) if callable(value) and name is not None else repr(value)

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock for tests whose time only advances by sleeping."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """The clock port for tests: sleeping moves the time on and returns at once.
+    """The clock port for tests: `sleep` advances the time and returns at once.
 
     Examples:
         >>> clock = ManualClock()
@@ -22,13 +22,13 @@ class ManualClock:
         self.elapsed_seconds = 0.0
 
     def now(self) -> datetime:
-        """The start and all that was slept since."""
+        """Return the start plus the time slept since."""
         return self.start + timedelta(seconds=self.elapsed_seconds)
 
     def monotonic(self) -> float:
-        """Seconds slept since the start."""
+        """Return the seconds slept since the start."""
         return self.elapsed_seconds
 
     def sleep(self, seconds: float) -> None:
-        """Move the time on."""
+        """Advance the time."""
         self.elapsed_seconds += seconds

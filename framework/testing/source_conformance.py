@@ -1,4 +1,4 @@
-"""The suite that every kind of streaming source must pass."""
+"""Conformance suite for every kind of streaming source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SourceContent(Protocol):
-    """What a test fills and reads: one instance of the kind under test."""
+    """One source of the kind under test, which a test fills and reads."""
 
     @property
     def kind(self) -> str:
@@ -26,7 +26,7 @@ class SourceContent(Protocol):
 
     @property
     def starts(self) -> Mapping[str, str]:
-        """For each start that the kind takes: the value that begins with what the last `append` added."""
+        """Start option of the kind -> the value that starts with the rows of the last `append`."""
         ...
 
     def append(self) -> None:
@@ -34,7 +34,7 @@ class SourceContent(Protocol):
         ...
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
-        """A streaming DataFrame over the source."""
+        """Return a streaming DataFrame of the source."""
         ...
 
 
@@ -45,6 +45,8 @@ class SourceReader:
     Args:
         content: the source.
         folder: an empty folder for checkpoints.
+        name: name of the checkpoint in the folder.
+        options: options of the source.
     """
 
     content: SourceContent
@@ -54,41 +56,41 @@ class SourceReader:
 
     @property
     def storage(self) -> Storage:
-        """A storage that reaches the checkpoint."""
+        """Storage that contains the checkpoint."""
         return LocalStorage(str(self.folder))
 
     @property
     def checkpoint(self) -> str:
-        """The path of the checkpoint."""
+        """Path of the checkpoint."""
         return str(self.folder / self.name)
 
     @property
     def sources(self) -> tuple[SourceReference, ...]:
-        """The references that the graph would hold."""
+        """Source references, as in the graph."""
         return streamed_sources(self.content.frame(self.options))
 
     def drain(self) -> int:
-        """Read everything that is there now; the number of rows."""
+        """Read all available rows and return their number."""
         writer = self.content.frame(self.options).writeStream.format("noop").trigger(availableNow=True)
         query = writer.option("checkpointLocation", self.checkpoint).start()
         query.awaitTermination()
         return sum(progress["numInputRows"] for progress in query.recentProgress)
 
     def is_drained(self) -> bool | None:
-        """The kind's answer."""
+        """Return whether the source is drained; None if unknown."""
         return is_drained(self.storage, self.checkpoint, self.sources)
 
 
 class SourceConformance:
-    """Subclass it and give a fixture `content`: a source that holds nothing or little."""
+    """Test suite to subclass, with a fixture `content`: a source with no or few rows."""
 
     def test_a_relation_of_the_kind_is_recognized(self, content: SourceContent) -> None:
-        """One reference, of the kind that owns the source."""
+        """A streaming DataFrame of the source has one reference, of the kind under test."""
         content.append()
         assert [source.kind for source in streamed_sources(content.frame({}))] == [content.kind]
 
     def test_unread_content_is_never_called_drained(self, content: SourceContent, tmp_path: Path) -> None:
-        """False or unknown before the first read and after new rows; after a read, True or unknown."""
+        """`is_drained` is False before the first read, not True after new rows, and not False after a read."""
         reader = SourceReader(content=content, folder=tmp_path)
         content.append()
         before = reader.is_drained()
@@ -105,7 +107,7 @@ class SourceConformance:
     def test_the_lag_is_zero_or_unknown_at_the_end_and_grows_with_content(
         self, content: SourceContent, tmp_path: Path
     ) -> None:
-        """Each known number is 0 after a read; records and bytes are above 0 after new rows."""
+        """Each known number is 0 after a read; known records, bytes and seconds are above 0 after new rows."""
         reader = SourceReader(content=content, folder=tmp_path)
         content.append()
         reader.drain()
@@ -117,7 +119,7 @@ class SourceConformance:
         assert behind.seconds is None or behind.seconds > 0
 
     def test_the_identity_changes_with_the_content_and_only_then(self, content: SourceContent, tmp_path: Path) -> None:
-        """The same twice, another after new rows; None each time if unknown."""
+        """The identity is stable without new rows and differs after them; it is always None if unknown."""
         reader = SourceReader(content=content, folder=tmp_path)
         content.append()
         (source,) = reader.sources
@@ -129,7 +131,7 @@ class SourceConformance:
         assert first is None or first != changed
 
     def test_a_position_that_is_there_is_no_gap(self, content: SourceContent, tmp_path: Path) -> None:
-        """Nothing is reported while the source can read on."""
+        """No gap is reported while the source can continue from its position."""
         reader = SourceReader(content=content, folder=tmp_path)
         content.append()
         reader.drain()
@@ -137,7 +139,7 @@ class SourceConformance:
         assert flow_gaps(reader.storage, reader.checkpoint, reader.sources) == ()
 
     def test_each_start_skips_what_lies_before_it(self, content: SourceContent, tmp_path: Path) -> None:
-        """A new checkpoint with a start at the last rows reads these and none before them."""
+        """A new checkpoint that starts at the last rows reads only these."""
         content.append()
         before = SourceReader(content=content, folder=tmp_path, name="before").drain()
         content.append()

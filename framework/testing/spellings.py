@@ -1,4 +1,4 @@
-"""One module in the three spellings that pipelines are written in, to test that all mean the same."""
+"""The three spellings of a pipeline module, to test that they are equivalent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 OURS = "from framework import pipelines as dp"
 
-# Spelling -> its import line, and the name that declarations are called by.
+# Spelling -> its import line, and the name of the imported module.
 SPELLINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "framework": (OURS, "dp"),
@@ -19,10 +19,10 @@ SPELLINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def respell(source: str, spelling: str) -> str:
-    r"""The source of a module with its import line, and its calls, in another spelling; lines keep their numbers.
+    r"""Return the source of a module with its import and calls in another spelling; line numbers do not change.
 
     Args:
-        source: a module that says `from framework import pipelines as dp`.
+        source: a module with the line `from framework import pipelines as dp`.
         spelling: a key of `SPELLINGS`.
 
     Raises:

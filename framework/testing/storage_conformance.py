@@ -1,4 +1,4 @@
-"""The suite that every implementation of the storage port must pass."""
+"""Conformance suite for every implementation of the storage port."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from framework.foundation.storage_port import Storage
 
 
 class StorageConformance:
-    """Subclass it and give a fixture `storage`: an empty place that does not exist yet."""
+    """Test suite to subclass, with a fixture `storage` whose root does not exist yet."""
 
     def test_reading_what_is_absent_answers_so_and_creates_nothing(self, storage: Storage) -> None:
-        """Getters of an absent place answer None, [] and False, and leave it absent."""
+        """Reads of a missing path return None, [] and False, and create nothing."""
         path = storage.path("a", "b.json")
         answers = (
             storage.read_text(path),
@@ -24,26 +24,26 @@ class StorageConformance:
         assert answers == (None, [], [], False, False)
 
     def test_what_is_written_is_read(self, storage: Storage) -> None:
-        """A written text, of any characters, comes back unchanged."""
+        """A written text, of any characters, is read unchanged."""
         storage.write_text(storage.path("a", "b.json"), "Grüße, 世界 \U0001f680\nsecond line")
         assert storage.read_text(storage.path("a", "b.json")) == "Grüße, 世界 \U0001f680\nsecond line"
 
     def test_writing_again_replaces_and_leaves_no_other_file(self, storage: Storage) -> None:
-        """The second text replaces the first, and no temporary file is listed beside it."""
+        """The second text replaces the first, and no temporary file remains."""
         storage.write_text(storage.path("a", "b"), "first, which is longer")
         storage.write_text(storage.path("a", "b"), "second")
         assert storage.read_text(storage.path("a", "b")) == "second"
         assert storage.list_names(storage.path("a")) == ["b"]
 
     def test_only_the_first_creates(self, storage: Storage) -> None:
-        """`create_text` says False and changes nothing when the file is there."""
+        """`create_text` returns False and changes nothing if the file exists."""
         path = storage.path("lease")
         assert [storage.create_text(path, "one"), storage.create_text(path, "two")] == [True, False]
         assert storage.read_text(path) == "one"
         assert storage.list_names(storage.root) == ["lease"]
 
     def test_appended_lines_follow_each_other(self, storage: Storage) -> None:
-        """Lines come in the order in which they were appended."""
+        """Lines are read in the order of their append."""
         path = storage.path("events", "u.jsonl")
         storage.append_text(path, "one\n")
         storage.append_text(path, "two\nthree\n")
@@ -55,7 +55,7 @@ class StorageConformance:
             storage.append_text(storage.path("u.jsonl"), "half")
 
     def test_folders_list_files_and_folders_in_order(self, storage: Storage) -> None:
-        """Names are sorted and include folders; files come with their size in bytes."""
+        """Names are sorted and include folders; files have their size in bytes."""
         storage.write_text(storage.path("d", "b"), "öö")
         storage.write_text(storage.path("d", "a"), "1")
         storage.write_text(storage.path("d", "c", "deep"), "1")
@@ -64,18 +64,18 @@ class StorageConformance:
         assert all(file.modified_at > 1_600_000_000 for file in storage.list_files(storage.path("d")))
 
     def test_the_token_of_a_folder_changes_with_its_names(self, storage: Storage) -> None:
-        """Absent, empty of changes, and after another file: "", the same twice, another."""
+        """The token is "" for a missing folder, stable without changes, and different after a new file."""
         folder = storage.path("d")
         tokens = [storage.folder_token(folder)]
         storage.write_text(storage.path("d", "a"), "1")
         tokens += [storage.folder_token(folder), storage.folder_token(folder)]
-        while storage.folder_token(folder) == tokens[-1]:  # clocks of file systems have ticks
+        while storage.folder_token(folder) == tokens[-1]:  # file system times have a limited resolution
             storage.write_text(storage.path("d", f"b{len(storage.list_names(folder))}"), "1")
         assert tokens[0] == ""
         assert tokens[1] == tokens[2] != ""
 
     def test_deleting_takes_files_folders_and_what_is_absent(self, storage: Storage) -> None:
-        """A folder goes with all that is in it; deleting it again is no error."""
+        """A folder is deleted with its contents; deleting it again is not an error."""
         storage.write_text(storage.path("d", "c", "deep"), "1")
         storage.write_text(storage.path("e"), "1")
         for path in (storage.path("d"), storage.path("d"), storage.path("e")):
@@ -83,7 +83,7 @@ class StorageConformance:
         assert storage.list_names(storage.root) == []
 
     def test_a_folder_moves_to_a_free_place_only(self, storage: Storage) -> None:
-        """Renaming moves a folder, and refuses a place that is taken."""
+        """A rename moves a folder, and is refused if the new path exists."""
         storage.write_text(storage.path("d", "file"), "1")
         storage.write_text(storage.path("taken", "other"), "2")
         storage.rename(storage.path("d"), storage.path("deep", "er"))
@@ -98,12 +98,12 @@ class StorageConformance:
         assert storage.read_text(storage.path("a", "b")) == "1"
 
     def test_the_check_leaves_an_empty_root(self, storage: Storage) -> None:
-        """A storage that can be written is created and left empty."""
+        """The check creates the root of a writable storage and leaves it empty."""
         storage.check_writable()
         assert (storage.exists(storage.root), storage.list_names(storage.root)) == (True, [])
 
     def test_a_root_below_a_file_is_refused_with_its_path(self, storage: Storage) -> None:
-        """Writing where a file stands in the way ends in STORAGE_NOT_WRITABLE, with the path."""
+        """A write below a file raises STORAGE_NOT_WRITABLE with the path."""
         storage.write_text(storage.path("file"), "1")
         with pytest.raises(OperationError) as caught:
             storage.write_text(storage.path("file", "below"), "2")

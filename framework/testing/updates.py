@@ -1,4 +1,4 @@
-"""A pipeline brought up to date in a folder of a test's own."""
+"""A pipeline after one update, in a folder of the test."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def updated_pipeline(
     master: str = "local[2]",
     spark: SparkSession | None = None,
 ) -> Iterator[Pipeline]:
-    """The pipeline of a spec after one update into `storage`; its session ends with the block.
+    """Run one update of a pipeline into `storage` and yield the pipeline; the block ends its session.
 
     Args:
         spec: the pipeline's spec file.
-        storage: a folder of the test's own, such as pytest's `tmp_path`.
-        parameters: entries of the configuration, over those of the spec.
-        master: of the session that is started when none is given.
-        spark: a session to use, which stays.
+        storage: a folder of the test, such as pytest's `tmp_path`.
+        parameters: entries of the configuration, which override those of the spec.
+        master: Spark master of a new session.
+        spark: an existing session to use instead, which is not stopped.
 
     Raises:
-        SluiceError: what made the first failed flow fail, or what kept the update from beginning.
+        SluiceError: the error of the first failed flow, or an error before the update started.
         AssertionError: the update did not complete for another reason.
     """
     pipeline = Pipeline.from_spec(spec, storage=storage, parameters=parameters, master=master, spark=spark)

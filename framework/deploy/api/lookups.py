@@ -1,4 +1,4 @@
-"""Lookups: the ids of the things of a workspace that have a name."""
+"""Lookups of workspace objects: from a kind and a name to ids, for `lookup` variables of a bundle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from framework.deploy.api.workspace import Workspace
 from framework.foundation.errors import OperationError
 
 LookUp = Callable[[str, str], tuple[str, ...]]
-"""From a kind and a name to the ids of all that have it."""
+"""Function from a kind and a name to the ids of all objects with that name."""
 
 _MOST_PAGES = 1000
 
 
 def workspace_lookup(workspace: Workspace) -> LookUp:
-    """Looks up names in a workspace, whose listing is read to its end: a name that two share must be noticed."""
+    """Return a lookup in a workspace; it reads a listing to its end, because a duplicate name must be detected."""
 
     def look_up(kind: str, name: str) -> tuple[str, ...]:
         listing = LOOKUP_KINDS[kind]
@@ -35,7 +35,7 @@ def _name(item: Mapping[str, Any], listing: LookupKind) -> Any:
 
 def _listed(workspace: Workspace, listing: LookupKind, name: str) -> Iterator[Mapping[str, Any]]:
     query: dict[str, Any] = {}
-    # A name that would need escaping in the service's filter is searched for among all.
+    # A name that would need escaping in the service's filter is searched for in the unfiltered listing.
     if listing.narrowing is not None and not {*"'\"\\%_"} & set(name):
         query[listing.narrowing[0]] = listing.narrowing[1].format(name=name)
     for _ in range(_MOST_PAGES):
@@ -49,14 +49,15 @@ def _listed(workspace: Workspace, listing: LookupKind, name: str) -> Iterator[Ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupKind:
-    """A listing of the workspace.
+    """Listing of one kind of workspace object.
 
     Args:
-        path: of the listing.
-        items: the field of the answer that holds the page.
-        name: the field of an item that is its name; `a.b` lies in field `a`.
-        id: the field that a reference to the variable becomes.
-        narrowing: the query by which the service leaves out others, `{name}` being the wanted one, in it escaped.
+        path: path of the listing.
+        items: field of the response that holds the page's items.
+        name: field of an item that holds its name; `a.b` is field `b` of field `a`.
+        id: field of an item that holds its id, the variable's value.
+        narrowing: query parameter and value that filter the listing in the service; `{name}` is the name. None if
+            the listing is not filtered.
     """
 
     path: str

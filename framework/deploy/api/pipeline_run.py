@@ -1,4 +1,4 @@
-"""An update of a deployed pipeline: started, and followed by its events until it ends."""
+"""Updates of a deployed pipeline: start one and follow its events until it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRefresh:
-    """What an update brings up to date; nothing named means all."""
+    """Selection of tables that an update refreshes; an empty selection means all tables."""
 
     refresh: tuple[str, ...] = ()
     full_refresh: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class RemoteRefresh:
     reset_checkpoints: tuple[str, ...] = ()
 
     def body(self) -> dict[str, Any]:
-        """The request that starts it, in the service's words."""
+        """Return the body of the request that starts the update."""
         asked = {
             "refresh_selection": list(self.refresh),
             "full_refresh_selection": list(self.full_refresh),
@@ -40,7 +40,7 @@ class RemoteRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteUpdate:
-    """How an update ended."""
+    """Id and final state of an update."""
 
     update_id: str
     state: str
@@ -55,24 +55,24 @@ def run_remotely(
     is_stopping: Callable[[], bool] = lambda: False,
     most_seconds: float = _MOST_SECONDS,
 ) -> RemoteUpdate:
-    """Start an update and hand its events to `observer`, each once and in order, until it has ended.
+    """Start an update and pass its events to `observer`, each once and in order, until it ends.
 
     Args:
-        workspace: where the pipeline is.
-        pipeline_id: its id there.
-        refresh: what the update brings up to date.
-        observer: gets the events.
-        is_stopping: asked at each look; once it is true the update is told to stop, and followed to its end.
-        most_seconds: after which it is left alone.
+        workspace: workspace of the pipeline.
+        pipeline_id: id of the pipeline.
+        refresh: selection of tables to refresh.
+        observer: receives the events.
+        is_stopping: checked at each poll; once it is true, the update is stopped and followed until it ends.
+        most_seconds: time after which the update is no longer followed.
 
     Raises:
-        OperationError: WORKSPACE_CALL_FAILED when another update runs; REMOTE_UPDATE_SILENT when it does not end.
+        OperationError: WORKSPACE_CALL_FAILED if another update runs; REMOTE_UPDATE_SILENT if the update does not end.
     """
     update_id = _start(workspace, pipeline_id, refresh)
     seen: set[str] = set()
     stopped = False
     for _ in range(int(most_seconds / _POLL_SECONDS) + 1):
-        # The state is read before the events: those of a state that has ended are all there.
+        # The state is read before the events: once the state is final, all events are written.
         path = f"/api/2.0/pipelines/{pipeline_id}/updates/{update_id}"
         state = str(workspace.read(path)["update"]["state"])
         for row in _events(workspace, pipeline_id, update_id):
@@ -90,12 +90,12 @@ def run_remotely(
 
 
 def stop_remotely(workspace: Workspace, pipeline_id: str) -> None:
-    """Ask the running update to stop."""
+    """Request the stop of the running update."""
     workspace.repeat("POST", f"/api/2.0/pipelines/{pipeline_id}/stop", {})
 
 
 def parse_remote_event(row: Mapping[str, Any]) -> Event | None:
-    """An event of the service as one of ours; None for one whose type or shape we don't know."""
+    """Convert an event of the service; None if its type or shape is unknown."""
     origin = row.get("origin") or {}
     try:
         return Event(
@@ -122,7 +122,7 @@ def parse_remote_event(row: Mapping[str, Any]) -> Event | None:
 
 
 def _start(workspace: Workspace, pipeline_id: str, refresh: RemoteRefresh) -> str:
-    """Start an update, once: when the answer is lost, the newest one that was not there before is ours."""
+    """Start one update and return its id; if the response is lost, it is the newest update that is not in `before`."""
     path = f"/api/2.0/pipelines/{pipeline_id}/updates"
     before = {each["update_id"] for each in _updates(workspace, path)}
     try:
@@ -142,7 +142,7 @@ def _updates(workspace: Workspace, path: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _events(workspace: Workspace, pipeline_id: str, update_id: str) -> list[Mapping[str, Any]]:
-    """All events of an update, oldest first."""
+    """Return all events of an update, oldest first."""
     query: dict[str, Any] = {
         "filter": f"update_id = '{update_id}'",
         "order_by": "timestamp asc",

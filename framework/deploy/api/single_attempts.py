@@ -1,4 +1,4 @@
-"""The SDK's client without its own repetitions: those would make any write twice, and wait as long as they are told."""
+"""SDK client without retries: the SDK would retry any write, and wait for any `Retry-After`."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ _TRY_SECONDS = 300
 _STATUS = re.compile(r"< \d{3} ")
 _PASSING = (DeadlineExceeded, InternalError, TemporarilyUnavailable, TooManyRequests)
 CALL_ERRORS = (DatabricksError, TimeoutError, requests.RequestException)
-"""All that a call raises."""
+"""All exceptions that a call raises."""
 
 
 class SingleTries:
-    """Calls, each made once."""
+    """Client that makes each call once."""
 
     def __init__(self, config: Config) -> None:
         self._client = ApiClient(cast("Config", _OneTryConfig(config)))
 
     def call(self, method: str, path: str, *, query: dict[str, Any] | None, body: Any = None) -> dict[str, Any]:
-        """What a call answers.
+        """Make a call and return its response.
 
         Raises:
-            DatabricksError: what the service says against it.
-            RequestException, TimeoutError: there was no answer.
+            DatabricksError: the service returned an error.
+            RequestException, TimeoutError: there was no response.
         """
         try:
             return cast("dict[str, Any]", self._client.do(method, path, query=query, body=body))
         except TimeoutError as error:
-            # So the SDK ends what it would have tried again; why, is in the cause.
+            # The SDK raises this for a failure that it would retry; the failure is the cause.
             if isinstance(error.__cause__, CALL_ERRORS):
                 raise error.__cause__ from None
             raise
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether the same call may well succeed a little later."""
+    """Return whether the error is transient: the same call may succeed later."""
     if isinstance(error, DatabricksError):
-        # A status that the SDK has no class for, such as a proxy's 502, says nothing about the call.
+        # A status without a class in the SDK, such as a proxy's 502, does not depend on the call.
         return type(error) is DatabricksError or isinstance(error, _PASSING)
     return True
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the service says that it did nothing."""
+    """Return whether the error shows that the call had no effect."""
     return isinstance(error, TooManyRequests) or not is_passing(error)
 
 
 def seconds_asked_for(error: Exception) -> float | None:
-    """How long the service asks us to wait, by its `Retry-After`."""
+    """Return the seconds to wait from the service's `Retry-After`; None without one."""
     seconds = getattr(error, "retry_after_secs", None)
     return None if seconds is None else float(seconds)
 
 
 class _WithoutBodies(logging.Filter):
-    """Leaves calls and their status in the SDK's debug log, and drops their bodies: settings hold secret values."""
+    """Filter that removes bodies from the SDK's debug log, because settings hold secrets; calls and status stay."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let each record through, cut."""
+        """Remove the bodies from a record and keep the record."""
         lines = record.getMessage().splitlines()
         record.msg, record.args = "\n".join(lines[:1] + [line for line in lines[1:] if _STATUS.match(line)]), ()
         return True
@@ -74,7 +74,7 @@ logging.getLogger("databricks.sdk").addFilter(_WithoutBodies())
 
 
 class _OneTryConfig:
-    """A configuration with which the SDK has the time for one try."""
+    """SDK configuration whose retry timeout ends after one attempt."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -86,13 +86,13 @@ class _OneTryConfig:
 
 
 class _OneTry(SdkClock):
-    """A clock by which the SDK's time for tries is over after the first."""
+    """Clock on which the SDK's retry timeout ends after the first attempt."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
 
     def time(self) -> float:
-        """A time two thirds of the SDK's later than the last one."""
+        """Return a time that is two thirds of the retry timeout later than the last one."""
         self._seconds += _TRY_SECONDS * 2 / 3
         return self._seconds
 

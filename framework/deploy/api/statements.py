@@ -1,4 +1,4 @@
-"""SQL statements on a warehouse: rows as lists of texts, all chunks of them."""
+"""SQL statements on a warehouse; rows are lists of strings, from all chunks of the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPEN = frozenset({"PENDING", "RUNNING"})
 
 
 def require_warehouse(workspace: Workspace, purpose: str) -> None:
-    """Refuse to go on without a SQL warehouse; `purpose` says what needs it.
+    """Check that a SQL warehouse is configured; `purpose` names the use of it in the error.
 
     Raises:
         UserError: DEPLOY_WAREHOUSE_MISSING.
@@ -28,16 +28,16 @@ def require_warehouse(workspace: Workspace, purpose: str) -> None:
 def run_statement(
     workspace: Workspace, statement: str, values: Mapping[str, str | None] | None = None, *, again: bool = True
 ) -> list[Sequence[str | None]]:
-    """The rows of a statement.
+    """Run a statement and return its rows.
 
     Args:
-        workspace: where it runs.
-        statement: its text.
-        values: of its named parameters.
-        again: whether it may be sent again when its answer is lost.
+        workspace: workspace of the warehouse.
+        statement: text of the statement.
+        values: values of its named parameters.
+        again: whether the statement is idempotent: it is sent again if the response is lost.
 
     Raises:
-        AnswerLost: it may have run, and `again` is False.
+        AnswerLost: the response is lost, the statement may have run, and `again` is False.
         OperationError: DEPLOY_STATEMENT_FAILED.
         UserError: DEPLOY_WAREHOUSE_MISSING.
     """

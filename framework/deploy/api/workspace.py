@@ -1,4 +1,4 @@
-"""The workspace as a deploy calls it: the SDK's client, with writes that are never blindly made twice."""
+"""Client of a workspace for deploys: reads with retries, and writes that are retried only if that is safe."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_WAIT_SECONDS = 900.0
 _RETRY_SECONDS = 300.0
 
 
-class AnswerLost(OperationError):  # noqa: N818 - it tells what happened, and may be no error in the end
-    """A write whose effect is not known: the line was cut, or the service failed on its way.
+class AnswerLost(OperationError):  # noqa: N818 - named after the event; the write may have succeeded
+    """A write whose effect is unknown: the connection was lost, or the service failed during the call.
 
     Args:
-        wait_seconds: before it is asked again; what the service said, if it did.
+        wait_seconds: seconds to wait before a retry; the service's `Retry-After` if it sent one.
     """
 
     def __init__(self, condition: str, *, wait_seconds: float = 1.0, **fields: Any) -> None:
@@ -36,13 +36,13 @@ class AnswerLost(OperationError):  # noqa: N818 - it tells what happened, and ma
 class Workspace:
     """Reads and writes of one workspace.
 
-    Reads are tried again while there is hope. Writes are tried again only after a 429, which says that nothing
-    was done; what else may have taken effect is for the caller to look up. A time to wait that the service names
-    is kept to, up to a quarter of an hour for one call.
+    Reads are retried after transient errors. Writes are retried only after a 429, because a write with that status
+    had no effect; after any other transient error the caller looks up whether the write took effect. A `Retry-After`
+    is respected, up to a quarter of an hour for one call.
 
     Args:
-        config: of the SDK: host, credentials, warehouse; its time for retries bounds those of reads.
-        clock: what waits between tries go by.
+        config: SDK configuration: host, credentials, warehouse; its retry timeout bounds the retries of a call.
+        clock: clock for the waits between attempts.
     """
 
     def __init__(self, config: Config, *, clock: Clock) -> None:
@@ -53,10 +53,10 @@ class Workspace:
         self._tries = SingleTries(config)
 
     def read(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What a GET answers.
+        """Return the response of a GET.
 
         Raises:
-            NotFound: there is nothing.
+            NotFound: the object does not exist.
             OperationError: WORKSPACE_UNAUTHENTICATED, WORKSPACE_FORBIDDEN, WORKSPACE_CALL_FAILED.
         """
         patience = _Patience(self.clock, self._retry_seconds)
@@ -70,19 +70,19 @@ class Workspace:
                     raise _translated(error, "GET", path) from None
 
     def find(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """What a GET answers; None when there is nothing."""
+        """Return the response of a GET; None if the object does not exist."""
         try:
             return self.read(path, query)
         except NotFound:
             return None
 
     def write(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What a write answers, made once.
+        """Make a write that takes effect at most once, and return its response.
 
         Raises:
-            AnswerLost: WORKSPACE_ANSWER_LOST when it may have taken effect.
-            NotFound, ResourceConflict: the caller knows what they mean.
-            OperationError: it was refused.
+            AnswerLost: WORKSPACE_ANSWER_LOST if the write may have taken effect.
+            NotFound, ResourceConflict: raised unchanged; their meaning depends on the call.
+            OperationError: the write was refused.
         """
         patience = _Patience(self.clock, self._retry_seconds)
         while True:
@@ -98,7 +98,7 @@ class Workspace:
                     raise _translated(error, method, path) from None
 
     def repeat(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What a write answers that may be made twice, such as overwriting a file; a lost answer is asked for again."""
+        """Make an idempotent write, such as overwriting a file, and return its response; retry if that is lost."""
         waited = 0.0
         for _ in range(_MOST_TRIES - 1):
             try:
@@ -111,15 +111,16 @@ class Workspace:
         return self.write(method, path, body)
 
     def read_file(self, path: str) -> str | None:
-        """The text of a workspace file; None when there is none."""
+        """Return the text of a workspace file; None if it does not exist."""
         found = self.find("/api/2.0/workspace/export", {"path": path, "format": "AUTO"})
         return None if found is None else base64.b64decode(found["content"]).decode("utf-8")
 
     def write_file(self, path: str, content: bytes, *, overwrite: bool = True) -> None:
-        """Write a workspace file; its folder must be there.
+        """Write a workspace file; its folder must exist.
 
         Raises:
-            ResourceConflict, NotFound: it exists and `overwrite` is False, or its folder does not.
+            ResourceConflict: the file exists and `overwrite` is False.
+            NotFound: the folder does not exist.
         """
         body = {
             "path": path,
@@ -130,11 +131,11 @@ class Workspace:
         (self.repeat if overwrite else self.write)("POST", "/api/2.0/workspace/import", body)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Create a folder and its parents."""
         self.repeat("POST", "/api/2.0/workspace/mkdirs", {"path": path})
 
     def delete_file(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file or a folder; what is not there is deleted."""
+        """Delete a file or a folder; do nothing if it does not exist."""
         try:
             self.repeat("POST", "/api/2.0/workspace/delete", {"path": path, "recursive": recursive})
         except NotFound:
@@ -142,7 +143,7 @@ class Workspace:
 
 
 class _Patience:
-    """How long one call is tried again: by what the service asks for, or a little longer each time."""
+    """Wait times between the attempts of one call: the service's `Retry-After`, or else 1 to 10 seconds, increasing."""
 
     def __init__(self, clock: Clock, retry_seconds: float) -> None:
         self._clock = clock
@@ -152,7 +153,7 @@ class _Patience:
         self._asked = 0.0
 
     def waits(self, error: Exception) -> bool:
-        """Wait before the next try; False, at once, when there is none."""
+        """Wait before the next attempt; return False without waiting if no attempt is left."""
         asked = seconds_asked_for(error)
         self._tries += 1
         self._asked += asked or 0.0

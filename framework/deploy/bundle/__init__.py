@@ -1,1 +1,1 @@
-"""A bundle's target: read, merged, interpolated and checked, offline."""
+"""Offline loading of a bundle's target: read, merge, interpolate and check."""

@@ -1,4 +1,4 @@
-"""The bundle's own `permissions` and `run_as`, as they become settings of its jobs and pipelines."""
+"""The bundle's `permissions` and `run_as`, applied to its jobs and pipelines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
 _PRINCIPALS = ("user_name", "group_name", "service_principal_name")
-# A bundle's level -> that of a resource of the kind; schemas and volumes have grants of their own.
+# Kind of resource -> the bundle's permission level -> the level of such a resource; schemas and volumes have grants.
 _LEVELS: Mapping[str, Mapping[str, str]] = {
     "jobs": {"CAN_VIEW": "CAN_VIEW", "CAN_RUN": "CAN_MANAGE_RUN", "CAN_MANAGE": "CAN_MANAGE"},
     "pipelines": {"CAN_VIEW": "CAN_VIEW", "CAN_RUN": "CAN_RUN", "CAN_MANAGE": "CAN_MANAGE"},
@@ -22,9 +22,9 @@ _RANKS = ("CAN_VIEW", "CAN_RUN", "CAN_MANAGE_RUN", "CAN_MANAGE", "IS_OWNER")
 def with_access(
     kind: str, key: str, settings: Node, *, permissions: Node | None, run_as: Node | None
 ) -> tuple[Node, tuple[Finding, ...]]:
-    """Add the bundle's permissions to a job's or pipeline's own, and an identity where it has none.
+    """Add the bundle's permissions to those of a job or pipeline, and the bundle's identity if it has none.
 
-    A principal of the resource's own list keeps the level that it has there, with a warning.
+    A principal in the resource's own list keeps its level there; a duplicate in the bundle's list gives a warning.
 
     Raises:
         UserError: BUNDLE_PERMISSION_INVALID; BUNDLE_RUN_AS_INVALID.
@@ -49,7 +49,7 @@ def with_access(
 
 
 def check_run_as(tree: Node) -> Node | None:
-    """The bundle's identity, which names exactly one.
+    """Return the bundle's `run_as`, after a check that it names exactly one identity.
 
     Raises:
         UserError: BUNDLE_RUN_AS_INVALID.
@@ -65,7 +65,7 @@ def check_run_as(tree: Node) -> Node | None:
 
 
 def _highest(entries: tuple[Node, ...]) -> dict[tuple[str, str], Node]:
-    """The entry with the highest level of each principal."""
+    """Return the entry with the highest level of each principal."""
     found: dict[tuple[str, str], Node] = {}
     for entry in entries:
         principal = _principal(entry)
@@ -76,7 +76,7 @@ def _highest(entries: tuple[Node, ...]) -> dict[tuple[str, str], Node]:
 
 
 def _rank(entry: Node) -> int:
-    """The place of an entry's level in the order of levels; an unknown one counts as the lowest."""
+    """Return the rank of an entry's level; an unknown level has the lowest rank."""
     level = entry.get("level")
     return _RANKS.index(level.value) if level is not None and level.value in _RANKS else -1
 

@@ -1,4 +1,4 @@
-"""Artifacts: what a bundle builds before it deploys."""
+"""Artifacts of a bundle: packages that are built before a deploy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT_BUILD = "python3 setup.py bdist_wheel"
 
 
 def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
-    """The artifacts of a bundle, references resolved.
+    """Read the artifacts of a bundle whose references are resolved.
 
     Raises:
         UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_SETTING_UNSUPPORTED; BUNDLE_FIELD_TYPE.
@@ -45,7 +45,7 @@ def build_artifacts(artifacts: Iterable[Artifact], *, environment: Mapping[str, 
     """Run the build of each artifact that has one.
 
     Raises:
-        OperationError: BUNDLE_BUILD_FAILED with the last lines that it said; nothing was deployed.
+        OperationError: BUNDLE_BUILD_FAILED with the last lines of its output; nothing was deployed.
     """
     for artifact in artifacts:
         failure = run_build(artifact, environment=environment) if artifact.build else None
@@ -54,7 +54,7 @@ def build_artifacts(artifacts: Iterable[Artifact], *, environment: Mapping[str, 
 
 
 def _command(folder: Path, node: Node) -> str | None:
-    """What is written; a wheel's folder with a `setup.py` is built by that when nothing is."""
+    """Return the build command: the one in the settings, else the default for a wheel with a `setup.py`."""
     build, kind = node.get("build"), node.get("type")
     if build is not None:
         return build.text("build")
@@ -73,8 +73,8 @@ class Artifact:
     """A package that a bundle builds before it deploys.
 
     Args:
-        folder: where its build runs.
-        build: the shell command; None when there is nothing to run.
+        folder: working directory of its build.
+        build: shell command; None if there is nothing to build.
         executable: the shell.
     """
 
@@ -86,9 +86,9 @@ class Artifact:
 
 
 def run_build(artifact: Artifact, *, environment: Mapping[str, str]) -> str | None:
-    """Run an artifact's build; None when it went well, else how it ended and the last lines that it said.
+    """Run an artifact's build; return None on success, else the failure and the last lines of its output.
 
-    The secrets of the workspace's sign-in are not in its environment, so that no build can print them.
+    The workspace credentials are removed from its environment, so that no build can print them.
 
     Raises:
         UserError: BUNDLE_PATH_MISSING for its folder; BUNDLE_SHELL_MISSING.

@@ -1,4 +1,4 @@
-"""A bundle as it is deployed: one target, everything resolved but the ids that the workspace gives."""
+"""A bundle to deploy: one target with all values resolved except ids that the workspace assigns."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from framework.foundation.locations import SourceLocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenSpec:
-    """JSON-like settings as a value: compares, hashes, and can't be changed."""
+    """JSON-like settings as an immutable, comparable and hashable value."""
 
     text: str
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> FrozenSpec:
-        """The settings of a dictionary."""
+        """Return the settings of a dictionary."""
         return cls(text=json.dumps(value, sort_keys=True, ensure_ascii=False))
 
     def as_dict(self) -> dict[str, Any]:
-        """A new dictionary of the settings."""
+        """Return a new dictionary of the settings."""
         value: dict[str, Any] = json.loads(self.text)
         return value
 
@@ -37,9 +37,9 @@ class Resource:
         key: `pipelines.flights`.
         kind: `pipelines`, `jobs`, `schemas` or `volumes`.
         name: its name in the workspace.
-        spec: its settings; `${resources.X.Y.id}` stands in them until apply.
-        depends_on: keys of the resources whose ids it names.
-        prevent_destroy: whether deleting it is refused.
+        spec: its settings; references such as `${resources.X.Y.id}` are resolved later, by plan and apply.
+        depends_on: keys of the resources that its settings refer to.
+        prevent_destroy: whether its deletion is refused.
     """
 
     key: str
@@ -53,18 +53,18 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A bundle's one target.
+    """One target of a bundle.
 
     Args:
-        root: the folder of `databricks.yml`.
-        state_path: where state and lock lie in the workspace.
-        file_path: where the synced files lie in the workspace.
-        artifact_path: where packages lie in the workspace.
-        sync: the files to upload, relative to `root`.
-        packages: the packages to upload: path in the workspace, path relative to `root`.
-        artifacts: what is built before a deploy.
+        root: folder of `databricks.yml`.
+        state_path: workspace folder of state and lock.
+        file_path: workspace folder of the synced files.
+        artifact_path: workspace folder of the packages.
+        sync: files to upload, relative to `root`.
+        packages: packages to upload: path in the workspace, path relative to `root`.
+        artifacts: packages to build before a deploy.
         locks: whether a deploy takes the target's lock.
-        findings: what checks and the lint found.
+        findings: findings of the checks and the lint.
         configuration: all sections, resolved, with the resources as they are deployed.
     """
 

@@ -1,4 +1,4 @@
-"""The resolved configuration of a target, as `sluice bundle validate -o json` prints it."""
+"""The resolved configuration of a target: the output of `sluice bundle validate -o json`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MOVED = ("mode", "cluster_id", "compute_id", "targets")
 
 
 def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Sequence[Resource]) -> FrozenSpec:
-    """The sections of a target in the shape in which Databricks' own command line prints them.
+    """Return the sections of a target in the format of the Databricks CLI.
 
     Args:
-        tree: the target merged in, resolved.
+        tree: the resolved tree of the target.
         variables: the declarations of the variables, with their values.
-        resources: as they are deployed; kinds that Sluice does not deploy stand as they are written.
+        resources: the resources to deploy; kinds that Sluice does not deploy stay as written.
     """
     plain: dict[str, Any] = tree.plain()
     moved = {key: plain.pop(key) for key in _MOVED if key in plain}
@@ -33,7 +33,7 @@ def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Seque
 
 
 def _git(git: Mapping[str, Any]) -> dict[str, Any]:
-    """The repository's state: `branch` is the one that is written, else the one that is checked out."""
+    """Return the repository's state; `branch` is the one in the settings, else the one that is checked out."""
     found = {"branch": git.get("wanted_branch") or git.get("branch")}
     found |= {key: git.get(key) for key in ("commit", "origin_url")}
     return {key: value for key, value in found.items() if value}

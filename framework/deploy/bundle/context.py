@@ -1,4 +1,4 @@
-"""What everything in a bundle may refer to: its target, its paths, who deploys it, the repository it lies in."""
+"""Context of a bundle that all its settings may refer to: target, workspace paths, current user, Git repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATHS = (
     ("artifact_path", "${workspace.root_path}/artifacts"),
     ("resource_path", "${workspace.root_path}/resources"),
 )
-# What the format has and Sluice does not do: ignoring it would deploy something else than what is written.
+# Settings of the format that Sluice does not support; to ignore them would deploy something else than the bundle.
 _UNSUPPORTED = (
     ("python",),
     ("experimental", "python"),
@@ -35,7 +35,7 @@ _UNSUPPORTED = (
 
 
 def short_name(user: str) -> str:
-    """The part of a user name that goes into the names of resources, in lower case.
+    """Return the part of a user name for names of resources, in lower case.
 
     Examples:
         >>> short_name("Ada.Lovelace@example.com"), short_name("ada--b.@example.com")
@@ -45,7 +45,7 @@ def short_name(user: str) -> str:
 
 
 def with_context(tree: Node, *, target: str, user: str | None, git: GitState) -> Node:
-    """The tree with `bundle.target`, `bundle.git`, the signed-in user, and the paths that are not written."""
+    """Return the tree with `bundle.target`, `bundle.git`, the current user and the default paths."""
     bundle = tree.get("bundle") or as_node({}, tree.place)
     workspace = tree.get("workspace") or as_node({}, tree.place)
     own = dict(workspace.entries("workspace"))
@@ -65,11 +65,11 @@ def _user_fields(user: str) -> dict[str, str]:
 
 
 def check_settings(tree: Node, *, target: str, user: str | None) -> None:
-    """Refuse settings that Sluice can't honour.
+    """Check that Sluice supports the settings of a target.
 
     Raises:
-        UserError: BUNDLE_SETTING_UNSUPPORTED; BUNDLE_VOLUME_PATH; BUNDLE_PATH_SHARED when users would share a
-            development target; BUNDLE_GIT_BRANCH when a production target names another branch.
+        UserError: BUNDLE_SETTING_UNSUPPORTED; BUNDLE_VOLUME_PATH; BUNDLE_PATH_SHARED if users would share a
+            development target; BUNDLE_GIT_BRANCH if a production target names another branch.
     """
     _check_paths(tree, target=target, user=user)
     for path in _UNSUPPORTED:
@@ -87,7 +87,7 @@ def check_settings(tree: Node, *, target: str, user: str | None) -> None:
 
 
 def _check_paths(tree: Node, *, target: str, user: str | None) -> None:
-    """Paths lie in the workspace, and in development in a folder that names who deploys."""
+    """Check that paths are not in a volume, and in development contain the name of the user."""
     mode = tree.get("mode")
     for key, _ in _PATHS:
         node = tree.get("workspace", key)
@@ -102,7 +102,7 @@ def _check_paths(tree: Node, *, target: str, user: str | None) -> None:
 
 
 def _with_git(bundle: Node, git: GitState) -> Node:
-    """The repository's state as it is; the branch that is written is the one that a production target demands."""
+    """Add the repository's state; a branch in the settings becomes `wanted_branch`, the one production requires."""
     written = bundle.get("git")
     own = {} if written is None else dict(written.entries("bundle.git"))
     known = {"branch": git.branch, "commit": git.commit, "origin_url": git.origin_url}
@@ -113,7 +113,7 @@ def _with_git(bundle: Node, git: GitState) -> Node:
 
 
 def _in_workspace(path: Node) -> Node:
-    """A path as the workspace calls it: `~/` is the home of who deploys, and `/Shared` is `/Workspace/Shared`."""
+    """Return a workspace path in full: `~/` is the current user's home, and `/Shared` is `/Workspace/Shared`."""
     text = path.value
     if not isinstance(text, str):
         return path

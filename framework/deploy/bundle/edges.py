@@ -1,4 +1,4 @@
-"""The edges between a target's resources, `${resources.KIND.NAME.FIELD}`, checked before anything is deployed."""
+"""Checks of references between a target's resources, `${resources.KIND.NAME.FIELD}`, before a deploy."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint
 
-# What is read before any resource is deployed, so that a reference to a resource has no value there.
+# Sections that are read before any resource is deployed: a reference to a resource has no value there.
 _READ_FIRST = ("bundle", "workspace", "sync", "artifacts")
 
 
 def check_edges(whole: Node, tree: Node, target: str, resources: Sequence[Resource]) -> None:
-    """Refuse references between resources that no deploy could resolve.
+    """Check that a deploy can resolve all references between resources.
 
     Args:
         whole: the bundle with all targets.
-        tree: the target's settings, its own references resolved.
-        target: its name.
-        resources: as they will be deployed.
+        tree: the target's settings, with all references resolved except those to resources.
+        target: name of the target.
+        resources: the resources to deploy.
 
     Raises:
         UserError: BUNDLE_RESOURCE_ELSEWHERE, BUNDLE_RESOURCE_UNKNOWN, BUNDLE_RESOURCE_FIELD_UNKNOWN,
@@ -38,7 +38,7 @@ def check_edges(whole: Node, tree: Node, target: str, resources: Sequence[Resour
     for resource in resources:
         for reference in references_in(specs[resource.key]):
             if reference.key.partition(".")[0] in UNDEPLOYED_KINDS:
-                # A resource of such a kind is reported where it stands.
+                # A resource of such a kind is reported at its declaration.
                 continue
             place = _place(tree, resource, reference.text)
             if reference.key not in specs:
@@ -80,7 +80,7 @@ def _unknown(
 
 
 def _check_field(key: str, reference: Reference, spec: Mapping[str, Any], place: SourceLocation | None) -> None:
-    """Refuse a field that the resource does not have, and one that can't stand inside a text."""
+    """Refuse a field that the resource does not have, and a mapping or list inside a text."""
     if reference.path == ("id",):
         return
     found = field_value(reference.key, spec, reference.path)
@@ -99,7 +99,7 @@ def _refuse_cycles(tree: Node, resources: Sequence[Resource], specs: Mapping[str
     try:
         TopologicalSorter({resource.key: resource.depends_on for resource in resources}).prepare()
     except CycleError as error:
-        # Each of these is needed by the next; the first is the last again.
+        # Each key is a dependency of the next one; the first and the last are the same.
         keys = list(reversed(error.args[1]))[:-1]
         begin = keys.index(min(keys))
         keys = keys[begin:] + keys[:begin]
@@ -111,7 +111,7 @@ def _refuse_cycles(tree: Node, resources: Sequence[Resource], specs: Mapping[str
 
 
 def _place(tree: Node, resource: Resource, text: str) -> SourceLocation | None:
-    """Where a resource's settings hold a text; where the resource is if a preset or permission brought it."""
+    """Return the location of a text in a resource's settings; the resource's own if a preset or permission added it."""
     node = tree.get("resources", *resource.key.split(".", 1))
     for _, leaf in leaves_in(node) if node is not None else ():
         if isinstance(leaf.value, str) and text in leaf.value:

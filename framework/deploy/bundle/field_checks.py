@@ -1,8 +1,8 @@
-"""Checks and converts settings by the types of their fields.
+"""Checks and conversions of settings by the types of their fields.
 
-The types are those of `bundle_format` and `resource_types`: typed dictionaries, dataclasses, enumerations, lists,
-dictionaries and scalars. A scalar takes the type of its field, as in Databricks' own command line: a variable's value
-is a text where it comes from the environment, and `development: ${var.dev}` needs true or false.
+The types are those of `format` and `resource_types`: typed dictionaries, dataclasses, enumerations, lists,
+dictionaries and scalars. A scalar is converted to the type of its field, as in the Databricks CLI: a variable's value
+from the environment is a text, and `development: ${var.dev}` needs true or false.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from framework.deploy.bundle.interpolation import REFERENCE
 from framework.deploy.bundle.nodes import Node, kind_of
 
 Report = Callable[..., None]
-"""Takes a condition, a place, and the condition's fields."""
+"""Function of a condition, a location, and the condition's fields."""
 
 _TRUE = frozenset({"true", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
@@ -30,12 +30,12 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class FieldChecks:
-    """Walks settings beside their type.
+    """Traverses settings together with their types.
 
     Args:
         report: receives each fault.
-        unknown: receives the path of a mapping, the key that its type does not have, the value and the known keys;
-            None keeps such fields.
+        unknown: receives the path of a mapping, a key that its type does not have, the value and the known keys; the
+            field is then dropped. None keeps such fields.
     """
 
     def __init__(self, report: Report, unknown: Callable[[str, str, Node, frozenset[str]], None] | None = None) -> None:
@@ -43,9 +43,9 @@ class FieldChecks:
         self._unknown = unknown
 
     def convert(self, node: Node, type_: Any, path: str) -> Node:
-        """Return the settings with each scalar in the type of its field, and without unknown fields.
+        """Return the settings with each scalar converted to the type of its field.
 
-        A value that does not fit is reported and stays as it is.
+        A value that does not fit is reported and stays unchanged.
         """
         type_ = _without_none(type_)
         if node.value is None or type_ is Any or _is_reference(node.value):
@@ -60,7 +60,7 @@ class FieldChecks:
         return self._scalar(node, type_, path)
 
     def struct(self, node: Node, hints: Mapping[str, Any], required: frozenset[str], path: str) -> Node:
-        """A mapping with named fields."""
+        """Check and convert a mapping with named fields."""
         if not node.is_map:
             return self._mismatch(node, "a mapping", path)
         for field in sorted(required):
@@ -70,7 +70,7 @@ class FieldChecks:
         kept: dict[str, Node] = {}
         for key, value in node.value.items():
             if key in hints:
-                # An empty text for an optional field is none: services refuse it, and variables make it easily.
+                # An empty text for an optional field is dropped: services refuse it, and variables often give one.
                 if value.value != "" or _without_none(hints[key]) is hints[key]:
                     kept[key] = self.convert(value, hints[key], f"{path}.{key}" if path else key)
             elif self._unknown is None:
@@ -113,7 +113,7 @@ class FieldChecks:
 
 
 def as_scalar(value: Any, wanted: type) -> bool | int | float | str | None:
-    """A scalar in another type where it has the same meaning there, else None.
+    """Convert a scalar to another type; None if it has no equal value there.
 
     Examples:
         >>> as_scalar("true", bool), as_scalar("2", int), as_scalar(1e-07, str), as_scalar(True, str)
@@ -136,7 +136,7 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        # Without an exponent, as the CLI writes it.
+        # Without an exponent, as in the CLI.
         return f"{Decimal(repr(value)):f}".removesuffix(".0")
     return str(value) if isinstance(value, int | str) else None
 
@@ -155,13 +155,13 @@ def _as_number(value: float | str, wanted: type) -> int | float | None:
 
 
 def is_struct(type_: Any) -> bool:
-    """Whether a type is a mapping with named fields."""
+    """Return whether a type is a mapping with named fields."""
     return is_typeddict(type_) or (isinstance(type_, type) and dataclasses.is_dataclass(type_))
 
 
 @functools.cache
 def fields_of(type_: Any) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """The types of a struct's fields by their names, and the fields that it requires."""
+    """Return the types of a struct's fields by name, and its required fields."""
     if is_typeddict(type_):
         return get_type_hints(type_), type_.__required_keys__
     missing = dataclasses.MISSING
@@ -186,5 +186,5 @@ def _choices(type_: Any) -> tuple[str, ...] | None:
 
 
 def _is_reference(value: Any) -> bool:
-    """Whether a value is a reference as a whole: its type is that of what it refers to."""
+    """Return whether a whole value is one reference: its type is that of the referenced value."""
     return isinstance(value, str) and REFERENCE.fullmatch(value) is not None

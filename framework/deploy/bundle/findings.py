@@ -1,4 +1,4 @@
-"""What the lint finds in a bundle: each with its place, what it would do, and what to write in its stead."""
+"""Findings of the checks and the lint of a bundle, each with its location and a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.foundation.locations import SourceLocation
 
 
 class Severity(StrEnum):
-    """An error keeps a bundle from being planned and deployed; a warning is told."""
+    """Severity of a finding: an error prevents plan and deploy, a warning is only reported."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that the lint found; condition and texts are of the catalogue."""
+    """One finding; its condition and texts are from the error catalogue."""
 
     condition: str
     severity: Severity
@@ -28,13 +28,13 @@ class Finding:
     location: SourceLocation | None = None
 
     def render(self) -> str:
-        """One short paragraph: severity, condition, what, where, what to do next."""
+        """Return one short paragraph: condition, severity, fault, location, remedy."""
         where = f"\n  at {self.location}" if self.location else ""
         return f"[{self.condition}] {self.severity.value}: {self.what}{where}\n  -> {self.remedy}"
 
 
 def of_error(fault: UserError) -> Finding:
-    """A fault that ended the loading of a target."""
+    """Convert a fault that ended the loading of a target."""
     return Finding(
         condition=fault.condition,
         severity=Severity.ERROR,
@@ -45,12 +45,12 @@ def of_error(fault: UserError) -> Finding:
 
 
 def error(condition: str, location: SourceLocation | None, **fields: object) -> Finding:
-    """A finding that keeps the bundle from being deployed."""
+    """Make a finding that prevents a deploy of the bundle."""
     return _finding(condition, Severity.ERROR, location, fields)
 
 
 def warning(condition: str, location: SourceLocation | None, **fields: object) -> Finding:
-    """A finding that is told, and nothing else."""
+    """Make a finding that is only reported."""
     return _finding(condition, Severity.WARNING, location, fields)
 
 

@@ -1,6 +1,6 @@
-"""The sections of a bundle file as types: their keys, and what each key holds.
+"""The sections of a bundle file as types: their keys and the types of their values.
 
-`field_checks` reads these types, and those of `resource_types`, to check names and to convert values. The types have
+`field_checks` uses these types, and those of `resource_types`, to check names and to convert values. The types have
 no instances: a bundle stays a tree of nodes.
 """
 
@@ -157,7 +157,7 @@ class Experimental(TypedDict, total=False):
 
 
 class Common(TypedDict, total=False):
-    """What a bundle has, and a target may change."""
+    """Sections of a bundle that a target may change."""
 
     artifacts: dict[str, Artifact]
     bundle: BundleSection
@@ -170,7 +170,7 @@ class Common(TypedDict, total=False):
 
 
 class Target(Common, total=False):
-    """An entry of `targets`; what it says of a variable may be a value or a declaration."""
+    """An entry of `targets`; its variables may be values or declarations."""
 
     cluster_id: str
     compute_id: str

@@ -1,4 +1,4 @@
-"""The git repository that a bundle lies in, read from its files: `${bundle.git.*}`, and the branch of a target."""
+"""State of the bundle's Git repository, read from the files in `.git`; the values of `${bundle.git.*}`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitState:
-    """What is checked out; a field is empty where nothing tells it, such as the branch of a detached head."""
+    """Checked-out state; a field is empty if unknown, such as the branch of a detached head."""
 
     branch: str = ""
     commit: str = ""
@@ -22,7 +22,7 @@ class GitState:
 
 
 def read_git_state(root: Path) -> GitState:
-    """The repository that a folder lies in; an empty state when it lies in none."""
+    """Read the state of the repository that contains a folder; an empty state without a repository."""
     own = _git_folder(root)
     if own is None:
         return GitState()
@@ -36,7 +36,7 @@ def read_git_state(root: Path) -> GitState:
 
 
 def _git_folder(root: Path) -> Path | None:
-    """The folder of git's files; a worktree's `.git` is a file that names it."""
+    """Return the folder of Git's files; in a worktree, `.git` is a file that names it."""
     for folder in (root.resolve(), *root.resolve().parents):
         found = folder / ".git"
         if found.is_dir():
@@ -47,7 +47,7 @@ def _git_folder(root: Path) -> Path | None:
 
 
 def _origin(common: Path) -> str:
-    """The address of `origin`, without the credentials that some people leave in it."""
+    """Return the URL of `origin` without credentials."""
     inside = False
     for line in _read(common / "config").splitlines():
         if line.strip().startswith("["):
@@ -68,7 +68,7 @@ def _pairs(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read(path: Path) -> str:
-    """The text of a small file; empty when there is none."""
+    """Return the text of a file; empty if it is missing, unreadable or too large."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             return ""

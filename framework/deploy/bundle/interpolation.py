@@ -1,4 +1,4 @@
-"""`${...}` in a bundle: references to variables and to other settings, with types kept and circles found."""
+"""Interpolation of `${...}` in a bundle: references to variables and settings; keeps types and detects cycles."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LONGEST_TEXT = 1_000_000
 class Interpolation:
     """Resolves the references of one tree.
 
-    References to resources (`${resources.pipelines.x.id}`) stay: they get their values when ids are known.
+    References to resources (`${resources.pipelines.x.id}`) stay: they are resolved once ids are known.
 
     Args:
-        tree: what references without a prefix of their own refer to.
+        tree: tree of all references other than variables.
         variables: the variables.
-        look_up: asks a workspace; None when none is at hand.
+        look_up: lookup in a workspace; None offline.
     """
 
     def __init__(self, tree: Node, variables: Variables, look_up: LookUp | None) -> None:
@@ -47,7 +47,7 @@ class Interpolation:
         self.findings: list[Finding] = []
 
     def resolve(self, node: Node) -> Node:
-        """The node with each reference replaced by what it refers to.
+        """Return the node with each reference replaced by its value.
 
         Raises:
             UserError: BUNDLE_REFERENCE_UNKNOWN, BUNDLE_REFERENCE_CYCLE, BUNDLE_VARIABLE_WITHOUT_VALUE, ...
@@ -62,7 +62,7 @@ class Interpolation:
         return self._resolve_text(node)
 
     def resolve_variables(self) -> Mapping[str, Node]:
-        """The declarations of the variables, resolved, each with its `value`; an unused lookup has none.
+        """Return the resolved declarations of the variables, each with its `value`; an unused lookup has no value.
 
         Raises:
             UserError: as for `resolve`.
@@ -80,7 +80,7 @@ class Interpolation:
         return found
 
     def _resolve_text(self, node: Node) -> Node:
-        """A text without references: the innermost first, for `${var.name_${bundle.target}}` names what that makes."""
+        """Resolve the references of a text, the innermost first, as in `${var.name_${bundle.target}}`."""
         text: str = node.value
         for _ in range(_MOST_ROUNDS):
             whole = REFERENCE.fullmatch(text)
@@ -100,7 +100,7 @@ class Interpolation:
             raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.place, limit=_MOST_VALUES)
 
     def _weight(self, value: object) -> int:
-        """How many values there are below one; what several references share counts for each of them."""
+        """Return the number of values in a value, itself included; a shared value counts once for each reference."""
         if not isinstance(value, dict | tuple):
             return 1
         if id(value) not in self._weights:
@@ -135,9 +135,9 @@ class Interpolation:
         return Node(value=value, place=at.place)
 
     def _is_foreign(self, path: str, at: Node) -> bool:
-        """Whether a reference is none of the bundle's, but text for a shell or another tool, like `${HOME}`.
+        """Return whether a reference is not the bundle's but text for a shell or another tool, such as `${HOME}`.
 
-        Such text stays, with a warning. A first part that resembles a section is mistyped.
+        Such text stays, with a warning. If its first part resembles a section, it counts as a mistyped reference.
         """
         section = re.split(r"[.\[]", path)[0]
         if section in _SECTIONS or section in self._tree.value or nearest_hint(section, _SECTIONS):

@@ -1,7 +1,7 @@
-"""Names in a bundle file: keys that the format does not have, and keys of resources.
+"""Checks of names in a bundle file: unknown keys, and keys of resources.
 
-A key that resembles a known one is a mistyped one, and an error: the CLI warns and goes on without the setting. Any
-other unknown key is a warning, as it is there.
+An unknown key that resembles a known one is an error, because the Databricks CLI only warns and ignores the setting.
+Any other unknown key is a warning, as in the CLI.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOP_KEYS = frozenset(BundleFile.__optional_keys__)
 
 
 def check_names(tree: Node) -> tuple[Finding, ...]:
-    """Check the keys of all sections and targets; what resources contain is checked once a target is resolved.
+    """Check the keys of all sections and targets; the fields of resources are checked once a target is resolved.
 
     Returns:
         A warning for each unknown key.
@@ -64,7 +64,7 @@ def refuse_near(key: str, known: frozenset[str], where: str, place: SourceLocati
 
 
 def check_defined(tree: Node) -> None:
-    """Refuse resources without any settings, after the target is merged in.
+    """Refuse resources without any settings, after the target is merged.
 
     Raises:
         UserError: BUNDLE_RESOURCE_EMPTY.
@@ -77,7 +77,7 @@ def check_defined(tree: Node) -> None:
 
 
 def convert_sections(tree: Node) -> Node:
-    """A resolved target with each scalar of its sections in the type of its key; resources stay as they are.
+    """Convert each scalar in the sections of a resolved target to the type of its key; resources stay unchanged.
 
     Raises:
         UserError: BUNDLE_FIELD_TYPE.

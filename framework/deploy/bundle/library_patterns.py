@@ -1,4 +1,4 @@
-"""Patterns in the libraries of pipelines: one entry for each file that a pattern matches."""
+"""Patterns in the libraries of pipelines, expanded to one entry for each matching file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _COMMENTS = {".py": "# ", ".r": "# ", ".scala": "// ", ".sql": "-- "}
 
 
 def expand_libraries(settings: Node, root: Path) -> Node:
-    """A pipeline's settings whose `file` and `notebook` libraries name files; paths of the workspace stay.
+    """Expand the patterns in a pipeline's `file` and `notebook` libraries; workspace paths stay.
 
-    A pattern without a match stays as it is, and is then a path that is missing.
+    A pattern without a match stays, and is reported later as a missing path.
     """
     libraries = settings.get("libraries")
     if libraries is None or not isinstance(libraries.value, tuple):
@@ -27,7 +27,7 @@ def expand_libraries(settings: Node, root: Path) -> Node:
 
 
 def is_notebook(path: Path) -> bool:
-    """Whether a file is a notebook, by its extension and its first line."""
+    """Return whether a file is a notebook, by its extension and its first line."""
     suffix = path.suffix.lower()
     if suffix == ".ipynb":
         return True

@@ -1,4 +1,4 @@
-"""Symbolic links in a bundle's folder: what leads out of it is neither read nor uploaded."""
+"""Symbolic links in a bundle's folder; a link to the outside is neither read nor uploaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def leads_outside(path: Path, root: Path) -> bool:
-    """Whether a path ends outside of a folder once its links are followed; a circle of links does."""
+    """Return whether a path with its links resolved is outside of a folder; True also for a cycle of links."""
     try:
         return not path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError):
@@ -14,7 +14,7 @@ def leads_outside(path: Path, root: Path) -> bool:
 
 
 def first_link(root: Path, path: str) -> str | None:
-    """The first part of a path below a folder that is a link; None if no part is."""
+    """Return the first part of a path below a folder that is a link; None if no part is a link."""
     place = Path()
     for part in Path(path).parts:
         place /= part

@@ -1,8 +1,8 @@
-"""The lint of a bundle's target: what would sooner or later restart, lose or entangle an ingestion gateway.
+"""Lint of a bundle's target: settings that would restart or lose an ingestion gateway, or couple it to other pipelines.
 
-An error is what no guard can make good: a gateway that would be another one at each deploy. What the guard holds or
-defers anyway is a warning, for other tools don't, and so that a bundle that was made before can be put right in steps.
-A gateway in development mode and a reference into another target are errors that the loader finds first.
+A gateway with settings that change at each deploy is an error, because no guard can prevent that. Settings that the
+guard holds or defers are warnings, because other tools don't hold them, and an existing bundle can be fixed in steps.
+The loader itself reports a gateway in development mode and a reference into another target.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _LASTING = ("schemas", "volumes")
 
 
 def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], target: str) -> tuple[Finding, ...]:
-    """What the lint finds in a target, in the order of its places.
+    """Return the findings of the lint in a target, ordered by location.
 
     Args:
-        tree: the target's settings as they are written, before references are resolved.
-        values: of the variables.
-        resources: as they will be deployed.
-        target: its name.
+        tree: the target's settings before references are resolved.
+        values: values of the variables.
+        resources: the resources to deploy.
+        target: name of the target.
     """
     written = {resource.key: _written(tree, resource) for resource in resources}
     specs = {resource.key: resource.spec.as_dict() for resource in resources}
@@ -47,10 +47,10 @@ def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], 
 def check_production(
     whole: Node, target: str, mode: Node | None, resources: Sequence[Resource], user: str | None
 ) -> tuple[Finding, ...]:
-    """A production target without a root path of its own: each user would deploy a copy.
+    """Check that a production target has its own root path; without one each user deploys a separate copy.
 
-    A warning where all jobs run as a named identity or a service principal deploys, as with Databricks' own command
-    line; else an error.
+    The finding is a warning if all jobs have `run_as` or a service principal deploys, as in the Databricks CLI; else
+    an error.
     """
     root_path = whole.get("targets", target, "workspace", "root_path")
     if mode is None or mode.value != "production" or root_path is not None:
@@ -64,7 +64,7 @@ def check_production(
 def _company(
     gateways: Sequence[Resource], resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], target: str
 ) -> Iterator[Finding]:
-    """A gateway in a target that also deploys pipelines of another kind."""
+    """Find gateways in a target that also deploys pipelines of another kind."""
     others = [
         each.key
         for each in resources
@@ -79,7 +79,7 @@ def _company(
 
 
 def _unprotected(resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]]) -> Iterator[Finding]:
-    """What holds or moves ingested data, and does not say whether it may be destroyed; `false` is an answer."""
+    """Find resources that hold or move ingested data without a `prevent_destroy`; an explicit `false` is accepted."""
     for each in resources:
         spec = specs[each.key]
         lasts = each.kind in _LASTING or bool({"gateway_definition", "ingestion_definition"} & set(spec))
@@ -90,7 +90,7 @@ def _unprotected(resources: Sequence[Resource], specs: Mapping[str, dict[str, An
 def _spelling(
     resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], written: Mapping[str, Node | None]
 ) -> Iterator[Finding]:
-    """A pipeline's channel, edition or catalog in another case than the one that the service gives it."""
+    """Find a pipeline's channel, edition or catalog that is not in the service's letter case."""
     for each in resources:
         if each.kind != "pipelines":
             continue
@@ -106,7 +106,7 @@ def _spelling(
 
 
 def _changing(key: str, written: Node | None, volatile: VolatileValues) -> Iterator[Finding]:
-    """Fields of a gateway that are others at each deploy."""
+    """Find fields of a gateway that change at each deploy."""
     for path, node in leaves_in(written) if written is not None else ():
         source = volatile.source(node)
         if source is None:
@@ -119,7 +119,7 @@ def _changing(key: str, written: Node | None, volatile: VolatileValues) -> Itera
 
 
 def _presets(key: str, written: Node | None, tree: Node, volatile: VolatileValues) -> Iterator[Finding]:
-    """Presets that reach a gateway: tags that it does not pin itself, and a prefix of its name."""
+    """Find presets that affect a gateway: tags that it does not set itself, and a changing prefix of its name."""
     presets = tree.get("presets")
     prefix = None if presets is None else presets.get("name_prefix")
     if prefix is not None and (source := volatile.source(prefix)) is not None:

@@ -1,4 +1,4 @@
-"""Loads a bundle's target: files, target, variables, references, mode and presets, in that order."""
+"""Loading of a bundle's target: files, target, variables, references, mode and presets, in that order."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from framework.foundation.errors import UserError
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """No search for garbage in cycles while the block runs.
+    """Disable cyclic garbage collection while the block runs.
 
-    Trees of many small values have no cycles, and looking for some takes as long as loading does.
+    Trees of many small values have no cycles, and the search for cycles takes as long as the loading itself.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -52,15 +52,15 @@ def load_bundle(
     environment: Mapping[str, str] | None = None,
     look_up: LookUp | None = None,
 ) -> Bundle:
-    """One target of the bundle in a folder, everything resolved but the ids that the workspace gives.
+    """Load one target of the bundle in a folder, with all values resolved except ids that the workspace assigns.
 
     Args:
-        root: the folder of `databricks.yml`.
-        target: the target's name; None for the default one.
-        variables: values given with the call.
-        user: the user name of who deploys; None when nobody is signed in.
-        environment: `BUNDLE_VAR_name` is read from it.
-        look_up: asks a workspace for the variables that look something up; None when none is at hand.
+        root: folder of `databricks.yml`.
+        target: name of the target; None for the default target.
+        variables: values of variables, as of `--var`.
+        user: name of the current user; None if no user is signed in.
+        environment: environment with `BUNDLE_VAR_name`.
+        look_up: lookup of variables in a workspace; None offline.
 
     Raises:
         UserError: the first fault, with file, line and column.
@@ -103,16 +103,16 @@ def load_bundle(
 
 
 def list_targets(root: Path) -> tuple[str, ...]:
-    """The names of the bundle's targets, as they are written.
+    """Return the names of the bundle's targets, in the order of their declaration.
 
     Raises:
-        UserError: a file can't be read, or holds what the format does not know.
+        UserError: a file can't be read, or is invalid.
     """
     return target_names(read_files(root).tree)
 
 
 def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[str, Node]]:
-    """The sections of a target without references and in the types of their fields, and its variables."""
+    """Return the sections of a target with references resolved and scalars converted, and its variables."""
     try:
         resolved = interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
         return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
@@ -121,7 +121,7 @@ def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[s
 
 
 def _as_written(tree: Node) -> Node:
-    """The settings before references are resolved, where entries of a list can be merged already."""
+    """Return the settings before references are resolved, with keyed lists collapsed if that is possible."""
     try:
         return collapse_resources(tree)
     except UserError:
@@ -129,12 +129,12 @@ def _as_written(tree: Node) -> Node:
 
 
 def _deployed(tree: Node) -> dict[str, Node]:
-    """The parts of the tree that a deploy looks at; variables only matter where they are referred to."""
+    """Return the sections of the tree that a deploy uses; variables are only resolved on reference."""
     return {key: node for key, node in tree.value.items() if key not in {"variables", "include", "scripts"}}
 
 
 def _locks(tree: Node, *, is_development: bool) -> bool:
-    """Whether deploys take a lock: what is written, else all but those in development."""
+    """Return whether deploys take a lock: the setting, else True except in development."""
     written = tree.get("bundle", "deployment", "lock", "enabled")
     return not is_development if written is None else written.value is True
 

@@ -1,4 +1,4 @@
-"""Merging: one mapping over another, and lists that collapse by a key."""
+"""Merging of settings: a mapping over another, and lists whose entries have a key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from framework.deploy.bundle.nodes import Node, kind_of
 from framework.foundation.errors import UserError
 
-# Kind of resource -> its lists whose entries are one when their key is the same, and that key.
+# Kind of resource -> its lists whose entries with the same key are merged, and that key.
 _KEYED = {
     "jobs": {
         "tasks": "task_key",
@@ -22,12 +22,12 @@ _KEYED_EVERYWHERE = {"grants": "principal"}
 
 
 def merge(base: Node, over: Node) -> Node:
-    """Merge `over` into `base`: mappings deep, lists one after the other, scalars as in `over`; null changes nothing.
+    """Merge `over` into `base`: mappings recursively, lists concatenated, scalars of `over`; null changes nothing.
 
-    Places are those of what won; a mapping keeps its first.
+    A scalar has the location of the value that is kept; a mapping or list keeps that of `base`.
 
     Raises:
-        UserError: BUNDLE_MERGE_KINDS, a mapping, a list and a scalar (a reference is one) don't merge with each other.
+        UserError: BUNDLE_MERGE_KINDS, a mapping, a list and a scalar (such as a reference) can't be merged.
     """
     if over.value is None:
         return base
@@ -47,9 +47,9 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def collapse_resources(tree: Node) -> Node:
-    """The tree with its keyed lists collapsed: tasks by `task_key`, clusters by `label`, grants by principal, ...
+    """Collapse the keyed lists of all resources: tasks by `task_key`, clusters by `label`, grants by principal, ...
 
-    References are resolved before: a key may come from a variable.
+    References must be resolved before, because a key may contain a variable.
     """
     resources = tree.get("resources")
     if resources is None:
@@ -62,7 +62,7 @@ def collapse_resources(tree: Node) -> Node:
 
 
 def collapse(kind: str, resource: Node) -> Node:
-    """A resource whose keyed lists hold each key once: later entries merged over the first of their key."""
+    """Merge the entries of a resource's keyed lists that have the same key; later entries win."""
     if not isinstance(resource.value, dict):
         return resource
     fields = {**_KEYED.get(kind, {}), **_KEYED_EVERYWHERE}
@@ -78,10 +78,10 @@ def collapse(kind: str, resource: Node) -> Node:
 
 
 def _key_of(key: str, entry: Node) -> str:
-    """The key of an entry; entries without one are one entry."""
+    """Return the key of an entry; entries without a key share one."""
     found = entry.get(key)
     if key == "label":
-        # A cluster without a label is the default one, and labels know no case.
+        # A cluster without a label is the default one, and labels are case-insensitive.
         return "default" if found is None else str(found.value).lower()
     return "" if found is None else str(found.value)
 
@@ -101,7 +101,7 @@ def _collapse_list(entries: Node, key_of: Callable[[Node], str]) -> Node:
 
 
 def _without_repeats(grant: Node) -> Node:
-    """A grant that names each privilege once."""
+    """Return a grant without duplicate privileges."""
     privileges = grant.get("privileges")
     if privileges is None or not isinstance(privileges.value, tuple):
         return grant

@@ -1,4 +1,4 @@
-"""What a target's mode and presets do to its resources."""
+"""A target's mode and presets, applied to its resources."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _TRIGGERS = ("schedule", "trigger", "continuous")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presets:
-    """What is set on every resource of a target that does not say otherwise.
+    """Defaults for all resources of a target.
 
     Args:
-        name_prefix: goes before the names of pipelines and jobs.
-        tags: fill tags that are missing or empty.
-        trigger_pause_status: PAUSED or UNPAUSED, for the schedules of jobs that have none; PAUSED ends `continuous`.
-        pipelines_development: whether pipelines are in development.
-        jobs_max_concurrent_runs: for jobs that don't say.
+        name_prefix: prefix of the names of pipelines, jobs and schemas.
+        tags: values of tags that are missing or empty.
+        trigger_pause_status: PAUSED or UNPAUSED, for triggers of jobs without a pause status; PAUSED also disables
+            `continuous` of pipelines.
+        pipelines_development: whether pipelines without `development` are in development.
+        jobs_max_concurrent_runs: maximum for jobs without one.
     """
 
     name_prefix: str = ""
@@ -35,7 +36,7 @@ class Presets:
 
 
 def presets_of(tree: Node, mode: str | None, user: str | None) -> Presets:
-    """Read the presets of a target; those written down win over those of its mode.
+    """Read the presets of a target; presets in the settings override those of its mode.
 
     Raises:
         UserError: BUNDLE_PREFIX_SHARED; BUNDLE_PAUSE_STATUS_UNKNOWN.
@@ -50,7 +51,7 @@ def presets_of(tree: Node, mode: str | None, user: str | None) -> Presets:
     values = {key: node.value for key, node in found.items() if key != "tags" and node.value is not None}
     if is_development:
         _check_prefix(found.get("name_prefix"), user)
-        # An empty prefix would give development the names of production, so it counts as none.
+        # An empty prefix would give development the names of production, so the default replaces it.
         values["name_prefix"] = values.get("name_prefix") or f"[dev {name}] "
     return Presets(
         name_prefix=values.get("name_prefix", ""),
@@ -62,7 +63,7 @@ def presets_of(tree: Node, mode: str | None, user: str | None) -> Presets:
 
 
 def _check_prefix(prefix: Node | None, user: str | None) -> None:
-    """Refuse a prefix in development that two users would share: they would deploy over each other."""
+    """Refuse a prefix in development without the user's name: users would overwrite each other's resources."""
     if prefix is None or not prefix.value or user is None:
         return
     if user not in prefix.value and short_name(user) not in prefix.value:
@@ -70,7 +71,7 @@ def _check_prefix(prefix: Node | None, user: str | None) -> None:
 
 
 def apply_presets(kind: str, key: str, settings: Node, presets: Presets, *, mode: str | None, target: str) -> Node:
-    """The resource's settings as the target's mode and presets make them.
+    """Apply the target's mode and presets to a resource's settings.
 
     Raises:
         UserError: BUNDLE_DEVELOPMENT_IN_PRODUCTION; BUNDLE_GATEWAY_IN_DEVELOPMENT.
@@ -110,7 +111,7 @@ def _job(settings: Node, presets: Presets) -> Node:
 
 
 def _tagged(settings: Node, presets: Presets) -> Node:
-    """A preset fills only a tag that is missing or empty."""
+    """Set each preset tag that is missing or empty."""
     tags = settings.get("tags")
     own = {} if tags is None else dict(tags.entries("tags"))
     for key, value in presets.tags:
@@ -131,7 +132,7 @@ def _named(kind: str, settings: Node, presets: Presets) -> Node:
 
 
 def _schema_prefix(prefix: str) -> str:
-    """A prefix in letters, digits and underscores: `[dev ada] ` becomes `dev_ada_`, and `nightly-` `nightly`."""
+    """Return a prefix of letters, digits and underscores: `[dev ada] ` becomes `dev_ada_`, and `nightly-` `nightly`."""
     text = prefix.replace("[", "").strip(" ")
     words = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
     return f"{words}_" if text.endswith("]") else words

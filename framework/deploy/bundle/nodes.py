@@ -1,4 +1,4 @@
-"""Settings that remember where they were written."""
+"""Nodes: settings of a bundle with their source locations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node:
-    """A value of a bundle file, and its place.
+    """A value of a bundle file and its source location.
 
     Args:
         value: a scalar, a dict of text to Node, or a tuple of Nodes.
-        place: where it was written.
+        place: its source location.
     """
 
     value: Any
@@ -30,7 +30,7 @@ class Node:
         return isinstance(self.value, dict)
 
     def get(self, *keys: str) -> Node | None:
-        """The node below nested keys; None where there is none, or it is null."""
+        """Return the node at nested keys; None if it is missing or null."""
         node: Node | None = self
         for key in keys:
             if node is None or not node.is_map:
@@ -39,7 +39,7 @@ class Node:
         return None if node is None or node.value is None else node
 
     def plain(self) -> Any:
-        """The value in plain dicts, lists and scalars."""
+        """Return the value as plain dicts, lists and scalars."""
         if isinstance(self.value, dict):
             return {key: each.plain() for key, each in self.value.items()}
         if isinstance(self.value, tuple):
@@ -47,10 +47,10 @@ class Node:
         return self.value
 
     def entries(self, field: str) -> Mapping[str, Node]:
-        """The entries of a mapping; none when it is null.
+        """Return the entries of a mapping; empty if it is null.
 
         Raises:
-            UserError: BUNDLE_FIELD_TYPE, it is something else.
+            UserError: BUNDLE_FIELD_TYPE, it is not a mapping.
         """
         if self.value is None:
             return {}
@@ -60,10 +60,10 @@ class Node:
         return found
 
     def items(self, field: str) -> tuple[Node, ...]:
-        """The items of a list; none when it is null.
+        """Return the items of a list; empty if it is null.
 
         Raises:
-            UserError: BUNDLE_FIELD_TYPE, it is something else.
+            UserError: BUNDLE_FIELD_TYPE, it is not a list.
         """
         if self.value is None:
             return ()
@@ -73,17 +73,17 @@ class Node:
         return found
 
     def text(self, field: str) -> str:
-        """The value as a text.
+        """Return the value as a text.
 
         Raises:
-            UserError: BUNDLE_FIELD_TYPE, it is something else.
+            UserError: BUNDLE_FIELD_TYPE, it is not a text.
         """
         if not isinstance(self.value, str):
             self._refuse(field, "a text")
         return str(self.value)
 
     def with_entry(self, key: str, value: Any) -> Node:
-        """The mapping with one entry set to a plain value, placed where the mapping is."""
+        """Return the mapping with one entry set to a value; a plain value gets the mapping's location."""
         return Node(value={**self.value, key: as_node(value, self.place)}, place=self.place)
 
     def _refuse(self, field: str, expected: str) -> None:
@@ -93,7 +93,7 @@ class Node:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, for errors.
+    """Return the name of a value's kind, for errors.
 
     Examples:
         >>> kind_of(()), kind_of(None), kind_of(2)
@@ -105,7 +105,7 @@ def kind_of(value: Any) -> str:
 
 
 def as_node(value: Any, place: SourceLocation) -> Node:
-    """A plain value as nodes that all stand at one place; a node stays what it is."""
+    """Convert a plain value to nodes at one location; a node stays unchanged."""
     if isinstance(value, Node):
         return value
     if isinstance(value, dict):

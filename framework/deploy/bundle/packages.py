@@ -1,4 +1,4 @@
-"""Packages that settings name as `./dist/*.whl`: which files those are, and where they lie in the workspace."""
+"""Packages in settings, such as `./dist/*.whl`: their files and their paths in the workspace."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PATTERN = frozenset("*?[")
 
 
 def with_packages(bundle: Bundle) -> Bundle:
-    """The bundle whose settings name their packages in the workspace, and which knows what to upload for that.
+    """Replace the packages in settings by their workspace paths, and list the files to upload.
 
-    A pattern stands for all files that match it now; one that matches none yet keeps its name, and is no upload.
+    A pattern is expanded to all matching files; a pattern without a match becomes one path without an upload.
     """
     remote: dict[str, tuple[str, ...]] = {}
     uploads: dict[str, str] = {}
@@ -36,7 +36,7 @@ def with_packages(bundle: Bundle) -> Bundle:
 
 
 def check_packages(bundle: Bundle) -> None:
-    """Refuse a bundle, as it was loaded, whose settings name a package without a file.
+    """Refuse a loaded bundle, before `with_packages`, if its settings name a package without a file.
 
     Raises:
         UserError: BUNDLE_PACKAGE_MISSING.
@@ -57,7 +57,7 @@ def _place(bundle: Bundle, path: str) -> str:
 
 
 def _files(root: Path, package: str) -> list[str]:
-    """The files that a package's path or pattern stands for, from the root on."""
+    """Return the files of a package's path or pattern, relative to the root."""
     inside = package.removeprefix("./")
     if _PATTERN & set(inside):
         return sorted(path.relative_to(root).as_posix() for path in root.glob(inside) if path.is_file())
@@ -65,7 +65,7 @@ def _files(root: Path, package: str) -> list[str]:
 
 
 def _replaced(value: Any, remote: Mapping[str, tuple[str, ...]]) -> Any:
-    """Settings with each package replaced; an entry of a list becomes one for each of its pattern's files."""
+    """Return settings with each package replaced; an entry of a list becomes one entry for each matching file."""
     if isinstance(value, dict):
         return {key: _replaced(each, remote) for key, each in value.items()}
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def _replaced(value: Any, remote: Mapping[str, tuple[str, ...]]) -> Any:
 
 
 def _entries(entry: Any, remote: Mapping[str, tuple[str, ...]]) -> list[Any]:
-    """What an entry of a list becomes: `./dist/*.whl`, or `{whl: ./dist/*.whl}`, or anything else."""
+    """Return the replacements of an entry of a list: `./dist/*.whl`, `{whl: ./dist/*.whl}`, or anything else."""
     if isinstance(entry, str):
         return list(remote.get(entry, (entry,)))
     if isinstance(entry, dict) and len(entry) == 1:

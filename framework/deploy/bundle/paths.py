@@ -1,4 +1,4 @@
-"""Paths in a bundle: written relative to the file they stand in, in the workspace below the bundle's files."""
+"""Paths in a bundle: translated from paths relative to the bundle file to workspace paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.foundation.errors import UserError
 
 
 class _Role(Enum):
-    """What a path is for."""
+    """Role of a path."""
 
     FOLDER = "a folder, which must be there"
     PATTERN = "a folder or a pattern, which need not be there"
@@ -25,7 +25,7 @@ class _Role(Enum):
     LIBRARY = "a package to upload, or a requirement of another kind"
 
 
-# Where settings hold paths; `*` is every entry of a list.
+# Fields that hold paths; `*` is every entry of a list.
 _PIPELINE: Mapping[tuple[str, ...], _Role] = {
     ("root_path",): _Role.FOLDER,
     ("libraries", "*", "glob", "include"): _Role.PATTERN,
@@ -57,9 +57,9 @@ _NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebo
 
 
 def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> Node:
-    """The settings with the paths of the bundle's own files turned into those of the workspace.
+    """Translate the paths of the bundle's own files in a resource's settings to workspace paths.
 
-    A package becomes `./dist/x.whl`, from the bundle's root on: where it lies is known once it is built.
+    A package becomes `./dist/x.whl`, relative to the bundle's root: its workspace path is known once it is built.
 
     Raises:
         UserError: BUNDLE_PATH_OUTSIDE; BUNDLE_PATH_LINK; BUNDLE_PATH_MISSING; BUNDLE_NOT_A_NOTEBOOK.
@@ -128,7 +128,7 @@ class _Translation:
 
 
 def packages_of(kind: str, settings: object) -> Iterator[str]:
-    """The packages of the bundle's own that plain settings name, as `./dist/x.whl`."""
+    """Return the bundle's own packages in plain settings, as `./dist/x.whl`."""
     for path, role in _PATHS.get(kind, {}).items():
         if role is _Role.LIBRARY:
             yield from (text for text in _texts(settings, path) if text.startswith("./") and _PACKAGE.search(text))
@@ -145,7 +145,7 @@ def _texts(value: object, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_local(text: str, role: _Role) -> bool:
-    """Whether a text names a file of the bundle's own: no path of a workspace, address, parameter or package's name."""
+    """Return whether a text is a path of the bundle: not a workspace path, URL, parameter or name of a package."""
     if not text or _ELSEWHERE.match(text):
         return False
     return role is not _Role.LIBRARY or text.startswith(("./", "../")) or _PACKAGE.search(text) is not None

@@ -1,4 +1,4 @@
-"""The modules of a bundle's pipelines, checked before they are uploaded."""
+"""Checks of the modules of a bundle's pipelines before their upload."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FACE = "framework/pipelines.py"
 
 
 def native_faults(bundle: Bundle) -> tuple[UserError, ...]:
-    """What the bundle's pipelines have no form for on Databricks, each with file and line.
+    """Return declarations in the bundle's pipelines that Databricks does not support, each with file and line.
 
     Each is a UserError: those of `framework.native.module_check`, and NATIVE_WHEEL_MISSING for a pipeline whose
-    modules import our face while nothing brings it there.
+    modules import `framework.pipelines` although neither its files nor its environment contain it.
     """
     pipelines = [resource for resource in bundle.resources if resource.kind == "pipelines"]
     missing = (fault for pipeline in pipelines for fault in _missing_wheel(bundle, pipeline))
@@ -26,7 +26,7 @@ def native_faults(bundle: Bundle) -> tuple[UserError, ...]:
 
 
 def module_files(bundle: Bundle, pipeline: Resource | None = None) -> tuple[str, ...]:
-    """The uploaded files that the libraries of the pipeline, or of all, name; relative to the bundle's root."""
+    """Return the uploaded files in the libraries of one pipeline, or of all; relative to the bundle's root."""
     pipelines = (pipeline,) if pipeline is not None else bundle.resources
     patterns = [
         pattern
@@ -39,7 +39,7 @@ def module_files(bundle: Bundle, pipeline: Resource | None = None) -> tuple[str,
 
 
 def _missing_wheel(bundle: Bundle, pipeline: Resource) -> Iterator[UserError]:
-    """At most one fault: an environment that names anything may bring the wheel with it."""
+    """Return at most one fault; an environment with any dependency may contain the wheel."""
     spec = pipeline.spec.as_dict()
     folder = _below(spec.get("root_path") or "", bundle)
     beside = folder is not None and f"{folder}{_FACE}" in bundle.sync
@@ -53,7 +53,7 @@ def _missing_wheel(bundle: Bundle, pipeline: Resource) -> Iterator[UserError]:
 
 
 def _patterns(spec: dict[str, Any], bundle: Bundle) -> Iterator[str]:
-    """What the libraries name of the bundle's own files, as patterns from its root."""
+    """Return the libraries that are the bundle's own files, as patterns relative to its root."""
     for library in spec.get("libraries") or ():
         named = library.get("glob", {}).get("include") or library.get("file", {}).get("path") or ""
         inside = _below(named, bundle)
@@ -62,6 +62,6 @@ def _patterns(spec: dict[str, Any], bundle: Bundle) -> Iterator[str]:
 
 
 def _below(path: str, bundle: Bundle) -> str | None:
-    """A path of the workspace as one below the bundle's root, a folder's with a slash after it; None elsewhere."""
+    """Return a workspace path relative to the bundle's root, with a slash at the end; None for a path elsewhere."""
     inside = f"{path}/".removeprefix(f"{bundle.file_path.rstrip('/')}/")
     return None if inside == f"{path}/" else inside

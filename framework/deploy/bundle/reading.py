@@ -1,4 +1,4 @@
-"""The files of a bundle, read into one tree: the root file, then what it includes."""
+"""Reading of a bundle's files into one tree: the root file, then its includes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_files(root: Path) -> BundleFiles:
 
 
 def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
-    """Kind, name and settings of each resource."""
+    """Return kind, name and settings of each resource."""
     resources = tree.get("resources")
     for kind, named in resources.entries("resources").items() if resources is not None else ():
         for name, settings in named.entries(f"resources.{kind}").items():
@@ -62,7 +62,7 @@ def resources_of(tree: Node) -> Iterator[tuple[str, str, Node]]:
 
 
 def _read(path: Path, root: Path) -> Node:
-    """A file's mapping, without unknown top-level keys that only hold anchors (`definitions: {a: &a ...}`)."""
+    """Read a file's mapping, without unknown top-level keys that only hold anchors (`definitions: {a: &a ...}`)."""
     tree = read_bundle_yaml(path, root=root)
     if _FORMER_TARGETS in tree.value and "targets" not in tree.value:
         targets = tree.value[_FORMER_TARGETS]
@@ -75,7 +75,7 @@ def _read(path: Path, root: Path) -> Node:
 
 
 def _holds_anchors(node: Node, anchors: frozenset[tuple[int, int]]) -> bool:
-    """Whether a node is an anchor, or a collection of nothing else."""
+    """Return whether a node is an anchor, or a collection of anchors only."""
     if (node.place.line, node.place.column) in anchors:
         return True
     below = tuple(node.value.values()) if isinstance(node.value, dict) else node.value
@@ -87,7 +87,7 @@ def _without(tree: Node, keys: set[str]) -> Node:
 
 
 def _included(root: Path, tree: Node) -> Iterator[Path]:
-    """The included files, each once: pattern after pattern, by name within one."""
+    """Return the included files, each once, in the order of the patterns and of the names within a pattern."""
     include = tree.get("include")
     seen = {(root / ROOT_FILE).resolve()}
     for pattern in include.items("include") if include is not None else ():
@@ -99,7 +99,7 @@ def _included(root: Path, tree: Node) -> Iterator[Path]:
         if not found and not set(text) & set("*?["):
             raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
         for path in found:
-            # A pattern with `..` leaves the root by its own words; a link must not.
+            # A pattern with `..` leaves the root explicitly; a link must not.
             if leads_outside(path, root) and ".." not in PurePosixPath(text).parts:
                 named = path.relative_to(root).as_posix()
                 raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.place, path=named, target=path.resolve())
@@ -111,7 +111,7 @@ def _included(root: Path, tree: Node) -> Iterator[Path]:
 
 
 def _add_resources(known: dict[tuple[str, str], SourceLocation], part: Node) -> None:
-    """Note the resources of a file; one that another file declares is refused."""
+    """Add the resources of a file to `known`; refuse one that another file declares."""
     for kind, name, settings in resources_of(part):
         if (kind, name) in known:
             key, other = f"{kind}.{name}", known[kind, name]

@@ -1,4 +1,4 @@
-"""`${resources.KIND.NAME.FIELD}` in settings: an edge between resources, given its value when ids are known."""
+"""References `${resources.KIND.NAME.FIELD}` in settings: dependencies that are resolved once ids are known."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Reference:
     """One reference to a field of a resource.
 
     Args:
-        text: as it is written.
-        key: of the resource, `pipelines.flights`.
-        path: of the field, with the numbers of list items; empty if none is named.
-        is_whole: whether it is the whole text that it stands in.
+        text: the reference as written.
+        key: key of the resource, `pipelines.flights`.
+        path: path of the field, with the indexes of list items; empty without a field.
+        is_whole: whether the reference is the whole text of the setting.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Reference:
 
 
 def references_in(value: Any) -> Iterator[Reference]:
-    """The references in settings, in their order."""
+    """Return the references in settings, in their order."""
     if isinstance(value, Mapping):
         for each in value.values():
             yield from references_in(each)
@@ -50,12 +50,12 @@ def references_in(value: Any) -> Iterator[Reference]:
 
 
 def resolve(value: Any, ids: Mapping[str, str], specs: Mapping[str, FrozenSpec]) -> Any:
-    """Settings with each reference replaced that has a value; one that is the whole text keeps its type.
+    """Replace each reference that has a value; the value of a whole-text reference keeps its type.
 
     Args:
         value: the settings.
-        ids: of the resources that have one.
-        specs: of all resources; no two refer to each other in a circle.
+        ids: ids of the resources that have one.
+        specs: settings of all resources, without cyclic references.
     """
     if isinstance(value, dict):
         return {key: resolve(each, ids, specs) for key, each in value.items()}
@@ -71,12 +71,12 @@ def resolve(value: Any, ids: Mapping[str, str], specs: Mapping[str, FrozenSpec])
 
 
 def unresolved(value: Any) -> str | None:
-    """The first reference in settings that has no value yet."""
+    """Return the first unresolved reference in settings; None if there is none."""
     return next((reference.text for reference in references_in(value)), None)
 
 
 def field_value(key: str, spec: Mapping[str, Any], path: tuple[str | int, ...]) -> Any:
-    """The value of a field of a resource; MISSING if its settings don't have it, or it is null."""
+    """Return the value of a field of a resource; MISSING if it is absent from its settings or null."""
     if key.startswith("volumes.") and path == ("volume_path",):
         return f"/Volumes/{spec.get('catalog_name')}/{spec.get('schema_name')}/{spec.get('name')}"
     found: Any = spec if path else MISSING

@@ -1,4 +1,4 @@
-"""The fields of one resource, checked and converted by the types of `resource_types`."""
+"""Checks and conversions of the fields of one resource by the types of `resource_types`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MANAGED = ("deployment_id", "version_id")
 
 
 def check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Finding, ...]]:
-    """A resource's settings with each scalar in its field's type and without unknown fields, and what was found.
+    """Return a resource's settings with scalars converted and unknown fields dropped, and the findings.
 
-    An unknown field is not deployed, as with Databricks' own command line: a warning, and an error in a pipeline that
-    ingests, where a setting that is missing loses data or a snapshot.
+    An unknown field is not deployed, as in the Databricks CLI. It is a warning, and an error in an ingestion pipeline,
+    where a missing setting loses data or a snapshot.
     """
     found: list[Finding] = []
     ingests = kind == "pipelines" and settings.is_map and any(settings.get(each) for each in _INGESTION)
@@ -32,7 +32,7 @@ def check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Findi
         found.append(unknown_field("BUNDLE_FIELD_UNKNOWN", value.place, field=f"{path}.{name}", where=path, hint=hint))
 
     hints, required = resource_types(kind)
-    # A resource without a name takes its key.
+    # The name is optional: it defaults to the resource's key.
     checks = FieldChecks(report, unknown)
     converted = checks.struct(settings, hints, required - {"name"}, key)
     found += _managed(key, converted)
@@ -41,7 +41,7 @@ def check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Findi
 
 
 def _managed(key: str, settings: Node) -> list[Finding]:
-    """Fields of `deployment` that the tool sets."""
+    """Find fields of `deployment` that the tool sets."""
     below = ((name, settings.get("deployment", name)) for name in _MANAGED)
     return [
         error("BUNDLE_FIELD_MANAGED", node.place, field=f"{key}.deployment.{name}")
@@ -51,7 +51,7 @@ def _managed(key: str, settings: Node) -> list[Finding]:
 
 
 def _principals(key: str, settings: Node) -> list[Finding]:
-    """Grants to nobody."""
+    """Find grants without a principal."""
     grants = settings.get("grants")
     entries = grants.value if grants is not None and isinstance(grants.value, tuple) else ()
     principals = [(entry, entry.get("principal")) for entry in entries]

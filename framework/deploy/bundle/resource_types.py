@@ -1,7 +1,7 @@
 """The fields of the resources that Sluice deploys, as types.
 
-They come from `databricks-sdk`, a dependency: its dataclasses carry the names and types of the service's fields. What
-only bundles have (permissions, grants, lifecycle) is added here.
+The types are from `databricks-sdk`, a dependency: its dataclasses have the names and types of the service's fields.
+Fields that only bundles have (permissions, grants, lifecycle) are added here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Grant(TypedDict, total=False):
 
 @functools.cache
 def resource_types(kind: str) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """The types of a kind's fields by their names, and the fields that the service requires."""
+    """Return the types of a kind's fields by name, and the fields that the service requires."""
     from databricks.sdk.service.catalog import SchemasAPI, VolumesAPI
     from databricks.sdk.service.jobs import JobSettings
     from databricks.sdk.service.pipelines import PipelinesAPI
@@ -46,7 +46,7 @@ def resource_types(kind: str) -> tuple[Mapping[str, Any], frozenset[str]]:
 
 
 def _arguments(create: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The arguments of a method that creates a resource, and those without a default."""
+    """Return the arguments of a method that creates a resource, and those without a default."""
     hints = get_type_hints(create)
     hints.pop("return", None)
     parameters = inspect.signature(create).parameters

@@ -1,4 +1,4 @@
-"""The resources of a target, from its resolved tree: mode, presets, access and paths applied, edges found."""
+"""The resources of a target, from its resolved tree: with mode, presets, access and paths applied."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from framework.deploy.bundle.resource_fields import check_fields
 def resources_in(
     tree: Node, *, root: Path, target: str, user: str | None
 ) -> tuple[tuple[Resource, ...], tuple[Finding, ...]]:
-    """The resources as they are deployed, and what is to be said of their fields.
+    """Return the resources to deploy, and the findings about their fields.
 
     Raises:
-        UserError: what mode, presets, permissions and paths don't allow.
+        UserError: a fault in mode, presets, permissions or paths.
     """
     mode = None if (node := tree.get("mode")) is None else str(node.value)
     presets = presets_of(tree, mode, user)
@@ -50,7 +50,7 @@ def resources_in(
 def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
     spec = FrozenSpec.of(settings.plain())
     protected = settings.get("lifecycle", "prevent_destroy")
-    # A name of another type is reported already.
+    # A name of another type is already reported.
     name = str(settings.value["name"].plain())
     return Resource(
         key=key,
@@ -64,5 +64,5 @@ def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
 
 
 def _is_deployed(key: str) -> bool:
-    """Whether Sluice deploys a resource; one of another kind is reported where it stands."""
+    """Return whether Sluice deploys a resource; a resource of another kind is reported at its declaration."""
     return key.partition(".")[0] not in UNDEPLOYED_KINDS

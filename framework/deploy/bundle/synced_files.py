@@ -1,4 +1,4 @@
-"""Which files of a bundle are uploaded: all below its root, but what git ignores and what `sync` says."""
+"""Files of a bundle to upload: all files below its root, filtered by Git's ignore files and by `sync`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NEVER = (".git", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
 
 
 def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
-    """The files to upload, relative to the root, sorted.
+    """Return the files to upload, relative to the root, sorted.
 
-    A link inside the root is not uploaded, as in Databricks' own tool. One that leads out of it is refused, unless it
-    is ignored or excluded.
+    A link to a target inside the root is not uploaded, as in the Databricks CLI. A link to the outside is refused,
+    unless it is ignored or excluded.
 
-    `sync.paths` says below which folders, `sync.include` brings back what git ignores, and `sync.exclude` has the
-    last word; patterns are git's, and count from the file that they stand in.
+    `sync.paths` selects folders, `sync.include` adds files that Git ignores, and `sync.exclude` takes precedence over
+    both. Patterns have Git's syntax and are relative to the file that contains them.
 
     Raises:
         UserError: BUNDLE_SYNC_OUTSIDE, BUNDLE_PATH_MISSING, BUNDLE_PATH_LINK, BUNDLE_LINK_OUTSIDE.
@@ -57,7 +57,7 @@ def _patterns(sync: Node | None, key: str) -> GitIgnoreSpec:
 
 
 def _from_root(item: Node, pattern: str) -> str:
-    """A pattern as it would be written at the root; with a slash inside it holds from its file's folder on."""
+    """Return a pattern relative to the root; a pattern with a slash is relative to its file's folder."""
     folder = posixpath.dirname(item.place.file)
     plain = pattern.removeprefix("!")
     sign = pattern[: len(pattern) - len(plain)]
@@ -70,7 +70,7 @@ def _from_root(item: Node, pattern: str) -> str:
 
 
 def _folders(root: Path, sync: Node | None) -> tuple[str, ...]:
-    """The folders below which files are uploaded."""
+    """Return the folders whose files are uploaded."""
     node = sync.get("paths") if sync is not None else None
     found = []
     for item in node.items("sync.paths") if node is not None else ():
@@ -88,9 +88,9 @@ def _folders(root: Path, sync: Node | None) -> tuple[str, ...]:
 
 
 def _entries(root: Path) -> Iterator[tuple[str, bool, bool]]:
-    """Each file and link: its path, whether git ignores it, whether it is a link.
+    """Return each file and link: its path, whether Git ignores it, whether it is a link.
 
-    The ignore files of its folder and of those above decide.
+    The ignore files of its folder and of the parent folders apply.
     """
     never = GitIgnoreSpec.from_lines(_NEVER)
     rules: dict[str, GitIgnoreSpec] = {}
@@ -113,7 +113,7 @@ def _joined(base: str, name: str) -> str:
 
 
 def _is_ignored(path: str, above: list[tuple[str, GitIgnoreSpec]]) -> bool:
-    """The last ignore file that says something about a path decides; the deepest comes last."""
+    """Return whether a path is ignored: the last ignore file with a matching pattern decides, the deepest is last."""
     ignored = False
     for place, spec in above:
         told = spec.check_file(path if place == "." else path.removeprefix(f"{place}/")).include

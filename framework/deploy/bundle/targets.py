@@ -1,4 +1,4 @@
-"""A bundle's target: which one is meant, and the tree with its changes merged in."""
+"""A bundle's target: its selection, and its merge into the tree."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GIVES = frozenset({"default", "lookup"})
 
 
 def choose_target(tree: Node, wanted: str | None) -> str:
-    """The target's name: the wanted one, else the default one, else the only one.
+    """Return the target's name: the wanted one, else the default one, else the only one.
 
     Raises:
-        UserError: BUNDLE_TARGET_UNKNOWN; BUNDLE_TARGET_AMBIGUOUS when none was named and none is the default.
+        UserError: BUNDLE_TARGET_UNKNOWN; BUNDLE_TARGET_AMBIGUOUS if none is named and no single one is the default.
     """
     targets = _targets(tree)
     known = ", ".join(sorted(targets)) or "none"
@@ -40,7 +40,7 @@ def choose_target(tree: Node, wanted: str | None) -> str:
 
 
 def merge_target(tree: Node, name: str) -> Node:
-    """The tree with the target's settings over it; `run_as`, `mode` and each variable are overwritten whole.
+    """Merge the target's settings into the tree; `run_as` and the default or lookup of a variable are replaced.
 
     Raises:
         UserError: BUNDLE_MODE_UNKNOWN; BUNDLE_VARIABLE_UNKNOWN; BUNDLE_MERGE_KINDS.
@@ -63,7 +63,7 @@ def merge_target(tree: Node, name: str) -> Node:
 
 
 def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
-    """The other targets that declare the resource."""
+    """Return the other targets that declare the resource."""
     kind, _, resource = key.partition(".")
     return tuple(
         other for other, node in _targets(tree).items() if other != name and node.get("resources", kind, resource)
@@ -71,7 +71,7 @@ def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
 
 
 def target_names(tree: Node) -> tuple[str, ...]:
-    """The names of all targets; a bundle without any has one."""
+    """Return the names of all targets; a bundle without targets has one, `default`."""
     return tuple(_targets(tree))
 
 
@@ -83,7 +83,7 @@ def _targets(tree: Node) -> Mapping[str, Node]:
 
 
 def _overwritten(key: str, base: Node | None, over: Node) -> Node:
-    """`run_as` as the target says; of `variables` each one that it names, whose declaration stays."""
+    """Return the target's `run_as`, or the declarations of `variables` with the target's values."""
     if key != "variables":
         return over
     known = {} if base is None else dict(base.entries(key))
@@ -97,7 +97,7 @@ def _overwritten(key: str, base: Node | None, over: Node) -> Node:
 
 
 def _declared_again(declared: Node, value: Node) -> Node:
-    """A variable's declaration with what a target says of it: a value, or `default` or `lookup` with their like."""
+    """Return a variable's declaration with a target's changes: a plain value, or fields of a declaration."""
     is_declaration = value.is_map and set(value.value) <= _DECLARES and bool(set(value.value) & _GIVES)
     new = dict(value.value) if is_declaration else {"default": value}
     kept = {} if not declared.is_map else declared.value

@@ -1,4 +1,4 @@
-"""The value of each variable of a bundle, by who may say it."""
+"""Values of a bundle's variables, by the precedence of their sources."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Variables:
     """The variables of a target.
 
     Args:
-        declared: the names of all.
-        values: those that have one.
-        lookups: those whose value the workspace knows; it is asked only for one that something refers to.
+        declared: names of all variables.
+        values: values of the variables that have one.
+        lookups: lookups of the other variables in the workspace; performed only if a setting refers to the variable.
     """
 
     declared: frozenset[str]
@@ -35,14 +35,14 @@ class Variables:
 def set_variables(
     tree: Node, *, root: Path, target: str, given: Mapping[str, str], environment: Mapping[str, str]
 ) -> Variables:
-    """The values of all variables.
+    """Return the values of all variables.
 
-    The first of these counts: `value` in the declaration, the call, `BUNDLE_VAR_name`, the lookup, the target's
+    In order of precedence: `value` in the declaration, `--var`, `BUNDLE_VAR_name`, the lookup, the target's
     `variable-overrides.json`, the default.
 
     Raises:
-        UserError: a variable without a value, or a value for one that is not declared or of the wrong kind; a file
-            that can't be read; an invalid lookup.
+        UserError: a variable without a value; a value of an undeclared variable or of the wrong kind; a file that
+            can't be read; an invalid lookup.
     """
     node = tree.get("variables")
     declared = node.entries("variables") if node is not None else {}
@@ -67,7 +67,7 @@ def set_variables(
 
 
 def _fixed(name: str, declaration: Node, given: Mapping[str, str]) -> Node | None:
-    """The `value` of a declaration, which nothing may override."""
+    """Return the `value` of a declaration, which can't be overridden."""
     value = declaration.get("value")
     if value is not None and name in given:
         raise UserError("BUNDLE_VARIABLE_FIXED", location=value.place, name=name)
@@ -75,7 +75,7 @@ def _fixed(name: str, declaration: Node, given: Mapping[str, str]) -> Node | Non
 
 
 def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node | None:
-    """The value given as a text with the call or in the environment."""
+    """Return the value from the call or the environment, which is a text."""
     for origin, text in texts.items():
         if text is not None:
             if _is_complex(declaration):
@@ -85,7 +85,7 @@ def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node
 
 
 def _written(name: str, declaration: Node, overrides: Mapping[str, Any]) -> Node | None:
-    """The value of the target's file, which is of the declared kind, or the default, which may be of any."""
+    """Return the value in the target's file, which must be of the declared kind, or the default, of any kind."""
     written = overrides.get(name)
     if written is None:
         return declaration.get("default")
@@ -102,7 +102,7 @@ def _is_complex(declaration: Node) -> bool:
 
 
 def _lookup(name: str, declaration: Node) -> Node | None:
-    """What a variable looks up: one thing of a known kind, and no default beside it."""
+    """Return a variable's lookup, after a check: one name of a known kind, and no default."""
     lookup = declaration.get("lookup")
     if lookup is None:
         return None
@@ -121,7 +121,7 @@ def _lookup(name: str, declaration: Node) -> Node | None:
 
 
 def _overrides(root: Path, target: str) -> Mapping[str, Any]:
-    """The values in the target's own file, which git does not keep."""
+    """Return the values in the target's `variable-overrides.json`, which is not committed to Git."""
     name = f".databricks/bundle/{target}/variable-overrides.json"
     if not (root / name).is_file():
         return {}

@@ -1,4 +1,4 @@
-"""Which settings hold something that is another thing at each deploy: the repository's state, a time from outside."""
+"""Settings whose value changes at each deploy: the repository's state, or a time or commit passed as a variable."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from framework.deploy.bundle.nodes import Node
 
 _GIT = "bundle.git."
 _NESTED = re.compile(r"\$\{[^{}]*\$\{")
-# A day, a moment, a moment in digits, seconds or milliseconds since 1970; a whole commit.
+# A date, a timestamp, a timestamp in digits, seconds or milliseconds since 1970; a full commit hash.
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T _-]\d\d[:_-]?\d\d.*)?|20\d{12}|\d{8}[T_-]\d{4,6}Z?|1\d{9}|1\d{12}|[0-9a-f]{40}"
 )
 
 
 class VolatileValues:
-    """Follows references from settings to where their values come from.
+    """Follows references from settings to the sources of their values.
 
     Args:
-        tree: the target's settings, as they are written.
-        values: of the variables.
+        tree: the target's settings before references are resolved.
+        values: values of the variables.
     """
 
     def __init__(self, tree: Node, values: Mapping[str, Node]) -> None:
@@ -29,7 +29,7 @@ class VolatileValues:
         self._values = values
 
     def source(self, node: Node) -> str | None:
-        """What makes a value another one at each deploy, as a text for people; None where nothing does."""
+        """Return the source that changes a value at each deploy, as a text for people; None without such a source."""
         return self._of(node, frozenset())
 
     def _of(self, node: Node, seen: frozenset[str]) -> str | None:
@@ -48,7 +48,7 @@ class VolatileValues:
             yield from self._of_text(outer, seen)
 
     def _literal(self, match: re.Match[str]) -> str:
-        """The text of a variable inside a reference, as in `${var.tag_${var.kind}}`."""
+        """Return the text of a variable inside a reference, as in `${var.tag_${var.kind}}`."""
         value = self._values.get(match[1].removeprefix("var."))
         return match[0] if value is None or "${" in str(value.value) else str(value.value)
 
@@ -63,7 +63,7 @@ class VolatileValues:
         return self._of(value, seen) or self._from_outside(rest[0], value)
 
     def _from_outside(self, name: str, value: Node) -> str | None:
-        """A variable that was given with the call, and holds a moment or a commit."""
+        """Describe a variable whose value is not its default, and is a time or a commit; else None."""
         written = self._tree.get("variables", name, "default")
         if written is not None and written.value == value.value:
             return None
@@ -73,7 +73,7 @@ class VolatileValues:
 
 
 def texts_in(node: Node) -> Iterator[str]:
-    """All texts of settings."""
+    """Return all texts in settings."""
     if isinstance(node.value, dict):
         for each in node.value.values():
             yield from texts_in(each)
@@ -85,7 +85,7 @@ def texts_in(node: Node) -> Iterator[str]:
 
 
 def leaves_in(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """All scalars of settings by their path; items of lists go by their number."""
+    """Return all scalars in settings with their paths; items of lists have their index."""
     if isinstance(node.value, dict):
         for key, each in node.value.items():
             yield from leaves_in(each, (*path, key))

@@ -1,7 +1,7 @@
-"""YAML files of a bundle: read safely, with the place of each value.
+"""Safe reading of a bundle's YAML files, with the source location of each value.
 
-Scalars are read as Databricks' tool reads them: `yes` and `on` are texts, and so are dates and `12:30`. A key that is
-there twice is an error, and aliases may not blow a small file up into a large one.
+Scalars are read as in the Databricks CLI: `yes`, `on`, dates and `12:30` are texts. A duplicate key is an error, and
+the number of values is limited, so that aliases can't expand a small file without bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = (_TEXT, *_NUMBERS, "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", 
 
 
 class _Reader:
-    """Turns the nodes of one file into ours, counting them."""
+    """Converts the YAML nodes of one file, and limits their number."""
 
     _loader: ClassVar[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -123,7 +123,7 @@ class _Reader:
 
 
 def read_bundle_yaml(path: Path, *, root: Path) -> Node:
-    """The mapping of a file, its places named from the bundle's root on.
+    """Read the mapping of a file; its locations are relative to the bundle's root.
 
     Raises:
         UserError: BUNDLE_FILE_UNREADABLE; BUNDLE_INVALID_YAML with line and column.
@@ -138,7 +138,7 @@ def read_bundle_yaml(path: Path, *, root: Path) -> Node:
 
 
 def parse_bundle_yaml(text: str, name: str) -> Node:
-    """The mapping of a text; `name` is that of the file it is, or would be.
+    """Parse the mapping in a text; `name` is the name of its file, for locations.
 
     Raises:
         UserError: BUNDLE_INVALID_YAML with line and column.
@@ -147,7 +147,7 @@ def parse_bundle_yaml(text: str, name: str) -> Node:
 
 
 def find_anchors(path: Path) -> frozenset[tuple[int, int]]:
-    """Line and column of each anchored value of a file that can be read."""
+    """Return line and column of each anchored value of a readable file."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     events = yaml.parse(path.read_text(encoding="utf-8"), Loader=loader)
     marks = (

@@ -1,1 +1,1 @@
-"""The short spec of a database ingestion, and its rendering to bundle files."""
+"""Short spec of a database ingestion, and its rendering to bundle files."""

@@ -1,6 +1,6 @@
-"""The bundle's rendered files: one for each spec, committed beside it, the same as long as spec and template are.
+"""Rendered files of a bundle: one for each spec, committed with it and a function of spec and template only.
 
-`bundles/specs/NAME.yml` says which of `bundles/templates/` it is rendered with, to `bundles/rendered/NAME.yml`.
+`bundles/specs/NAME.yml` names its template in `bundles/templates/` and is rendered to `bundles/rendered/NAME.yml`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _MARK = "# Rendered by `sluice bundle render`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedFile:
-    """A file that specs and templates ask for: `text` is None where none does any more, `state` is what is there.
+    """A rendered file and its state on disk.
 
     Args:
-        path: from the bundle's root on.
+        path: path relative to the bundle's root.
+        text: rendered text; None for a file without a spec.
         state: `same`, `missing`, `differs` or `left over`.
     """
 
@@ -40,22 +41,23 @@ class RenderedFile:
 
 
 class Renderer(Protocol):
-    """Renders templates of a folder, one for each call."""
+    """Function that renders templates of a folder, one for each call."""
 
     def __call__(self, root: Path, folder: Path, calls: Sequence[RenderCall], /) -> tuple[str, ...]:
-        """The texts, in the order of the calls."""
+        """Return the texts in the order of the calls."""
         ...
 
 
 def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[RenderedFile, ...]:
-    """All rendered files of a bundle as they should be, and what is there; writes nothing.
+    """Render all specs of a bundle and compare them with the files on disk; write nothing.
 
     Args:
         root: the bundle's root.
-        render: renders the templates; a process of its own bounds what they may use.
+        render: renders the templates; by default in a separate process with limited resources.
 
     Raises:
-        UserError: the first fault in a spec or template, with file and line; a file in the way that is not ours.
+        UserError: the first fault in a spec or template, with file and line; a file at the same path that was not
+            rendered.
     """
     _refuse_links(root)
     wanted = dict(_rendered(root, render))
@@ -72,7 +74,7 @@ def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[Rend
 
 
 def write_rendered(root: Path, files: tuple[RenderedFile, ...]) -> tuple[RenderedFile, ...]:
-    """Bring each file that is not the same up to date, whole or not at all; left over ones go. Returns those.
+    """Write each file that is not the same, atomically, and delete those left over; return the changed files.
 
     Raises:
         UserError: BUNDLE_RENDERED_UNWRITABLE.
@@ -91,7 +93,7 @@ def write_rendered(root: Path, files: tuple[RenderedFile, ...]) -> tuple[Rendere
 
 
 def _rendered(root: Path, render: Renderer) -> Iterator[tuple[Path, str]]:
-    """The text of each spec's file. All are made before one is written."""
+    """Return path and text of each spec's rendered file; all are rendered before any is written."""
     specs = _specs(root)
     calls = [
         RenderCall(template=spec.template, values=spec.values(), place=tree.value["template"].place)
@@ -106,7 +108,7 @@ def _rendered(root: Path, render: Renderer) -> Iterator[tuple[Path, str]]:
 
 
 def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
-    """All specs by their paths from the root on, as they are written and as they are read; no two share a target."""
+    """Read all specs: path relative to the root -> tree and spec; refuse two specs with the same target."""
     found: dict[Path, tuple[Node, IngestionSpec]] = {}
     owners: dict[str, Path] = {}
     for path in sorted((root / SPECS).glob("*.yml")):
@@ -122,7 +124,7 @@ def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
 
 
 def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
-    """Refuse what is no YAML, before it replaces a file that is."""
+    """Refuse a rendered text that is not valid YAML, before it replaces a valid file."""
     try:
         parse_bundle_yaml(text, output.as_posix())
     except UserError as error:
@@ -133,7 +135,7 @@ def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
 
 
 def _refuse_links(root: Path) -> None:
-    """Refuse links: none where something is written, and none that leads out of the root where something is read."""
+    """Refuse any link in a path that is written, and a link out of the root in a path that is read."""
     for path in (Path("bundles"), RENDERED, *_there(root)):
         if (root / path).is_symlink():
             raise UserError("BUNDLE_RENDERED_OUTSIDE", path=path.as_posix())

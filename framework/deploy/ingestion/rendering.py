@@ -1,7 +1,7 @@
-"""Renders a template over plain values: in a sandbox, with undefined names as errors, and nothing but YAML as result.
+"""Rendering of a template with plain values to YAML, in a sandbox where an undefined name is an error.
 
-A template sees the values of its spec and other templates of its folder: no file besides, no clock, no chance, no
-environment. What it puts out in `{{ }}` has to be safe in YAML as it stands; `| yaml` makes anything so.
+A template can read the values of its spec and other templates of its folder: no other files, no clock, no random
+numbers, no environment. The output of `{{ }}` must be safe in YAML; `| yaml` makes any value safe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jinja2.nodes import EvalContext
 
 _MOST_CHARACTERS = 5_000_000
-# Plain text that means itself in YAML wherever a scalar or a part of one may stand.
+# Plain text that YAML reads as the same text at any position of a scalar or a part of one.
 _PLAIN = re.compile(r"[A-Za-z_/][\w./@+-]*", re.ASCII)
 _OTHER_THAN_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _GLOBALS = ("range", "dict", "namespace")
@@ -37,7 +37,7 @@ class OutOfTime(Exception):  # noqa: N818 - a limit, which the process that rend
         super().__init__(f"it needs more than {seconds:g} seconds of processor time")
 
 
-# What the code of a template may raise.
+# Exceptions that the code of a template may raise.
 _FAULTS = (
     TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError, OutOfTime,
 )  # fmt: skip
@@ -48,8 +48,8 @@ class Templates:
     """The templates of one folder.
 
     Args:
-        folder: where they lie; nothing outside of it is read, through links neither.
-        root: the bundle's root, from which places are named.
+        folder: folder of the templates; no file outside of it is read, not even through links.
+        root: the bundle's root; locations are relative to it.
     """
 
     def __init__(self, folder: Path, *, root: Path) -> None:
@@ -58,7 +58,7 @@ class Templates:
         self._environment = ImmutableSandboxedEnvironment(
             loader=FunctionLoader(self._load),
             undefined=StrictUndefined,
-            # Here an escape is a promise that a text is YAML already; `_finalised` gives it to what it let through.
+            # `Markup` marks text that is already valid YAML; `_finalised` returns it for safe values.
             autoescape=True,
             finalize=_finalised,
             trim_blocks=True,
@@ -72,12 +72,12 @@ class Templates:
         self._environment.globals = {name: known[name] for name in _GLOBALS}
 
     def render(self, name: str, values: Mapping[str, Any], *, place: SourceLocation) -> str:
-        """What the template of that name makes of the values.
+        """Render a template with values.
 
         Args:
             name: the template's path in the folder.
-            values: by the names that the template knows them by.
-            place: where the spec names it.
+            values: values by their names in the template.
+            place: location of the template's name in the spec.
 
         Raises:
             UserError: BUNDLE_TEMPLATE_MISSING; BUNDLE_TEMPLATE_INVALID with the template's line.
@@ -120,7 +120,7 @@ class Templates:
         return SourceLocation(file=f"{self._named()}/{name}", line=line)
 
     def _place(self, error: BaseException) -> SourceLocation | None:
-        """The innermost line of a template that an error passed through."""
+        """Return the innermost line of a template in the traceback of an error; None without one."""
         found, step = None, error.__traceback__
         while step is not None:
             file = Path(step.tb_frame.f_code.co_filename)
@@ -131,7 +131,7 @@ class Templates:
 
 
 def as_yaml(value: Any) -> Markup:
-    """Any plain value on one line of YAML; the filter `yaml` of templates.
+    """Return a plain value as one line of YAML; the filter `yaml` of templates.
 
     Examples:
         >>> str(as_yaml("on: call")), str(as_yaml(["a", 1]))
@@ -148,10 +148,12 @@ def _means_itself(value: Any) -> bool:
 
 @pass_eval_context
 def _finalised(_: EvalContext, value: Any) -> Markup:
-    """What `{{ }}` puts out, if it means itself in YAML; asking for the context keeps constants from going around it.
+    """Return the output of `{{ }}` if YAML reads it unchanged.
+
+    The unused context parameter keeps Jinja from folding constants at compile time, which would bypass this function.
 
     Raises:
-        ValueError: it does not.
+        ValueError: YAML would not read the text unchanged.
     """
     if isinstance(value, Markup):
         return value

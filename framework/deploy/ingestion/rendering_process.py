@@ -1,7 +1,7 @@
-"""Renders templates in a process of its own, whose memory and processor time are bounded.
+"""Rendering of templates in a separate process with limits on memory and processor time.
 
-Jinja's sandbox bounds what a template can reach, not what it can use up: a few lines of loops, macros or repeated texts
-grow without end. Jinja's documentation leaves that to the limits of a process.
+Jinja's sandbox restricts access, not resource usage: a few lines of loops, macros or repeated texts grow without
+bound. Jinja's documentation recommends the limits of a process for that.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from framework.deploy.ingestion.rendering import OutOfTime, Templates
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
-# For systems that do not bound processor time: nothing that ends by itself takes that long.
+# For systems without a limit on processor time: far longer than any template that terminates needs.
 _WALL_SECONDS = 120.0
-# The folder that this package is imported from.
+# The folder from which this package is imported.
 _PACKAGES = Path(__file__).resolve().parents[3]
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -33,7 +33,7 @@ _START = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What rendering all specs of a bundle may use: processor time, and memory where the system can bound it."""
+    """Limits for the rendering of all specs of a bundle: processor time, and memory if the system supports it."""
 
     seconds: float = 10.0
     mebibytes: int = 1024
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderCall:
-    """One template to render: its path in the folder, the values it sees, the place that names it."""
+    """One template to render: its path in the folder, its values, the location of its name in the spec."""
 
     template: str
     values: Mapping[str, Any]
@@ -49,7 +49,7 @@ class RenderCall:
 
 
 def render_here(root: Path, folder: Path, calls: Sequence[RenderCall]) -> tuple[str, ...]:
-    """Render templates in this process, without bounds on time and memory.
+    """Render templates in this process, without limits on time and memory.
 
     Raises:
         UserError: BUNDLE_TEMPLATE_MISSING, BUNDLE_TEMPLATE_INVALID.
@@ -61,7 +61,7 @@ def render_here(root: Path, folder: Path, calls: Sequence[RenderCall]) -> tuple[
 def render_apart(
     root: Path, folder: Path, calls: Sequence[RenderCall], *, limits: Limits | None = None
 ) -> tuple[str, ...]:
-    """Render templates in a process of its own; `folder` holds them, and places are named from `root` on.
+    """Render the templates of `folder` in a separate process; locations are relative to `root`.
 
     Raises:
         UserError: BUNDLE_TEMPLATE_MISSING, BUNDLE_TEMPLATE_INVALID; the latter also if a limit is reached.
@@ -81,7 +81,7 @@ def render_apart(
 
 
 def _answers(request: str) -> Iterator[dict[str, Any]]:
-    """What the process answers, call after call; fewer than there are calls if it died."""
+    """Return the responses of the process in the order of the calls; fewer than calls if it was killed."""
     process = subprocess.Popen(  # noqa: S603 - this Python, our own module
         [sys.executable, "-P", "-c", _START, str(_PACKAGES)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
@@ -97,7 +97,7 @@ def _answers(request: str) -> Iterator[dict[str, Any]]:
 
 
 def serve() -> None:
-    """Answer one request from standard input on standard output: a line of JSON for each call, the last an error."""
+    """Answer one request on standard input: a line of JSON on standard output for each call, until the first error."""
     request = json.load(sys.stdin)
     limits = Limits(**request["limits"])
     templates = Templates(Path(request["folder"]), root=Path(request["root"]))
@@ -124,10 +124,10 @@ def _plain(error: UserError) -> dict[str, Any]:
 
 
 def _bound(limits: Limits) -> None:
-    """Bound this process: an exception at the limit where Python gets to raise one, else its end."""
+    """Limit this process: an exception at the limit if Python can raise it, else the end of the process."""
     try:
         import resource
-    except ImportError:  # Windows bounds neither; the parent's wait does
+    except ImportError:  # Windows supports neither limit; the parent's timeout applies
         return
 
     def stop(*_: object) -> None:
@@ -137,5 +137,5 @@ def _bound(limits: Limits) -> None:
     signal.setitimer(signal.ITIMER_PROF, limits.seconds)
     last = math.ceil(limits.seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (last, last))
-    with suppress(ValueError, OSError):  # macOS has no bound on address space
+    with suppress(ValueError, OSError):  # macOS has no limit on address space
         resource.setrlimit(resource.RLIMIT_AS, (limits.mebibytes << 20, limits.mebibytes << 20))

@@ -1,7 +1,7 @@
-"""The short spec of an ingestion from a database: source, gateway, tables, schedules, targets; checked with places.
+"""Short spec of a database ingestion: source, gateway, tables, schedules, targets; faults have locations.
 
-The words are Lakeflow Connect's where it has one. What is left out has its default here, so that a template finds every
-name it may ask for.
+The names are those of Lakeflow Connect where it has one. Omitted fields have their defaults here, so that every name is
+defined in a template.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from framework.foundation.nearest import nearest_hint
 
 _SCD_TYPES = ("SCD_TYPE_1", "SCD_TYPE_2", "APPEND_ONLY")
 _DAY = 86_400
-# The bounds that gateways take for the frequency of progress events, and the service's own default.
+# The bounds that gateways accept for the interval of progress events, and the service's default.
 _PROGRESS_SECONDS = (30, 3600)
 _PROGRESS_DEFAULT = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The database: the connection of Unity Catalog that leads to it, and its name there."""
+    """The source database: its Unity Catalog connection and its name."""
 
     connection: str
     database: str
@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """How the gateway runs; `cluster` holds fields of its cluster as the service names them."""
+    """Settings of the gateway; `cluster` has fields of its cluster by the service's names."""
 
     progress_event_frequency_seconds: int
     cluster: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of the source, and how it arrives."""
+    """A source table and the settings of its ingestion."""
 
     name: str
     schema: str
@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When some of the tables are brought up to date: a job of its own."""
+    """Schedule that refreshes some of the tables, as a separate job."""
 
     name: str
     cron: str
@@ -70,11 +70,11 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target of the bundle that holds this ingestion and nothing else.
+    """A target of the bundle that contains only this ingestion.
 
     Args:
-        suffix: goes behind the names of its pipelines and jobs.
-        tables: those it takes.
+        suffix: suffix of the names of its pipelines and jobs.
+        tables: the tables that it ingests.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestionSpec:
-    """A whole spec; `template` names the file that it is rendered with."""
+    """A whole spec; `template` is the name of its template."""
 
     name: str
     template: str
@@ -103,12 +103,12 @@ class IngestionSpec:
     targets: tuple[Target, ...]
 
     def values(self) -> dict[str, Any]:
-        """What a template sees, in plain values."""
+        """Return the values for a template, as plain values."""
         return asdict(self)
 
 
 def read_ingestion_spec(tree: Node, name: str) -> IngestionSpec:
-    """The spec that a file holds; `name` is the file's own, after which the resources are named.
+    """Read the spec of a file; `name` is the file's name, from which the names of resources are derived.
 
     Raises:
         UserError: the first fault, with file, line and column.
@@ -163,7 +163,7 @@ def _tables(fields: SpecFields) -> tuple[Table, ...]:
 
 
 def _table(key: str, node: Node) -> Table:
-    """`schema.table`, or `table` in the schema dbo."""
+    """Read a table with the key `schema.table`, or `table` in the schema dbo."""
     fields = SpecFields(node, f"table {key}")
     schema, _, name = key.rpartition(".")
     table = Table(
@@ -218,7 +218,7 @@ def _target(key: str, node: Node, known: tuple[str, ...], name: str) -> Target:
 
 
 def _known_tables(fields: SpecFields, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The tables that are named, by their names without a schema; all of them where none is."""
+    """Return the names of the listed tables, without schema; all tables if the list is empty."""
     named = fields.text_nodes("tables")
     for node in named:
         if node.value not in known:

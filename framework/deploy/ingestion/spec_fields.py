@@ -1,4 +1,4 @@
-"""Fields of one mapping of a spec, each asked for with its type, so that what was not asked for is refused."""
+"""Typed reads of the fields of one mapping of a spec; a field that is not read is refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class SpecFields:
 
     Args:
         node: the mapping.
-        where: what it is, for errors.
+        where: description of the mapping, for errors.
 
     Raises:
-        UserError: BUNDLE_FIELD_TYPE, it is no mapping.
+        UserError: BUNDLE_FIELD_TYPE, it is not a mapping.
     """
 
     def __init__(self, node: Node, where: str) -> None:
@@ -28,17 +28,17 @@ class SpecFields:
         node.entries(where)
 
     def below(self, key: str, *, optional: bool = False) -> SpecFields:
-        """The fields of a mapping below this one; none at all where it is optional and missing."""
+        """Return the fields of a nested mapping; an empty mapping if it is optional and missing."""
         found = self._find(key)
         if found is None and not optional:
             raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
         return SpecFields(found or as_node({}, self._node.place), key)
 
     def text(self, key: str, *, default: str | None = None) -> str:
-        """A text.
+        """Read a text.
 
         Raises:
-            UserError: BUNDLE_FIELD_TYPE; BUNDLE_FIELD_MISSING where there is no default.
+            UserError: BUNDLE_FIELD_TYPE; BUNDLE_FIELD_MISSING if it is missing and has no default.
         """
         found = self._find(key)
         if found is not None:
@@ -48,7 +48,7 @@ class SpecFields:
         return default
 
     def choice(self, key: str, known: tuple[str, ...], *, default: str) -> str:
-        """One of some words.
+        """Read one of the known words.
 
         Raises:
             UserError: BUNDLE_FIELD_RANGE.
@@ -59,7 +59,7 @@ class SpecFields:
         return value
 
     def number(self, key: str, low: int, high: int, *, default: int) -> int:
-        """A whole number within bounds.
+        """Read a whole number within bounds.
 
         Raises:
             UserError: BUNDLE_FIELD_RANGE.
@@ -71,7 +71,7 @@ class SpecFields:
         return int(value)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """True or false.
+        """Read true or false.
 
         Raises:
             UserError: BUNDLE_FIELD_RANGE.
@@ -83,7 +83,7 @@ class SpecFields:
         return bool(value)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """A mapping of anything, in plain values; empty where it is missing."""
+        """Read a mapping of any values, as plain values; empty if it is missing."""
         found = self._find(key)
         if found is None:
             return {}
@@ -92,11 +92,11 @@ class SpecFields:
         return plain
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; empty where it is missing."""
+        """Read a list of texts; empty if it is missing."""
         return tuple(str(node.value) for node in self.text_nodes(key))
 
     def text_nodes(self, key: str) -> tuple[Node, ...]:
-        """A list of texts with their places; empty where it is missing."""
+        """Read a list of texts with their locations; empty if it is missing."""
         found = self._find(key)
         nodes = () if found is None else found.items(key)
         for node in nodes:
@@ -104,7 +104,7 @@ class SpecFields:
         return nodes
 
     def entries(self, key: str) -> Iterator[tuple[str, Node]]:
-        """The named entries of a mapping, which holds at least one.
+        """Read the named entries of a mapping, at least one.
 
         Raises:
             UserError: BUNDLE_FIELD_MISSING.
@@ -116,7 +116,7 @@ class SpecFields:
             yield name, as_node({}, found.place) if node.value is None else node
 
     def refuse_others(self) -> None:
-        """Refuse a field that nobody asked for.
+        """Refuse a field that has not been read.
 
         Raises:
             UserError: BUNDLE_UNKNOWN_KEY, with the nearest known one.

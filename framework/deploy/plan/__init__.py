@@ -1,1 +1,1 @@
-"""What a deploy does: differences, gateway state, policy, and the guard's verdicts."""
+"""Plan of a deploy: differences, gateway state, policy, and the guard's verdicts."""

@@ -1,4 +1,4 @@
-"""Accepting a resource as it is: what was changed outside, or added by the service, becomes its baseline."""
+"""Acceptance of a resource: outside changes and values of the service become part of its baseline."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from framework.foundation.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """A resource that was accepted.
+    """An accepted resource.
 
     Args:
-        change: its fields that are no difference any more.
-        state: what is deployed, with the new baseline.
-        warnings: what could not be recorded.
+        change: the resource, with the fields that no longer differ.
+        state: the state with the new baseline.
+        warnings: failures to record the acceptance in the deployments table.
     """
 
     change: PlannedChange
@@ -34,10 +34,10 @@ class Acceptance:
 def accept_resource(
     kinds: Mapping[str, RemoteKind], bundle: Bundle, state: DeployState, key: str, *, now: datetime
 ) -> Acceptance:
-    """Return the state whose baseline of a resource is what is there; what the bundle itself changes stays a change.
+    """Make the current settings of a resource its baseline; changes by the bundle itself remain changes.
 
     Raises:
-        UserError: DEPLOY_NOT_BOUND when it is not on record, DEPLOY_BIND_MISSING when it is gone.
+        UserError: DEPLOY_NOT_BOUND if it is not in the state, DEPLOY_BIND_MISSING if it no longer exists.
     """
     former = state.get(key)
     if former is None or former.id is None:
@@ -45,7 +45,7 @@ def accept_resource(
     remote = kinds[former.kind].read(former.id)
     if remote is None:
         raise UserError("DEPLOY_BIND_MISSING", kind=former.kind, id=former.id)
-    # Without a baseline so far, as after `bind`, each value that the bundle names is its wish.
+    # Without a baseline so far, as after `bind`, each value in the bundle is a change by the bundle.
     spec = former.spec if former.remote is not None else FrozenSpec.of(access_of(former.spec.as_dict()))
     accepted = state.with_resource(replace(former, spec=spec, remote=remote.spec))
     before = _change(bundle, state, key, remote, now)

@@ -1,4 +1,4 @@
-"""What a deploy would do, as values: for each resource its difference, its class and the guard's verdict."""
+"""Values of a deploy plan: for each resource its differences, its change class and the guard's verdict."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ class PlannedChange:
     """One resource of a plan.
 
     Args:
-        change_class: the highest among its fields.
-        fields: what differs; empty for one that is made or deleted.
-        stops_gateway: whether a write can stop an ingestion gateway: it is one, or a job that runs one.
-        phantoms: fields that only seem to differ; `settled` are those with another value that needs no write.
-        verdict: what the guard says.
-        reason: why, for people.
-        gateway: what the gateway was doing, where its log was read.
-        spec: the bundle's settings, references resolved as far as their ids are known; None to delete.
-        prevent_destroy: what the bundle says, or the state of what has left it.
-        is_protected: what the state of the last deploy says; its `prevent_destroy` stays in force.
-        lost_id: the id of a gateway that is on record, and that somebody deleted outside of this bundle.
-        remote_id: its id, where it is there.
-        remote_modified: when its settings were changed last.
-        access: whether permissions or grants change, by calls of their own.
-        record: whether the state has to be written though no call is made: a deploy died before it could, or a change
-            is deferred for the first time.
+        change_class: the highest class of its fields.
+        fields: fields that differ; empty for a resource that is created or deleted.
+        stops_gateway: whether a write can stop an ingestion gateway: the resource is one, or a job that runs one.
+        phantoms: fields that differ but need no write; `settled` are those of them with another value, not only
+            another spelling.
+        verdict: the guard's verdict.
+        reason: reason of the verdict, in words.
+        gateway: state of the gateway if its log was read.
+        spec: settings in the bundle, references resolved as far as their ids are known; None for a deletion.
+        prevent_destroy: value in the bundle, or in the state for a resource that has left the bundle.
+        is_protected: `prevent_destroy` in the state of the last deploy; it stays in force.
+        lost_id: id of a gateway that is in the state but was deleted outside of this bundle.
+        remote_id: id of the resource; None if it does not exist.
+        remote_modified: time of the last change of its settings.
+        access: whether permissions or grants change, by separate calls.
+        record: whether the state is written although no call is made: an earlier deploy stopped before it recorded
+            the resource, or a change is deferred for the first time.
     """
 
     key: str
@@ -60,28 +61,28 @@ class PlannedChange:
 
     @property
     def changes_protection(self) -> bool:
-        """Whether `prevent_destroy` has another value than on record, which takes effect without a call to it."""
+        """Whether `prevent_destroy` differs from the state; a change of it needs no call to the resource."""
         return self.remote_id is not None and self.is_protected != self.prevent_destroy
 
     @property
     def acts(self) -> bool:
-        """Whether applying it makes a call or writes the state."""
+        """Whether its application makes a call or writes the state."""
         return self.verdict is Verdict.APPLY or self.access or self.record
 
 
 def digest_of(change: PlannedChange) -> str:
-    """The same for changes of the same fields to the same values."""
+    """Return a digest that is equal for changes of the same fields to the same values."""
     rows = [(field.path, field.wanted) for field in change.fields]
     return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployPlan:
-    """All changes of one target, in the order in which they would be done.
+    """All changes of one target, in the order of their application.
 
     Args:
-        lineage: of the state it was made from; with `serial` it tells whether that state still stands.
-        uploads: files to upload, and `removals` those to delete.
+        lineage: lineage of the state that the plan was made from; with `serial` it identifies that state.
+        uploads: files to upload; `removals` are the files to delete.
         files: all files with their hashes.
     """
 
@@ -96,7 +97,7 @@ class DeployPlan:
 
     @property
     def is_refused(self) -> bool:
-        """Whether something in it is refused: then nothing of it is done."""
+        """Whether any change is refused; then no change of the plan is applied."""
         return any(change.verdict is Verdict.REFUSE for change in self.changes)
 
     @property
@@ -106,20 +107,20 @@ class DeployPlan:
 
     @property
     def waits(self) -> bool:
-        """Whether something in it waits for its time."""
+        """Whether any change waits: it is queued, held or unknown."""
         return any(change.verdict in (Verdict.QUEUE, Verdict.HOLD, Verdict.UNKNOWN) for change in self.changes)
 
     def exit_code(self) -> ExitCode:
-        """How `plan` ends."""
+        """Return the exit code of `plan`."""
         code = exit_code((change.verdict for change in self.changes), applied=False)
         return ExitCode.CHANGES if code is ExitCode.CLEAN and self.acts else code
 
     def change(self, key: str) -> PlannedChange | None:
-        """The change of the resource of that key."""
+        """Return the change of a resource; None if the plan does not contain it."""
         return next((each for each in self.changes if each.key == key), None)
 
     def fingerprint(self) -> str:
-        """The same for plans that would do the same to the same state; what gateways are doing does not count."""
+        """Return a hash that is equal for plans of the same changes to the same state; gateway states do not count."""
         rows = [
             (change.key, change.change_class, change.remote_id, change.remote_modified, change.access)
             + tuple((field.path, field.remote, field.wanted) for field in change.fields)
@@ -132,7 +133,7 @@ class DeployPlan:
 
 
 def skip_if_refused(plan: DeployPlan) -> DeployPlan:
-    """Return the plan as it ends: nothing of a plan is done when something in it is refused."""
+    """Return the plan with its changes skipped if any change of it is refused."""
     refused = [change.key for change in plan.changes if change.verdict is Verdict.REFUSE]
     if not refused:
         return plan

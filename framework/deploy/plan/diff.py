@@ -1,4 +1,4 @@
-"""Three-way comparison: what the bundle says, what was deployed last, what is there."""
+"""Three-way comparison of settings: in the bundle, in the last deploy, and in the workspace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.foundation.secrecy import hide_secrets
 
 
 class ChangeClass(StrEnum):
-    """What a difference means, from nothing to the worst; a mixed change takes its highest class."""
+    """Class of a difference, in ascending order of severity; a mixed change has its highest class."""
 
     NONE = "none"
     PHANTOM = "phantom"
@@ -26,13 +26,13 @@ class ChangeClass(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the mildest."""
+        """Severity; 0 is the lowest."""
         return list(ChangeClass).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One field that differs: its value there and in the bundle, as JSON, secrets hidden; None where there is none."""
+    """One field that differs: its values in the workspace and the bundle, as JSON without secrets; None if absent."""
 
     path: FieldPath
     remote: str | None
@@ -42,12 +42,12 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All fields of a resource that differ, and those that only seem to.
+    """All fields of a resource that differ, and those that differ but need no write.
 
     Args:
-        changes: what differs.
-        phantoms: fields of the bundle that need no write: another spelling, and `settled`.
-        settled: fields whose other value is the service's, from right after the last deploy, or was accepted.
+        changes: fields that differ.
+        phantoms: fields of the bundle that need no write: other spellings of the same value, and `settled`.
+        settled: fields with another value that the service set at the last deploy, or that was accepted.
     """
 
     changes: tuple[FieldChange, ...] = ()
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def change_class(self) -> ChangeClass:
-        """The highest class among the fields."""
+        """Highest class of the fields."""
         classes = [change.change_class for change in self.changes]
         if classes:
             return max(classes, key=lambda each: each.rank)
@@ -90,14 +90,14 @@ def compare(
     remote: Mapping[str, Any],
     remote_then: Mapping[str, Any] | None,
 ) -> Comparison:
-    """The differences between a bundle's settings and those that are there, each with its class.
+    """Compare a bundle's settings with those in the workspace and classify each difference.
 
     Args:
-        kind: of the resource.
-        wanted: the bundle's settings.
-        deployed: those that were deployed last; None when nothing is known, as when it is adopted.
-        remote: those that are there now.
-        remote_then: what was there right after the last deploy.
+        kind: kind of the resource.
+        wanted: settings in the bundle.
+        deployed: settings of the last deploy; None if unknown, as for an adopted resource.
+        remote: current settings in the workspace.
+        remote_then: settings in the workspace right after the last deploy; None if unknown.
     """
     now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
     last = None if deployed is None else _leaves(kind, deployed)
@@ -133,10 +133,10 @@ def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
 
 
 def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, then: Leaves | None) -> bool | None:
-    """Who made a field differ: False, the bundle; True, somebody outside; None, the service, right at the deploy."""
+    """Return the origin of a difference: False for the bundle, True for an outside change, None for the service."""
     stands = then is not None and then.get(path) == now.get(path)
     if last is None:
-        # Nothing is known of it: what the bundle names is its wish, what it does not name is somebody else's.
+        # Without a last deploy, a field in the bundle is a change by the bundle, any other field an outside change.
         return path not in bundle
     if last.get(path) != bundle.get(path):
         return False
@@ -146,7 +146,7 @@ def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, t
 def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:
     if path[0] == "tags" or (path[0] == "clusters" and len(path) > 2 and path[2] == "custom_tags"):
         return ChangeClass.TAG_ONLY
-    # A field that only the service names, such as the id of a connection, makes no other resource.
+    # A field that only the service sets, such as the id of a connection, does not require a new resource.
     if path in _RECREATES.get(kind, frozenset()) and (is_named or not outside):
         return ChangeClass.RECREATE
     if outside:

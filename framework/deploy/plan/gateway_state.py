@@ -1,4 +1,4 @@
-"""What a gateway is doing with each of its tables, read from its event log; what can't be told counts as a snapshot."""
+"""State of a gateway and each of its tables, from its event log; the guard treats an unknown state as a snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 PROGRESS_SECONDS = 300.0
-"""How often a gateway tells its progress when nothing else is configured."""
+"""Default interval of a gateway's progress events."""
 PROGRESS_SETTING = "pipelines.gateway.progressEventEmitFrequencySeconds"
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 30.0, 3600.0
 
@@ -19,7 +19,7 @@ _STOPPED_UPDATE = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
 class Phase(StrEnum):
-    """What a restart of the gateway would interrupt, the worst first."""
+    """Work that a restart of the gateway would interrupt, in descending order of severity."""
 
     SNAPSHOTTING = "snapshotting"
     UNKNOWN = "unknown"
@@ -29,11 +29,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayEvent:
-    """The newest progress event of a gateway for one table and flow.
+    """The latest progress event of a gateway for one table and flow.
 
     Args:
-        operation: whether it is an operation_progress of a snapshot; else it is a flow_progress.
-        began: when the first event of its kind was written in its update.
+        operation: whether it is an operation_progress of a snapshot; otherwise it is a flow_progress.
+        began: time of the first event of its kind in its update.
     """
 
     at: datetime
@@ -52,8 +52,8 @@ class TableSnapshot:
     """One table of a gateway.
 
     Args:
-        began: when its snapshot began in this update; None when it is not known.
-        chunkable: whether it is read in chunks, as a part that is done or a key shows; None when nothing does.
+        began: start of its snapshot in this update; None if unknown.
+        chunkable: True if it is read in chunks: a part of it is done, or it has a key. None if unknown.
     """
 
     table: str
@@ -66,7 +66,7 @@ class TableSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
-    """A gateway and its tables at one time; `reason` says why it is unknown."""
+    """State of a gateway and its tables at one time; `reason` explains an unknown phase."""
 
     phase: Phase
     tables: tuple[TableSnapshot, ...] = ()
@@ -83,16 +83,17 @@ def gateway_state(
     ingested: Collection[str] | None = None,
     keyed: Collection[str] = (),
 ) -> GatewayState:
-    """The state of a gateway from its newest update (id, state) and the newest events of its log.
+    """Return the state of a gateway from its latest update (id, state) and the latest events of its log.
 
-    A table that is silent is unknown, also when only an earlier update names it, unless it is no longer ingested.
+    A table without a fresh event is unknown, even if its events are only in an earlier update, unless it is no longer
+    ingested.
 
     Args:
-        update: None when it never ran.
-        now: the time by which an event is fresh or stale.
-        events: the newest of each table and flow.
-        interval_seconds: how often the gateway writes its progress.
-        ingested: last parts of the names, in lower case, of all tables that are ingested; None when not known.
+        update: the latest update; None if the gateway never ran.
+        now: current time, to tell fresh events from stale ones.
+        events: the latest event of each table and flow.
+        interval_seconds: interval of the gateway's progress events.
+        ingested: last parts of the names, in lower case, of all ingested tables; None if unknown.
         keyed: last parts of the names, in lower case, of tables that are known to have a key.
     """
     if update is None or update[1] in _STOPPED_UPDATE:
@@ -114,7 +115,7 @@ def gateway_state(
 
 
 def worst_state(states: Sequence[GatewayState]) -> GatewayState:
-    """Return several gateways as one: the worst phase, all tables, the longest loss.
+    """Combine the states of several gateways: the worst phase, all tables, the longest loss.
 
     Examples:
         >>> worst_state((GatewayState(phase=Phase.CHANGES), GatewayState(phase=Phase.STOPPED))).phase.value
@@ -132,7 +133,7 @@ def worst_state(states: Sequence[GatewayState]) -> GatewayState:
 
 
 def progress_seconds(spec: Mapping[str, Any]) -> float:
-    """How often a gateway with these settings tells its progress; what the service would not take is the default.
+    """Return the interval of a gateway's progress events; the default for a value that the service does not accept.
 
     Examples:
         >>> progress_seconds({"configuration": {PROGRESS_SETTING: "60"}}), progress_seconds({})
@@ -147,9 +148,9 @@ def progress_seconds(spec: Mapping[str, Any]) -> float:
 
 
 def _without_gone(tables: Sequence[TableSnapshot], ingested: Collection[str] | None) -> tuple[TableSnapshot, ...]:
-    """The tables without the silent ones that are no longer ingested.
+    """Return the tables without unknown ones that are no longer ingested.
 
-    The names in the log and in the bundle must be the same ones: a table that is not silent shows that they are.
+    This requires the same names in the log and in the bundle: at least one table with a known phase must match.
     """
     active = {_last_part(table.table) for table in tables if table.phase is not Phase.UNKNOWN}
     if ingested is None or not active & {*ingested}:
@@ -162,7 +163,7 @@ def _last_part(table: str) -> str:
 
 
 def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seconds: float) -> TableSnapshot:
-    """One table: its newest operation_progress where there is one, else that of its snapshot flow, else its changes."""
+    """Return a table's state from its operation_progress events, else its snapshot flow, else its other flows."""
     mine = [event for event in current if event.table == name]
     operations = [event for event in mine if event.operation]
     snapshots = operations or [event for event in mine if event.flow.endswith("_snapshot_flow")]
@@ -184,7 +185,7 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
 
 
 def _with_chunks(table: TableSnapshot, current: Sequence[GatewayEvent], keyed: Collection[str]) -> TableSnapshot:
-    """The table with whether it is read in chunks: a part of it is done, or it has a key."""
+    """Return the table with `chunkable` set: a part of it is done, or it has a key."""
     percents = [event.percent for event in current if event.table == table.table and event.percent is not None]
     shows = any(0 < percent < 100 for percent in percents) or _last_part(table.table) in keyed
     return replace(table, chunkable=True if shows else None)

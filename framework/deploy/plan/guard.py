@@ -1,4 +1,4 @@
-"""The guard alone, before a deploy by another tool, which writes any difference that it finds."""
+"""The guard before a deploy by another tool, which writes every difference."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _STOPS = frozenset({Verdict.DEFER})
 
 
 def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCode]:
-    """Return the gateways of a plan with their jobs, and whether a tool that writes every difference may go on.
+    """Return the gateways of a plan, the jobs that run them, and the exit code for a tool that writes every difference.
 
-    A change that our own deploy defers, and a field that only seems to differ, hold such a tool.
+    A deferred change or a phantom field holds such a tool.
     """
-    # Access has calls of its own, and nothing is recorded here.
+    # Access is set by separate calls, and nothing is recorded here.
     gateways = tuple(replace(each, access=False, record=False) for each in plan.changes if each.stops_gateway)
     code = exit_code((change.verdict for change in gateways), applied=True)
     if code is ExitCode.CLEAN and any(change.verdict in _STOPS or change.phantoms for change in gateways):

@@ -1,4 +1,4 @@
-"""The resources that `--override`, `--write-tags` and `--allow-recreate` name, checked against a plan."""
+"""Check of the keys in `--override`, `--write-tags` and `--allow-recreate` against a plan."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from framework.foundation.nearest import nearest_hint
 
 
 def check_keys(plan: DeployPlan, policy: Policy, *, declared: Sequence[str]) -> None:
-    """Refuse a key that has no effect because no resource has it.
+    """Check that each key in the policy names a resource, and for an override or tag write a gateway or a job.
 
     Args:
-        plan: of the target.
-        policy: what the caller allows.
-        declared: the keys of the bundle's resources, for a plan that deletes all of them.
+        plan: plan of the target.
+        policy: the caller's policy.
+        declared: keys of the bundle's resources, for a plan that deletes all of them.
 
     Raises:
         UserError: DEPLOY_KEY_UNKNOWN, DEPLOY_OVERRIDE_NO_GATEWAY.
@@ -36,7 +36,7 @@ def check_keys(plan: DeployPlan, policy: Policy, *, declared: Sequence[str]) -> 
 
 
 def _can_stop_gateway(change: PlannedChange) -> bool:
-    """Whether a write can stop a gateway; what a job runs is read only if the job is there and changes."""
+    """Return whether a write can stop a gateway; a job's tasks are read only if the job exists and changes."""
     is_read = change.remote_id is not None and change.change_class is not ChangeClass.NONE
     return change.stops_gateway or (change.kind == "jobs" and not is_read)
 

@@ -1,4 +1,4 @@
-"""From bundle, state and workspace to a plan: pure, so that whatever was read gives one plan."""
+"""Planner: a pure function from bundle, state and observed workspace to a plan."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CALM = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What was read from the workspace, by the key of a resource.
+    """Observed workspace, by the key of a resource.
 
     Args:
-        remotes: the resources; None for one that is gone.
-        gateways: what the gateways do that a change could stop.
-        jobs: the jobs that run a gateway.
+        remotes: the resources; None for one that no longer exists.
+        gateways: states of the gateways that a change could stop.
+        jobs: keys of the jobs that run a gateway.
     """
 
     remotes: Mapping[str, Remote | None]
@@ -44,7 +44,7 @@ class Observed:
 def make_plan(
     bundle: Bundle, state: DeployState, observed: Observed, *, files: FileHashes, policy: Policy, now: datetime
 ) -> DeployPlan:
-    """The plan: deletions first, then all else in the order of dependencies."""
+    """Make the plan: deletions first, then all other resources in the order of their dependencies."""
     ids = {each.key: each.id for each in state.resources if each.id is not None}
     specs = {each.key: each.spec for each in bundle.resources}
     resources = {each.key: each for each in bundle.resources}
@@ -53,7 +53,7 @@ def make_plan(
         spec = resolve(resources[key].spec.as_dict(), ids, specs)
         ordered.append(plan_resource(resources[key], state.get(key), observed, spec=spec, policy=policy, now=now))
         if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
-            # It will have a new id, so that what names it differs too.
+            # It gets a new id, so that the resources that refer to it differ too.
             ids.pop(key, None)
     gone = [each for each in state.resources if each.key not in resources]
     deletions = {each.key: each.depends_on for each in gone}
@@ -73,16 +73,16 @@ def make_plan(
 
 
 def is_gateway(spec: Mapping[str, Any]) -> bool:
-    """Whether settings of a pipeline are those of an ingestion gateway."""
+    """Return whether the settings of a pipeline are those of an ingestion gateway."""
     return "gateway_definition" in spec
 
 
 def changed_resources(
     bundle: Bundle, state: DeployState, remotes: Mapping[str, Remote | None]
 ) -> tuple[PlannedChange, ...]:
-    """Return what is there and differs, as far as no gateway's state is needed to see it."""
+    """Return the changes of existing resources; the gateways' states are not read for it."""
     blank = Observed(remotes=remotes, gateways={})
-    plan = make_plan(bundle, state, blank, files=state.files, policy=Policy(), now=datetime.min)  # noqa: DTZ901 - no window is asked
+    plan = make_plan(bundle, state, blank, files=state.files, policy=Policy(), now=datetime.min)  # noqa: DTZ901 - the policy has no window
     unchanged = (ChangeClass.NONE, ChangeClass.CREATE)
     return tuple(
         change for change in plan.changes if change.remote_id is not None and change.change_class not in unchanged
@@ -90,7 +90,7 @@ def changed_resources(
 
 
 def is_at_stake(change: PlannedChange, policy: Policy) -> bool:
-    """Return whether a change, if it can stop a gateway, needs to know what the gateway does: its log is read."""
+    """Return whether the verdict on a change depends on the gateway's state, if it can stop one."""
     return change.change_class not in _CALM or policy.tag_reason_for(change.key) is not None
 
 
@@ -103,13 +103,13 @@ def plan_resource(
     policy: Policy,
     now: datetime,
 ) -> PlannedChange:
-    """The change of one resource, whose references are resolved in `spec` as far as ids are known."""
+    """Plan one resource; the references in `spec` are resolved as far as ids are known."""
     remote = observed.remotes.get(resource.key)
     compared = _compared(resource.kind, spec, deployed, remote)
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
     stops = gateway or resource.key in observed.jobs
     lost_id = deployed.id if remote is None and deployed is not None and gateway else None
-    # A protection that the bundle lifts stays in force until a deploy has recorded that.
+    # A protection that the bundle removes stays in force until a deploy has recorded the removal.
     protected = deployed is not None and deployed.prevent_destroy
     classes = [field.change_class for field in compared.changes]
     if remote is None:
@@ -154,7 +154,7 @@ def plan_resource(
 
 
 def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
-    """Whether the state lacks something about a resource that no call is made for."""
+    """Return whether the state has to be written for a resource that needs no call."""
     if change.verdict in WAITING:
         new = change.verdict is Verdict.DEFER and deployed is not None and deployed.deferred != digest_of(change)
         return new or change.changes_protection
@@ -182,7 +182,7 @@ def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, rem
 
 
 def _identity(spec: Mapping[str, Any], remote: Remote) -> dict[str, Any]:
-    """The identity that a resource runs as, spelled as the bundle spells it; a read of the settings leaves it out."""
+    """Return the `run_as` identity with the bundle's key; a read of the settings does not contain it."""
     wanted = spec.get("run_as")
     if remote.run_as is None or not isinstance(wanted, Mapping) or len(wanted) != 1:
         return {}
@@ -190,7 +190,7 @@ def _identity(spec: Mapping[str, Any], remote: Remote) -> dict[str, Any]:
 
 
 def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: datetime) -> PlannedChange:
-    """The change of a resource that left the bundle."""
+    """Plan the deletion of a resource that is no longer in the bundle."""
     remote, spec = observed.remotes.get(deployed.key), deployed.spec.as_dict()
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
     stops, state = gateway or deployed.key in observed.jobs, observed.gateways.get(deployed.key)
@@ -211,7 +211,7 @@ def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: d
         name=str(spec.get("name", deployed.key)),
         stops_gateway=stops,
         change_class=ChangeClass.DELETE,
-        # What is gone already takes no call and needs no permission: only its record goes.
+        # A resource that no longer exists needs no call and no permission: only its record is removed.
         verdict=Verdict.NOTHING if remote is None and deployed.id is not None else verdict,
         reason="",
         gateway=state,
@@ -225,17 +225,17 @@ def plan_deletion(deployed: Deployed, observed: Observed, policy: Policy, now: d
     return replace(change, reason=reason_of(change, policy))
 
 
-def _phase(stops: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three facts
-    """What the gateway does that a write can stop; unknown when its log is not read, stopped when it is gone."""
+def _phase(stops: bool, remote: Remote | None, state: GatewayState | None) -> Phase:  # noqa: FBT001 - one of three inputs
+    """Return the phase of the gateway that a write can stop: UNKNOWN if its log is not read, STOPPED without one."""
     if not stops or remote is None:
         return Phase.STOPPED
     return Phase.UNKNOWN if state is None else state.phase
 
 
 def _order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Keys after what they depend on, else in their order; what is not here is no edge.
+    """Order keys after their dependencies; a dependency without a key here is ignored.
 
-    The edges of a state come from several deploys and may form a circle, which is broken at one edge.
+    The edges of a state are from several deploys and may form a cycle, which is broken at one edge.
     """
     known = {key: [each for each in needs if each in edges] for key, needs in edges.items()}
     while True:
@@ -247,7 +247,7 @@ def _order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
-    """Hold what depends on a resource that is held: its settings may name what is not there yet."""
+    """Hold the dependents of a held resource: their settings may refer to a resource that does not exist yet."""
     held: dict[str, Verdict] = {}
     found = []
     for change in changes:

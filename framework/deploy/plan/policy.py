@@ -1,4 +1,4 @@
-"""The guard's decision table: what is done with a change, given what a gateway is doing."""
+"""The guard's decision table: from the classes of a change and the phase of its gateway to a verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.deploy.plan.gateway_state import Phase
 
 
 class Verdict(StrEnum):
-    """What is done with a change; SKIP when another change of the plan is refused, ACCEPT for a new baseline."""
+    """Verdict on a change; SKIP if another change of the plan is refused, ACCEPT for a new baseline."""
 
     NOTHING = "nothing"
     APPLY = "apply"
@@ -26,11 +26,11 @@ class Verdict(StrEnum):
 
 
 WAITING = frozenset({Verdict.DEFER, Verdict.QUEUE, Verdict.HOLD, Verdict.UNKNOWN})
-"""The verdicts that leave a resource as it is for now."""
+"""The verdicts that leave a resource unchanged for now."""
 
 
 class ExitCode(IntEnum):
-    """How a plan or a deploy ended."""
+    """Exit code of a plan or a deploy."""
 
     CLEAN = 0
     ERROR = 1
@@ -43,13 +43,13 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Hours of the day, in UTC, in which a gateway that takes changes may be restarted; may go over midnight."""
+    """Hours of the day, in UTC, in which a gateway that takes changes may be restarted; may cross midnight."""
 
     begins: time
     ends: time
 
     def holds(self, moment: datetime) -> bool:
-        """Whether a moment is in it."""
+        """Return whether a time is in the window."""
         at = moment.time()
         if self.begins <= self.ends:
             return self.begins <= at < self.ends
@@ -58,14 +58,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What the caller allows.
+    """Policy of the caller.
 
     Args:
         allow_recreate: keys of the resources that may be recreated or deleted.
-        overrides: gateways whose semantic change goes on whatever they do, each with its reason.
-        tag_writes: gateways whose deferred tags are wanted now, each with its reason; gated as any wanted change.
-        queue: queue what would be held.
-        window: when a gateway that takes changes may be restarted; None for always.
+        overrides: keys of the gateways whose restart is allowed in any phase, each with its reason.
+        tag_writes: keys of the gateways whose deferred tags are written now, each with its reason; the guard treats
+            them like a semantic change.
+        queue: whether a restart that has to wait is queued.
+        window: time in which a gateway that takes changes may be restarted; None for always.
     """
 
     allow_recreate: frozenset[str] = frozenset()
@@ -75,11 +76,11 @@ class Policy:
     window: Window | None = None
 
     def reason_for(self, key: str) -> str | None:
-        """Why the gateway of that key is overridden; None when it is not."""
+        """Return the reason of the override of a key; None without an override."""
         return dict(self.overrides).get(key)
 
     def tag_reason_for(self, key: str) -> str | None:
-        """Why the deferred tags of the gateway of that key are written; None when they stay deferred."""
+        """Return the reason to write the deferred tags of a key; None if they stay deferred."""
         return dict(self.tag_writes).get(key)
 
 
@@ -95,9 +96,9 @@ def decide(
     policy: Policy,
     now: datetime,
 ) -> Verdict:
-    """What is done with the changes of one resource; where that can stop a gateway, what the gateway does decides."""
+    """Return the verdict on the changes of one resource; if they can stop a gateway, its phase decides."""
     if is_lost:
-        # There is nothing to destroy, and a new gateway starts with all its snapshots: only on demand.
+        # There is nothing to destroy, but a new gateway takes all its snapshots: only if explicitly allowed.
         return Verdict.APPLY if key in policy.allow_recreate else Verdict.HOLD
     highest = max(classes, key=lambda each: each.rank, default=ChangeClass.NONE)
     if highest in (ChangeClass.NONE, ChangeClass.PHANTOM):
@@ -122,7 +123,7 @@ def decide(
 def _decide_loss(
     key: str, phase: Phase, policy: Policy, *, prevent_destroy: bool, is_pipeline: bool, stops_gateway: bool
 ) -> Verdict:
-    """A resource that would be gone with all it holds."""
+    """Return the verdict on a change that deletes a resource and its data."""
     if prevent_destroy or (stops_gateway and phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN)):
         return Verdict.REFUSE
     needs_permission = is_pipeline or stops_gateway
@@ -130,7 +131,7 @@ def _decide_loss(
 
 
 def _decide_restart(phase: Phase, policy: Policy, now: datetime) -> Verdict:
-    """A gateway that would be restarted."""
+    """Return the verdict on a change that restarts a gateway."""
     if phase is Phase.STOPPED:
         return Verdict.APPLY
     if phase is Phase.CHANGES and (policy.window is None or policy.window.holds(now)):
@@ -141,7 +142,7 @@ def _decide_restart(phase: Phase, policy: Policy, now: datetime) -> Verdict:
 
 
 def exit_code(verdicts: Iterable[Verdict], *, applied: bool) -> ExitCode:
-    """How a plan (`applied` False) or a deploy ends, the worst of its verdicts first."""
+    """Return the exit code of a plan (`applied` False) or a deploy, by its worst verdict."""
     found = set(verdicts)
     for verdict, code in (
         (Verdict.REFUSE, ExitCode.REFUSED),

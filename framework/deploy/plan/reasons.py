@@ -1,4 +1,4 @@
-"""Why the guard decides as it does, in words: which tables, how far, what a restart would lose."""
+"""Reasons of the guard's verdicts, in words: the tables, their progress, the hours that a restart would lose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _APPLIED: Mapping[ChangeClass, str] = {
 
 
 def reason_of(change: PlannedChange, policy: Policy) -> str:
-    """Why a verdict is what it is: one sentence for people, without its full stop; never empty."""
+    """Return the reason of a verdict: one sentence without a full stop; never empty."""
     match change.verdict:
         case Verdict.NOTHING:
             reason = _no_change(change)
@@ -47,7 +47,7 @@ def reason_of(change: PlannedChange, policy: Policy) -> str:
 
 
 def _wait(change: PlannedChange) -> str:
-    """Why nothing is done for now."""
+    """Return the reason of a change that waits."""
     if change.lost_id is not None:
         return (
             f"{change.lost_id} was deleted outside of this bundle: --allow-recreate {change.key} makes a new gateway, "
@@ -70,7 +70,7 @@ def _no_change(change: PlannedChange) -> str:
 
 
 def _application(change: PlannedChange, policy: Policy) -> str:
-    """Why a change is done; for a gateway, why it may be done now."""
+    """Return the reason of a change that is applied; for a gateway, the reason that allows it now."""
     override, tags = policy.reason_for(change.key), policy.tag_reason_for(change.key)
     is_restart = change.stops_gateway and change.change_class not in (
         ChangeClass.CREATE,
@@ -91,7 +91,7 @@ def _application(change: PlannedChange, policy: Policy) -> str:
 
 
 def state_text(state: GatewayState | None) -> str:
-    """What a gateway is doing.
+    """Describe the state of a gateway.
 
     Examples:
         >>> state_text(GatewayState(phase=Phase.CHANGES))
@@ -111,7 +111,7 @@ def state_text(state: GatewayState | None) -> str:
 
 
 def table_text(table: TableSnapshot) -> str:
-    """One table's snapshot: how far, how long still, whether in chunks.
+    """Describe a table's snapshot: its progress, the time left, whether it is read in chunks.
 
     Examples:
         >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, chunkable=True))

@@ -1,1 +1,1 @@
-"""What is deployed: state, lock, queue, files, and how each kind of resource is read and written."""
+"""Deployed state of a target: state file, lock, queue, uploaded files, and the calls for each kind of resource."""

@@ -1,4 +1,4 @@
-"""The bundle's files in the workspace: what changed is uploaded, what is gone is deleted, nothing from outside."""
+"""The bundle's files in the workspace: upload of changed files, and only of files inside the bundle's root."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FileHashes = tuple[tuple[str, str], ...]
 
 
 def hash_files(root: Path, paths: Iterable[str], packages: Iterable[tuple[str, str]] = ()) -> FileHashes:
-    """The files with the hash of what they hold, by name; packages are pairs of name and path below the root.
+    """Return names and content hashes of files; packages are pairs of name and path relative to the root.
 
     Raises:
-        UserError: DEPLOY_FILE_OUTSIDE for a file that lies outside the root, by its path or through a link.
+        UserError: DEPLOY_FILE_OUTSIDE for a file outside the root, by its path or through a link.
     """
     named = {path: path for path in paths} | dict(packages)
     return tuple(
@@ -27,19 +27,19 @@ def hash_files(root: Path, paths: Iterable[str], packages: Iterable[tuple[str, s
 
 
 def changed_files(local: FileHashes, deployed: FileHashes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Which files to upload, and which to delete."""
+    """Return the files to upload and the files to delete."""
     before, after = dict(deployed), dict(local)
     uploads = tuple(path for path, digest in local if before.get(path) != digest)
     return uploads, tuple(sorted(set(before) - set(after)))
 
 
 def place_of(folder: str, name: str) -> str:
-    """Where the file of a name lies in the workspace."""
+    """Return the workspace path of a file."""
     return name if name.startswith("/") else f"{folder}/{name}"
 
 
 def is_below(place: str, folders: Iterable[str]) -> bool:
-    """Whether a path of the workspace lies in one of these folders: nothing else is deleted, whatever a state says."""
+    """Return whether a workspace path is inside one of the folders; no other path of a state is ever deleted."""
     plain = posixpath.normpath(place)
     return any(plain.startswith(f"{posixpath.normpath(folder)}/") for folder in folders if folder)
 
@@ -47,7 +47,7 @@ def is_below(place: str, folders: Iterable[str]) -> bool:
 def upload_files(
     workspace: Workspace, root: Path, folder: str, names: Sequence[str], packages: Mapping[str, str]
 ) -> None:
-    """Upload files: packages to where their names say, others below a folder of the workspace."""
+    """Upload files: packages to the path that is their name, all other files below a workspace folder."""
     for parent in sorted({posixpath.dirname(place_of(folder, name)) for name in names}):
         workspace.make_folder(parent)
     for name in names:

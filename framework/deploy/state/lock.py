@@ -1,4 +1,4 @@
-"""One deploy at a time: a lock in the workspace, the same file that Databricks' own command line takes."""
+"""Deploy lock in the workspace: one deploy at a time. It is the same file as the Databricks CLI's lock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeployLock:
 
     Args:
         folder: the target's state path.
-        owner: who deploys.
+        owner: user who deploys.
     """
 
     def __init__(self, workspace: Workspace, folder: str, owner: str) -> None:
@@ -31,10 +31,10 @@ class DeployLock:
         self._id = uuid4().hex
 
     def acquire(self, *, force: bool = False) -> None:
-        """Take the lock; one that has expired is taken over, and any other with `force`.
+        """Acquire the lock; replace an expired lock, and with `force` any lock.
 
         Raises:
-            OperationError: DEPLOY_LOCKED when somebody has it.
+            OperationError: DEPLOY_LOCKED if it is held.
         """
         if self._create():
             return
@@ -48,7 +48,7 @@ class DeployLock:
             raise OperationError("DEPLOY_LOCKED", user="somebody", since="a moment ago", path=self._path)
 
     def check(self) -> None:
-        """See that the lock is still ours, right before a write.
+        """Check right before a write that the lock is still held by this deploy.
 
         Raises:
             OperationError: DEPLOY_LOCK_LOST.
@@ -59,7 +59,7 @@ class DeployLock:
             raise OperationError("DEPLOY_LOCK_LOST", user=user, path=self._path)
 
     def release(self) -> None:
-        """Let go of the lock if it is still ours."""
+        """Release the lock if it is still held by this deploy."""
         holder = self._holder()
         if holder is not None and holder.get("ID") == self._id:
             self._workspace.delete_file(self._path)
@@ -91,6 +91,6 @@ class DeployLock:
         return found if isinstance(found, dict) else None if found is None else {}
 
     def _expired(self, holder: dict[str, Any]) -> bool:
-        """Whether its lease is over; the lock of Databricks' command line has none, and never is."""
+        """Return whether a lock's lease has expired; a lock of the Databricks CLI has no lease and never expires."""
         ends = holder.get("ExpiresAt")
         return ends is not None and datetime.fromisoformat(str(ends)) < self._workspace.clock.now()

@@ -1,4 +1,4 @@
-"""Settings in one spelling, so that what the service writes its own way is no difference."""
+"""Normalisation of settings, so that the service's own spelling and defaults are not differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 FieldPath = tuple[str, ...]
 Leaves = Mapping[FieldPath, str]
-"""Each field by its path, with its value as JSON; items of a keyed list go by their key."""
+"""Fields by path with their values as JSON; items of a keyed list have their key in the path."""
 
 _FILLED_IN: Mapping[str, frozenset[str]] = {
     "pipelines": frozenset(
@@ -62,13 +62,13 @@ _SETS = frozenset(
         "permissions", "grants", "privileges",
     }
 )  # fmt: skip
-"""Lists whose order means nothing, wherever they stand. All other lists compare with their order."""
+"""Lists whose order is irrelevant, at any depth. All other lists are compared in order."""
 
 
 def normalise(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without what the service fills in, defaults and emptiness, their case folded where it is the service's.
+    """Remove fields that the service sets, defaults and empty values, and fold case where the service does.
 
-    Normalising twice is normalising once. What is not known stays as it is: an unknown field is a difference.
+    The function is idempotent. Unknown fields stay, so that they are differences.
 
     Examples:
         >>> normalise("pipelines", {"name": "p", "channel": "preview", "id": "1", "continuous": False, "tags": {}})
@@ -88,7 +88,7 @@ def normalise(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(spec: Mapping[str, Any]) -> dict[FieldPath, str]:
-    """Each field of settings by its path; the order of keyed and set-like lists tells nothing.
+    """Return the fields of settings by path; the order of keyed and set-like lists has no effect.
 
     Examples:
         >>> flatten({"tasks": [{"task_key": "b", "n": 1}], "tags": {"team": "a"}})
@@ -112,7 +112,7 @@ def _collect(path: FieldPath, name: str, value: Any, leaves: dict[FieldPath, str
 
 
 def _canonical(name: str, value: Any) -> Any:
-    """The value with keyed and set-like lists sorted, at each depth; `name` is that of its field."""
+    """Return a value with keyed and set-like lists sorted at any depth; `name` is the name of its field."""
     if isinstance(value, Mapping):
         return {key: _canonical(str(key), each) for key, each in value.items()}
     if not isinstance(value, list):
@@ -122,7 +122,7 @@ def _canonical(name: str, value: Any) -> Any:
 
 
 def _keyed(name: str, items: list[Any]) -> dict[str, Any] | None:
-    """The items of a list by their key; None when it has none, or two of one key."""
+    """Return the items of a list by key; None if the list has no key, or two items share one."""
     key = _LIST_KEYS.get(name)
     if key is None or not all(isinstance(item, Mapping) for item in items):
         return None
@@ -139,7 +139,7 @@ def _folded(kind: str, key: str, value: Any) -> Any:
 
 
 def _without_empty(value: Any) -> Any:
-    """The value without fields that hold nothing; items of lists stay, for their number tells something."""
+    """Return a value without empty fields; empty items of lists stay, because their number is significant."""
     if isinstance(value, Mapping):
         inner = {key: _without_empty(each) for key, each in value.items()}
         return {key: each for key, each in inner.items() if not _is_empty(each)}
@@ -155,7 +155,7 @@ def _tasks(tasks: Any) -> Any:
 
 
 def _task(task: Any) -> Any:
-    """A task without its defaults; the task that a `for_each_task` repeats likewise."""
+    """Return a task without its defaults, also for the nested task of a `for_each_task`."""
     if not isinstance(task, Mapping):
         return task
     found = {key: value for key, value in task.items() if _TASK_DEFAULTS.get(key, ...) != value}

@@ -1,4 +1,4 @@
-"""The settings of a bundle as they may be printed or kept: with secret values hidden."""
+"""Settings of a bundle with secret values hidden, to print or to store."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from framework.foundation.secrecy import hide_secrets
 
 
 def hidden_spec(spec: FrozenSpec) -> FrozenSpec:
-    """Settings as they may be kept."""
+    """Return settings with secret values hidden."""
     return FrozenSpec.of(hide_secrets(spec.as_dict()))

@@ -1,4 +1,4 @@
-"""Pipelines, jobs, schemas and volumes in the workspace: how each is read, made, changed and deleted."""
+"""Calls to read, create, replace and delete pipelines, jobs, schemas and volumes in the workspace."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_RESETS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A resource as it is in the workspace.
+    """A resource in the workspace.
 
     Args:
-        modified: when its settings were changed last, where the service tells.
-        update: the newest update of a pipeline: id and state.
-        run_as: the name of the identity that a pipeline or a job runs as.
+        modified: time of the last change of its settings; None if the service does not return it.
+        update: the latest update of a pipeline: id and state.
+        run_as: name of the identity that a pipeline or a job runs as.
     """
 
     id: str
@@ -38,23 +38,23 @@ class RemoteKind(Protocol):
     """The calls for one kind of resource."""
 
     def read(self, id: str) -> Remote | None:
-        """The resource of that id; None when it is gone."""
+        """Read a resource; None if it does not exist."""
         ...
 
     def create(self, spec: dict[str, Any], owner: str) -> str:
-        """Make it and tell its id; `owner` is the path of the bundle's state, by which it is found again."""
+        """Create a resource and return its id; `owner` is the path of the bundle's state, used by `find`."""
         ...
 
     def replace(self, remote: Remote, spec: dict[str, Any], owner: str) -> None:
-        """Give it these settings; refused when it changed since `remote` was read, where the service can tell."""
+        """Replace the settings; refused if they changed since `remote` was read and the service supports the check."""
         ...
 
     def delete(self, id: str) -> None:
-        """Delete it; what is not there is deleted."""
+        """Delete a resource; do nothing if it does not exist."""
         ...
 
     def find(self, spec: dict[str, Any], owner: str) -> str | None:
-        """The id of the one that a lost `create` of this bundle may have made; None when it made none."""
+        """Return the id of a resource that a `create` with a lost response made; None if it made none."""
         ...
 
 
@@ -121,7 +121,7 @@ class _Jobs:
             try:
                 self._workspace.write("POST", "/api/2.2/jobs/reset", body)
             except AnswerLost as lost:
-                # A reset starts a continuous job again: it is sent again only if it had no effect.
+                # A reset restarts a continuous job: it is sent again only if it had no effect.
                 self._workspace.clock.sleep(lost.wait_seconds)
                 if not self._has(remote.id, settings):
                     continue
@@ -173,7 +173,7 @@ class _Securables:
 
 
 def remote_kinds(workspace: Workspace) -> dict[str, RemoteKind]:
-    """The calls for each kind of resource that a deploy knows."""
+    """Return the calls for each kind of resource that Sluice deploys."""
     return {
         "schemas": _Securables(workspace, "schemas"),
         "volumes": _Securables(workspace, "volumes"),
@@ -185,14 +185,14 @@ def remote_kinds(workspace: Workspace) -> dict[str, RemoteKind]:
 def set_access(
     workspace: Workspace, kind: str, id: str, *, wanted: dict[str, Any], deployed: dict[str, Any], owner: str
 ) -> None:
-    """Give a resource the permissions or grants of its settings, by calls of their own; its settings stay untouched."""
+    """Set the permissions or grants of a resource by separate calls; its settings are not written."""
     if kind in ("pipelines", "jobs"):
         entries = [
             {key: value for key, value in entry.items() if key != "level"} | {"permission_level": entry["level"]}
             for entry in wanted.get("permissions") or []
         ]
         if not any(entry["permission_level"] == "IS_OWNER" for entry in entries):
-            # Who deploys owns what it made, and has no other entry beside that.
+            # The deploying user owns the resource, and must have no second entry.
             entries = [entry for entry in entries if entry.get("user_name") != owner]
             entries.append({"user_name": owner, "permission_level": "IS_OWNER"})
         workspace.repeat("PUT", f"/api/2.0/permissions/{kind}/{id}", {"access_control_list": entries})
@@ -210,7 +210,7 @@ def set_access(
 
 
 def access_of(spec: dict[str, Any]) -> dict[str, Any]:
-    """The part of settings that has calls of its own."""
+    """Return the part of settings that is written by separate calls: permissions and grants."""
     return {key: spec[key] for key in ("permissions", "grants") if spec.get(key)}
 
 

@@ -1,4 +1,4 @@
-"""What a target has deployed: ids and settings, kept in the workspace, written after each resource."""
+"""State of a target: ids and settings of its resources, stored in the workspace and written after each resource."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Deployed:
     """One resource of the target.
 
     Args:
-        id: None while it is being made: a `create` may or may not have taken effect.
-        spec: the bundle's settings, references resolved, as last deployed; kept with its secret values hidden.
-        remote: what the service made of them.
-        deferred: a digest of the changes that wait for the next wanted one, when they were put on record.
+        id: id in the workspace; None during creation, when a `create` may or may not have taken effect.
+        spec: the bundle's settings at the last deploy, references resolved; stored with secret values hidden.
+        remote: the settings in the service right after the last deploy.
+        deferred: digest of the recorded deferred changes.
     """
 
     key: str
@@ -39,11 +39,11 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployState:
-    """All that a target has deployed.
+    """State of a target.
 
     Args:
-        lineage: tells one state from another that was begun anew.
-        serial: counts the writes.
+        lineage: unique id of the state's history; a new state has a new one.
+        serial: number of changes.
         files: hashes of the uploaded files by path.
     """
 
@@ -53,25 +53,25 @@ class DeployState:
     files: tuple[tuple[str, str], ...] = ()
 
     def get(self, key: str) -> Deployed | None:
-        """The resource of that key."""
+        """Return the resource of a key; None if there is none."""
         return next((each for each in self.resources if each.key == key), None)
 
     def with_resource(self, resource: Deployed) -> DeployState:
-        """The state after a resource was deployed."""
+        """Return the state with a resource added or replaced."""
         others = tuple(each for each in self.resources if each.key != resource.key)
         return replace(self, serial=self.serial + 1, resources=(*others, resource))
 
     def without(self, key: str) -> DeployState:
-        """The state after a resource was deleted."""
+        """Return the state without a resource."""
         others = tuple(each for each in self.resources if each.key != key)
         return replace(self, serial=self.serial + 1, resources=others)
 
     def with_files(self, files: tuple[tuple[str, str], ...]) -> DeployState:
-        """The state after files were uploaded."""
+        """Return the state with new hashes of files."""
         return replace(self, serial=self.serial + 1, files=files)
 
     def to_json(self) -> str:
-        """The state as text."""
+        """Return the state as JSON."""
         return json.dumps(
             {
                 "version": _VERSION,
@@ -86,15 +86,15 @@ class DeployState:
 
 
 def new_state() -> DeployState:
-    """A state that holds nothing."""
+    """Return an empty state with a new lineage."""
     return DeployState(lineage=uuid4().hex)
 
 
 def read_state(workspace: Workspace, folder: str) -> DeployState | None:
-    """The state of a target; None when it was never deployed.
+    """Read the state of a target; None if it was never deployed.
 
     Raises:
-        OperationError: DEPLOY_STATE_INVALID when the file is there and can't be read: nothing is guessed.
+        OperationError: DEPLOY_STATE_INVALID if the file is invalid; an invalid state is never ignored.
     """
     path = f"{folder}/{STATE_FILE}"
     text = workspace.read_file(path)
@@ -115,7 +115,7 @@ def read_state(workspace: Workspace, folder: str) -> DeployState | None:
 
 
 def write_state(workspace: Workspace, folder: str, state: DeployState) -> None:
-    """Keep a state; its folder must be there."""
+    """Write a state; its folder must exist."""
     workspace.write_file(f"{folder}/{STATE_FILE}", state.to_json().encode("utf-8"))
 
 

@@ -1,7 +1,7 @@
-"""A workspace to test deploys and runs against, with nothing to pay for and nothing to break.
+"""Stand-in for a Databricks workspace, to test deploys and runs without cost or risk.
 
-Stateful, in memory, over real HTTP, on a virtual clock. Its gateways take snapshots in chunks and lose them when
-they are restarted, as real ones do; faults come by rule, and every request is on record. With pytest::
+It is stateful, in memory, behind real HTTP, and on a virtual clock. Its gateways take snapshots in chunks and lose
+them on a restart, as real ones do. Faults are injected by rules, and every request is recorded. With pytest::
 
     pytest_plugins = ["framework.testing.workspace.fixtures"]
 

@@ -1,4 +1,4 @@
-"""What else a workspace lists by name: clusters, warehouses, metastores … things that deploys only look up."""
+"""Listings of objects that deploys only look up by name: clusters, warehouses, metastores and more."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _LISTINGS: Mapping[str, _Listing] = {
 
 
 class Directory:
-    """Names and ids by kind, listed a page at a time."""
+    """Names and ids of objects by kind, listed in pages."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[tuple[str, str]]] = {kind: [] for kind in _LISTINGS}
 
     def add(self, kind: str, name: str, id: str) -> None:
-        """Have one of a kind; two may share a name."""
+        """Add an object of a kind; names may repeat."""
         self._entries[kind].append((name, id))
 
     def handlers(self) -> dict[str, Handler]:
-        """Who answers for each listing."""
+        """Return the handler of each listing."""
         return {f"GET /api/V/{listing.path}": self._handler(kind) for kind, listing in _LISTINGS.items()}
 
     def _handler(self, kind: str) -> Handler:

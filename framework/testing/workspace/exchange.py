@@ -1,4 +1,4 @@
-"""What goes over the wire: a request, an answer, and a fault that the service answers with."""
+"""HTTP messages of the stand-in: requests, and the service's error responses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call as the service saw it, without its headers: a record of requests holds no token.
+    """One request without its headers, so that the record of requests contains no token.
 
     Args:
-        parameters: what the path's placeholders stand for, once a route is found.
-        status: the HTTP status that was answered; 0 while it is open or when the line was cut.
+        parameters: values of the path's placeholders, once a route is found.
+        status: HTTP status of the response; 0 before the response or if the connection was cut.
     """
 
     method: str
@@ -26,14 +26,14 @@ class Request:
 
     @property
     def is_write(self) -> bool:
-        """Whether it may change something; a SQL query counts as a read."""
+        """Whether the request is a write; a SQL query counts as a read."""
         if self.path == "/api/2.0/sql/statements":
             return not str(self.body.get("statement", "")).lstrip().upper().startswith("SELECT")
         return self.method != "GET"
 
 
-class ServiceFault(Exception):  # noqa: N818 - it is an answer of the service, no error of ours
-    """An answer that is no success, in the service's own shape."""
+class ServiceFault(Exception):  # noqa: N818 - a response of the service, not an error of the test
+    """An error response in the service's format."""
 
     def __init__(self, status: int, error_code: str, message: str, *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)
@@ -44,16 +44,16 @@ class ServiceFault(Exception):  # noqa: N818 - it is an answer of the service, n
 
 
 def missing(kind: str, name: object) -> ServiceFault:
-    """404 for something that is not there."""
+    """Return a 404 for an object that does not exist."""
     return ServiceFault(404, "RESOURCE_DOES_NOT_EXIST", f"{kind} {name} does not exist.")
 
 
 def invalid(message: str) -> ServiceFault:
-    """400 for a request that the service does not take."""
+    """Return a 400 for an invalid request."""
     return ServiceFault(400, "INVALID_PARAMETER_VALUE", message)
 
 
 def run_as_of(settings: Mapping[str, Any], former: str) -> str:
-    """Who a job or a pipeline runs as; settings that don't say leave it as it was."""
+    """Return the identity that a job or a pipeline runs as; the former one if the settings have no `run_as`."""
     identity = settings.get("run_as") or {}
     return str(identity.get("user_name") or identity.get("service_principal_name") or former)

@@ -1,4 +1,4 @@
-"""Faults by rule: which calls fail, how often, how, and whether they took effect first."""
+"""Fault rules: which calls fail, how often, how, and whether they take effect first."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from framework.testing.workspace.exchange import Request, ServiceFault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens to a call in the place of its answer.
+    """A fault in place of the response to a call.
 
     Args:
-        method: the HTTP method that it hits; empty for each.
+        method: the HTTP method of matching calls; empty for any.
         path: a regular expression that is searched for in the path.
-        times: how many calls it hits.
-        skip: how many calls that match it lets through first.
-        after_effect: do what was asked, then fail.
-        status: the HTTP status; 0 cuts the line without an answer, as a time-out does.
+        times: number of calls that fail.
+        skip: number of matching calls that succeed first.
+        after_effect: whether the call takes effect before it fails.
+        status: the HTTP status; 0 cuts the connection without a response, as a timeout does.
     """
 
     method: str = ""
@@ -32,16 +32,16 @@ class Fault:
     retry_after_seconds: int | None = None
 
     def matches(self, request: Request) -> bool:
-        """Whether the call is of its kind."""
+        """Return whether a call matches."""
         return self.method in ("", request.method) and re.search(self.path, request.path) is not None
 
     def answer(self) -> ServiceFault:
-        """What the service says."""
+        """Return the error response."""
         return ServiceFault(self.status, self.error_code, self.message, retry_after_seconds=self.retry_after_seconds)
 
 
 def throttled(*, path: str = "", times: int = 1, retry_after_seconds: int = 3) -> Fault:
-    """429, with the seconds to wait."""
+    """Make a 429 with the seconds to wait."""
     return Fault(
         path=path,
         times=times,
@@ -53,29 +53,29 @@ def throttled(*, path: str = "", times: int = 1, retry_after_seconds: int = 3) -
 
 
 def lost_answer(*, method: str = "", path: str = "", times: int = 1, skip: int = 0) -> Fault:
-    """The call takes effect, and its answer is lost."""
+    """Make a fault of a call that takes effect and whose response is lost."""
     return Fault(method=method, path=path, times=times, skip=skip, after_effect=True, status=0)
 
 
 class FaultRules:
-    """The faults that are still to come, each counted down as it hits."""
+    """Pending faults with their remaining counts."""
 
     def __init__(self) -> None:
         self._waiting: list[list[int]] = []
         self._faults: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
-        """Have a fault hit from now on."""
+        """Add a fault for calls from now on."""
         self._faults.append(fault)
         self._waiting.append([fault.skip, fault.times])
 
     def clear(self) -> None:
-        """Let all calls through again."""
+        """Remove all faults."""
         self._faults.clear()
         self._waiting.clear()
 
     def due(self, request: Request) -> Fault | None:
-        """The fault that hits this call, if any."""
+        """Return the fault for a call and count it; None if there is none."""
         for fault, counts in zip(self._faults, self._waiting, strict=True):
             if not fault.matches(request) or counts[1] == 0:
                 continue

@@ -12,14 +12,14 @@ _MOST_BYTES = 10 * 1024 * 1024
 
 
 class WorkspaceFiles:
-    """Files and folders by their absolute path."""
+    """Files and folders by absolute path."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.folders: set[str] = {"/", "/Workspace", "/Workspace/Users", "/Workspace/Shared"}
 
     def import_file(self, request: Request) -> dict[str, Any]:
-        """Write a file; its folder must be there, and so must not the file unless `overwrite`."""
+        """Write a file; its folder must exist, and the file must not exist unless `overwrite` is set."""
         path = _absolute(request.body["path"])
         if posixpath.dirname(path) not in self.folders:
             raise missing("The parent folder", posixpath.dirname(path))
@@ -39,7 +39,7 @@ class WorkspaceFiles:
         return {"content": base64.b64encode(self.files[path]).decode("ascii"), "file_type": "auto"}
 
     def list_folder(self, request: Request) -> dict[str, Any]:
-        """What lies in a folder."""
+        """List a folder."""
         path = _absolute(request.query["path"])
         if path not in self.folders:
             raise missing("Path", path)
@@ -52,7 +52,7 @@ class WorkspaceFiles:
         return {"objects": sorted(inner, key=lambda entry: entry["path"])} if inner else {}
 
     def make_folders(self, request: Request) -> dict[str, Any]:
-        """Make a folder and those above it."""
+        """Create a folder and its parents."""
         path = _absolute(request.body["path"])
         while path not in self.folders:
             if path in self.files:
@@ -62,7 +62,7 @@ class WorkspaceFiles:
         return {}
 
     def delete(self, request: Request) -> dict[str, Any]:
-        """Delete a file, or a folder with all in it when `recursive`."""
+        """Delete a file or an empty folder; with `recursive` a folder with its contents."""
         path = _absolute(request.body["path"])
         if path not in self.files and path not in self.folders:
             raise missing("Path", path)
@@ -75,7 +75,7 @@ class WorkspaceFiles:
         return {}
 
     def status(self, request: Request) -> dict[str, Any]:
-        """What kind of object a path is."""
+        """Return the kind of object at a path."""
         path = _absolute(request.query["path"])
         if path in self.files:
             return {"path": path, "object_type": "FILE", "object_id": abs(hash(path)) % 10**9}
@@ -85,7 +85,7 @@ class WorkspaceFiles:
 
 
 def _absolute(path: str) -> str:
-    """The path in one spelling: the service takes it with and without `/Workspace`."""
+    """Return a path with `/Workspace`; the service accepts it with and without."""
     if not path.startswith("/"):
         raise invalid(f"Path ({path}) doesn't start with '/'.")
     whole = posixpath.normpath(path)

@@ -1,4 +1,4 @@
-"""The stand-in workspace as a fixture of pytest."""
+"""pytest fixture of the stand-in workspace."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from framework.testing.workspace.server import StandInWorkspace, serve_workspace
 
 @pytest.fixture
 def workspace() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own, empty, on a clock that stands still."""
+    """Serve an empty workspace for one test, on a manual clock."""
     with serve_workspace() as served:
         yield served

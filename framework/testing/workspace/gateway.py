@@ -1,4 +1,4 @@
-"""A Lakeflow Connect gateway as a function of time: snapshots in chunks, lost by every restart."""
+"""A Lakeflow Connect gateway as a function of time: snapshots in chunks, lost on each restart."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 30, 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A table of the source, and how long its snapshot takes.
+    """A source table and the duration of its snapshot.
 
     Args:
         name: its full name at the destination.
-        chunks: how many chunks it is read in; 1 for a table that can't be chunked.
-        seconds_per_chunk: of the virtual clock.
-        tells_progress: whether the gateway writes operation_progress for it; older gateways don't.
+        chunks: number of chunks of its snapshot; 1 for a table that can't be chunked.
+        seconds_per_chunk: seconds on the virtual clock.
+        tells_progress: whether the gateway writes operation_progress events for it; older gateways don't.
     """
 
     name: str
@@ -30,13 +30,13 @@ class SourceTable:
 
     @property
     def seconds(self) -> float:
-        """How long the whole snapshot takes."""
+        """Duration of the whole snapshot."""
         return self.chunks * self.seconds_per_chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Something that a gateway writes to its event log, and when."""
+    """An entry of a gateway's event log and its time."""
 
     at: datetime
     table: str
@@ -48,7 +48,7 @@ class Moment:
 
 
 def interval_of(spec: Mapping[str, Any]) -> float:
-    """How often a gateway with these settings tells its progress, in seconds; from half a minute to an hour."""
+    """Return the interval of a gateway's progress events; the default unless the setting is 30 seconds to an hour."""
     told = str((spec.get("configuration") or {}).get(PROGRESS_SETTING))
     seconds = int(told) if told.isdecimal() else 0
     return float(seconds) if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
@@ -57,7 +57,7 @@ def interval_of(spec: Mapping[str, Any]) -> float:
 def snapshot_moments(
     table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
 ) -> Iterator[Moment]:
-    """What a snapshot that began then writes in a span of time, its start excluded unless it is the beginning."""
+    """Return the entries of a snapshot in (`since`, `until`]; the first entry is at `began`."""
     ended = began + timedelta(seconds=table.seconds)
     numbers = _ticks(began, since, min(until, ended), interval)
     ticks = [began + timedelta(seconds=interval * n) for n in numbers]
@@ -71,14 +71,14 @@ def snapshot_moments(
 def change_moments(
     table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
 ) -> Iterator[Moment]:
-    """What the change flow of a table writes in a span of time: that it runs, at each interval."""
+    """Return the entries of a table's change flow in (`since`, `until`]: RUNNING at each interval."""
     for n in _ticks(began, since, until, interval):
         at = began + timedelta(seconds=interval * n)
         yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_cdc_flow", status="RUNNING")
 
 
 def _ticks(began: datetime, since: datetime, until: datetime, interval: float) -> range:
-    """The numbers of the intervals that end in (since, until]; the beginning itself when since is before it."""
+    """Return the numbers of the intervals that end in (`since`, `until`]; 0, the start, if `since` is before it."""
     first = 0 if since < began else int((since - began).total_seconds() // interval) + 1
     last = int((until - began).total_seconds() // interval)
     return range(first, last + 1)
@@ -103,7 +103,7 @@ def _progress(table: SourceTable, began: datetime, at: datetime, status: str) ->
 
 
 def event_row(moment: Moment, origin: dict[str, Any], number: int) -> dict[str, Any]:
-    """The moment as a row of the event log's table; `details` is one object, as the API has it."""
+    """Convert an entry to a row of the event log's table; `details` is one object, as in the API."""
     details: dict[str, Any] = {"status": moment.status}
     if moment.event_type == "operation_progress":
         details |= {

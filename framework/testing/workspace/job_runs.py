@@ -1,7 +1,7 @@
-"""Runs of jobs: what their tasks run, and what ends with them.
+"""Runs of jobs, with the pipeline updates and job runs that their tasks start.
 
-A continuous job that is not paused always has a run. A run starts the pipelines of its tasks, or joins the update that
-runs already; cancelling it cancels those updates, and the runs of other jobs that it started.
+A continuous job that is not paused always has a run. A run starts the pipelines of its tasks, or joins an update that
+is already running. Cancelling a run cancels those updates, and the runs of other jobs that it started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from framework.testing.workspace.pipelines import Pipeline, Pipelines
 
 
 class JobRun:
-    """One run: of which job, which pipelines it runs, which runs it started, and how it ended."""
+    """One run of a job: its pipelines, the runs that it started, and its result."""
 
     def __init__(self, *, run_id: int, job_id: int, began: datetime) -> None:
         self.run_id = run_id
@@ -30,7 +30,7 @@ class JobRun:
         return not self.result
 
     def info(self) -> dict[str, Any]:
-        """The run as the API shows it."""
+        """Return the run in the API's format."""
         state = {"life_cycle_state": "RUNNING"}
         if self.result:
             state = {"life_cycle_state": "TERMINATED", "result_state": self.result}
@@ -43,9 +43,9 @@ class JobRuns:
 
     Args:
         now: the virtual clock.
-        new_number: makes ids.
-        pipelines: what tasks run.
-        settings_of: the settings of a job by its id; None when there is no such job.
+        new_number: generates ids.
+        pipelines: the pipelines that tasks run.
+        settings_of: returns the settings of a job by its id; None if there is no such job.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class JobRuns:
         self.all: list[JobRun] = []
 
     def start(self, job_id: int) -> JobRun:
-        """Start a run of a job, its pipelines and the jobs that it runs."""
+        """Start a run of a job, with the pipelines and jobs of its tasks."""
         run = JobRun(run_id=self._new_number(), job_id=job_id, began=self._now())
         self.all.append(run)
         for task in tasks_of(self._settings_of(job_id) or {}):
@@ -81,7 +81,7 @@ class JobRuns:
                 self._cancel(run)
 
     def start_continuous(self, job_id: int) -> None:
-        """Start a run of a continuous job that is not paused and has none."""
+        """Start a run of a continuous job that is not paused and has no active run."""
         has_run = any(run.job_id == job_id and run.active for run in self.all)
         if is_always_on(self._settings_of(job_id) or {}) and not has_run:
             self.start(job_id)
@@ -115,7 +115,7 @@ def is_always_on(settings: Mapping[str, Any]) -> bool:
 
 
 def tasks_of(settings: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The tasks of a job, and the task that a for-each task repeats."""
+    """Return the tasks of a job, including the nested tasks of for-each tasks."""
     for task in settings.get("tasks") or []:
         yield task
         repeated = (task.get("for_each_task") or {}).get("task")

@@ -1,4 +1,4 @@
-"""The jobs of the workspace: settings, and what a change of them does to their runs."""
+"""Jobs of the workspace: their settings, and the effect of a change on their runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAGE = 20
 
 
 class Jobs:
-    """All jobs, by id; names need not differ."""
+    """All jobs by id; names may repeat."""
 
     def __init__(self, now: Callable[[], datetime], new_number: Callable[[], int], pipelines: Pipelines) -> None:
         self._now = now
@@ -26,7 +26,7 @@ class Jobs:
         self.runs = JobRuns(now, new_number, pipelines, self._settings)
 
     def create(self, request: Request) -> dict[str, Any]:
-        """Make a job."""
+        """Create a job."""
         job_id = self._new_number()
         self.by_id[job_id] = {
             "job_id": job_id,
@@ -39,7 +39,7 @@ class Jobs:
         return {"job_id": job_id}
 
     def reset(self, request: Request) -> dict[str, Any]:
-        """Replace all settings; the run of a continuous job is cancelled, and another begins unless it is paused."""
+        """Replace all settings; the run of a continuous job is cancelled, and a new run starts unless it is paused."""
         job, settings = self._find(request.body["job_id"]), dict(request.body["new_settings"])
         stored = _stored(settings)
         if is_always_on(job["settings"]):
@@ -51,11 +51,11 @@ class Jobs:
         return {}
 
     def read(self, request: Request) -> dict[str, Any]:
-        """A job with its settings."""
+        """Return a job with its settings."""
         return copy.deepcopy(self._find(request.query["job_id"]))
 
     def listing(self, request: Request) -> dict[str, Any]:
-        """Jobs without their tasks, a page at a time; `name` is compared without regard to case."""
+        """Return a page of jobs without their tasks; `name` is compared case-insensitively."""
         name = request.query.get("name", "").lower()
         found = [job for job in self.by_id.values() if not name or job["settings"].get("name", "").lower() == name]
         first = int(request.query.get("page_token") or 0)
@@ -67,7 +67,7 @@ class Jobs:
         return page | ({"next_page_token": str(first + _PAGE), "has_more": True} if first + _PAGE < len(found) else {})
 
     def remove(self, request: Request) -> dict[str, Any]:
-        """Delete a job; its runs are cancelled."""
+        """Delete a job and cancel its runs."""
         job_id = int(self._find(request.body["job_id"])["job_id"])
         self.runs.cancel(job_id)
         del self.by_id[job_id]
@@ -78,13 +78,13 @@ class Jobs:
         return {"run_id": self.runs.start(self._find(request.body["job_id"])["job_id"]).run_id}
 
     def list_runs(self, request: Request) -> dict[str, Any]:
-        """Runs, newest first, of one job or of all."""
+        """Return the runs of one job or of all, newest first."""
         wanted = request.query.get("job_id")
         runs = [run for run in reversed(self.runs.all) if wanted is None or run.job_id == int(wanted)]
         return {"runs": [run.info() for run in runs]}
 
     def settle(self) -> None:
-        """Bring all runs up to the clock's time: an ended run of a continuous job is followed by another."""
+        """Advance all runs to the clock's time; an ended run of a continuous job is followed by a new one."""
         self.runs.settle()
         for job_id in self.by_id:
             self.runs.start_continuous(job_id)
@@ -101,7 +101,7 @@ class Jobs:
 
 
 def _stored(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the service keeps them, with what it fills in."""
+    """Return settings as the service stores them, with its defaults."""
     settings = {key: copy.deepcopy(value) for key, value in settings.items() if key != "run_as"}
     keys = [task.get("task_key") for task in settings.get("tasks", [])]
     if len(keys) != len(set(keys)):

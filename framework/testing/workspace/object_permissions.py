@@ -1,4 +1,4 @@
-"""Who may do what with pipelines, jobs and folders."""
+"""Permissions of pipelines, jobs and folders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from framework.testing.workspace.exchange import Request
 
 
 class ObjectPermissions:
-    """Access control lists, by kind and id of the object."""
+    """Access control lists by kind and id of the object."""
 
     def __init__(self) -> None:
         self.lists: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     def read(self, request: Request) -> dict[str, Any]:
-        """The list of an object."""
+        """Return the list of an object."""
         kind, name = request.parameters["kind"], request.parameters["name"]
         entries = [
             {

@@ -1,4 +1,4 @@
-"""The pipelines of the workspace: what the service keeps, fills in, restarts and tells."""
+"""Pipelines of the workspace: their stored settings, updates, restarts and event logs."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class Pipeline:
 
     @property
     def active(self) -> Update | None:
-        """The update that runs, if one does."""
+        """The running update; None if there is none."""
         return next((update for update in reversed(self.updates) if update.active), None)
 
     def cancel(self, now: datetime) -> None:
-        """End the running update; the gateway's unfinished snapshots are lost with it."""
+        """Cancel the running update; a gateway loses its unfinished snapshots."""
         update = self.active
         if update is not None:
             update.state = "CANCELED"
             self.tell(update, [update_event("CANCELED", now)])
 
     def tell(self, update: Update, events: Sequence[dict[str, Any]]) -> None:
-        """Put events into the log, with identity and origin."""
+        """Append events to the log, with id and origin."""
         for event in events:
             number = len(self.events) + 1
             flow = event.pop("flow", None)
@@ -84,7 +84,7 @@ class Pipelines:
 
     Args:
         now: the virtual clock.
-        new_id: makes identifiers, the same ones in the same order.
+        new_id: generates ids, in a deterministic order.
     """
 
     def __init__(self, now: Callable[[], datetime], new_id: Callable[[str], str]) -> None:
@@ -96,7 +96,7 @@ class Pipelines:
         self._modified = 0
 
     def settle(self) -> None:
-        """Bring every running update up to the clock's time."""
+        """Advance every running update to the clock's time."""
         for pipeline in self.by_id.values():
             update = pipeline.active
             if update is None:
@@ -117,7 +117,7 @@ class Pipelines:
                 pipeline.tell(update, pipeline_events(update, self.flows.get(pipeline.name, ()), self._now()))
 
     def create(self, request: Request) -> dict[str, Any]:
-        """Make a pipeline; a name that is taken is refused unless duplicates are allowed."""
+        """Create a pipeline; a duplicate name is refused unless duplicates are allowed."""
         body = dict(request.body)
         name = body.get("name")
         if any(each.name == name for each in self.by_id.values()) and not body.get("allow_duplicate_names"):
@@ -132,7 +132,7 @@ class Pipelines:
         return {"pipeline_id": pipeline_id}
 
     def read(self, request: Request) -> dict[str, Any]:
-        """A pipeline with its settings, its state and its latest updates."""
+        """Return a pipeline with its settings, its state and its latest updates."""
         pipeline = self.find(request)
         return {
             "pipeline_id": pipeline.pipeline_id,
@@ -147,7 +147,7 @@ class Pipelines:
         }
 
     def replace(self, request: Request) -> dict[str, Any]:
-        """Replace all settings; a continuous pipeline's update is cancelled, and another one begins."""
+        """Replace all settings; the update of a continuous pipeline is cancelled, and a new one starts."""
         pipeline = self.find(request)
         expected = request.body.get("expected_last_modified")
         if expected is not None and int(expected) != pipeline.modified:
@@ -165,12 +165,12 @@ class Pipelines:
         return {}
 
     def remove(self, request: Request) -> dict[str, Any]:
-        """Delete a pipeline and all it knows."""
+        """Delete a pipeline with its updates and events."""
         del self.by_id[self.find(request).pipeline_id]
         return {}
 
     def listing(self, request: Request) -> dict[str, Any]:
-        """Pipelines by id, a page at a time; `filter` takes `name LIKE '…'`."""
+        """Return a page of pipelines; `filter` supports `name LIKE '…'`."""
         wanted = request.query.get("filter", "")
         name = wanted.partition("'")[2].rpartition("'")[0].replace("%", "") if wanted else ""
         found = [each for each in self.by_id.values() if name in each.name]
@@ -190,7 +190,7 @@ class Pipelines:
         return page | ({"next_page_token": str(first + _PAGE)} if first + _PAGE < len(found) else {})
 
     def start(self, request: Request) -> dict[str, Any]:
-        """Start an update; one at a time."""
+        """Start an update; refused while another one runs."""
         pipeline = self.find(request)
         if pipeline.active:
             raise ServiceFault(409, "RESOURCE_CONFLICT", f"An active update {pipeline.active.update_id} exists.")
@@ -198,24 +198,24 @@ class Pipelines:
         return {"update_id": self._begin(pipeline, request.body.get("cause", "API_CALL"), asked).update_id}
 
     def stop(self, request: Request) -> dict[str, Any]:
-        """Cancel the update that runs."""
+        """Cancel the running update."""
         self.find(request).cancel(self._now())
         return {}
 
     def run(self, pipeline_id: str) -> bool:
-        """Have an update running, as a task of a job does; False when there is no such pipeline."""
+        """Start an update unless one runs, as a task of a job does; return False if there is no such pipeline."""
         pipeline = self.by_id.get(pipeline_id)
         if pipeline is not None and not pipeline.active:
             self._begin(pipeline, "JOB_TASK", {})
         return pipeline is not None
 
     def list_updates(self, request: Request) -> dict[str, Any]:
-        """The updates, newest first."""
+        """Return the updates, newest first."""
         pipeline = self.find(request)
         return {"updates": [update.info(pipeline.pipeline_id) for update in reversed(pipeline.updates)][:_PAGE]}
 
     def read_update(self, request: Request) -> dict[str, Any]:
-        """One update."""
+        """Return one update."""
         pipeline = self.find(request)
         wanted = request.parameters["update_id"]
         for update in pipeline.updates:
@@ -224,7 +224,7 @@ class Pipelines:
         raise missing("The update", wanted)
 
     def list_events(self, request: Request) -> dict[str, Any]:
-        """Events newest first, or oldest first on request; those of level METRICS are in the table only."""
+        """Return events, newest first, or oldest first on request; level METRICS is only in the event log table."""
         pipeline = self.find(request)
         events = [event for event in pipeline.events if event["level"] != "METRICS"]
         update = request.query.get("filter", "").partition("update_id = '")[2].partition("'")[0]
@@ -237,7 +237,7 @@ class Pipelines:
         return page | ({"next_page_token": str(first + most)} if first + most < len(events) else {})
 
     def find(self, request: Request) -> Pipeline:
-        """The pipeline that the path names."""
+        """Return the pipeline in the request's path."""
         pipeline = self.by_id.get(request.parameters["pipeline_id"])
         if pipeline is None:
             raise missing("The pipeline", request.parameters["pipeline_id"])
@@ -255,13 +255,13 @@ class Pipelines:
         return update
 
     def _stamp(self) -> int:
-        """A time of change that no other change has."""
+        """Return a unique modification time."""
         self._modified = max(self._modified + 1, int(self._now().timestamp() * 1000))
         return self._modified
 
 
 def _stored(body: dict[str, Any], pipeline_id: str) -> dict[str, Any]:
-    """Settings as the service keeps them: spelled its way, with what it fills in."""
+    """Return settings as the service stores them, in its spelling and with its defaults."""
     spec = {key: copy.deepcopy(value) for key, value in body.items() if key not in _IN_CALL_ONLY and value is not None}
     spec["id"] = pipeline_id
     spec["channel"] = str(spec.get("channel", "CURRENT")).upper()

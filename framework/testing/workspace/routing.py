@@ -1,4 +1,4 @@
-"""Which call goes to which part of the workspace."""
+"""Routing of calls to their handlers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Handler = Callable[[Request], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A method, a path whose placeholders stand in braces, and who answers."""
+    """A method, a path pattern with named placeholders, and the handler."""
 
     method: str
     pattern: re.Pattern[str]
@@ -22,13 +22,13 @@ class Route:
 
 
 class Routes:
-    """The routes in order; the first that fits answers."""
+    """Routes in order of precedence."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._routes = [_route(text, handler) for text, handler in handlers.items()]
 
     def find(self, method: str, path: str) -> tuple[Handler, Mapping[str, str]] | None:
-        """Who answers a call, and what the path's placeholders stand for; None when nobody does."""
+        """Return the handler of a call and the values of the path's placeholders; None without a route."""
         for route in self._routes:
             match = route.pattern.fullmatch(path)
             if match is not None and route.method == method:
@@ -37,7 +37,7 @@ class Routes:
 
 
 def _route(text: str, handler: Handler) -> Route:
-    """A route from `GET /api/…/{name}`; the version of an API may be any."""
+    """Parse a route such as `GET /api/V/…/{name}`; `V` matches any version of the API."""
     method, _, path = text.partition(" ")
     pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)).replace("/api/V/", r"/api/\d\.\d/")
     return Route(method=method, pattern=re.compile(pattern), handler=handler)

@@ -1,4 +1,4 @@
-"""The stand-in behind HTTP on the loopback interface, with the real SDK as its client."""
+"""HTTP server of the stand-in on the loopback interface, for the real SDK as client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE, LineCut, Stan
 
 
 class StandInWorkspace(StandIn):
-    """A workspace that real clients talk to, in memory and on a virtual clock.
+    """An in-memory workspace for real clients, on a virtual clock.
 
     Examples:
         >>> with serve_workspace() as workspace:
@@ -33,11 +33,11 @@ class StandInWorkspace(StandIn):
         self.host = ""
 
     def client(self, token: str = TOKEN) -> WorkspaceClient:
-        """The real SDK's client for this workspace; its waits move the virtual clock."""
+        """Return the real SDK's client for this workspace; its waits advance the virtual clock."""
         return WorkspaceClient(config=self.config(token))
 
     def config(self, token: str = TOKEN) -> Config:
-        """The SDK's configuration for this workspace."""
+        """Return the SDK's configuration for this workspace."""
         return Config(
             host=self.host, token=token, auth_type="pat", warehouse_id=WAREHOUSE, clock=_VirtualSdkClock(self.clock)
         )
@@ -45,7 +45,7 @@ class StandInWorkspace(StandIn):
 
 @contextmanager
 def serve_workspace(clock: ManualClock | None = None) -> Iterator[StandInWorkspace]:
-    """A workspace that answers at a free port of the loopback interface while the block runs."""
+    """Serve a workspace at a free port of the loopback interface while the block runs."""
     workspace = StandInWorkspace(clock)
     server = _Server(("127.0.0.1", 0), _handler_for(workspace))
     workspace.host = f"http://127.0.0.1:{server.server_address[1]}"
@@ -65,28 +65,28 @@ class _Server(ThreadingHTTPServer):
 
 
 class _VirtualSdkClock(SdkClock):
-    """The SDK's clock port on ours."""
+    """The SDK's clock, implemented by the virtual clock."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
 
     def time(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return self._clock.now().timestamp()
 
     def sleep(self, seconds: float) -> None:
-        """Move the virtual clock on."""
+        """Advance the virtual clock."""
         self._clock.sleep(seconds)
 
 
 def _handler_for(workspace: StandIn) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Each answer is two small packets; without this the second waits 40 ms for the client's acknowledgement.
+        # A response is two small packets; without this the second waits 40 ms for the client's acknowledgement.
         disable_nagle_algorithm = True
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: the record of requests has it all."""
+            """Log nothing: requests are recorded in `requests`."""
 
         def _serve(self) -> None:
             try:

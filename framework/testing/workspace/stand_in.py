@@ -1,4 +1,4 @@
-"""A Databricks workspace in memory, as deep as deploys and runs of pipelines need it."""
+"""A Databricks workspace in memory, with the API that deploys and runs of pipelines use."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from framework.testing.workspace.statements import Statements
 from framework.testing.workspace.unity_catalog import UnityCatalog
 
 WAREHOUSE = "warehouse-1"
-TOKEN = "dapi-stand-in-0123456789abcdef"  # noqa: S105 - it opens nothing but this stand-in
+TOKEN = "dapi-stand-in-0123456789abcdef"  # noqa: S105 - valid for this stand-in only
 USER = "ada@example.com"
 
 
-class LineCut(Exception):  # noqa: N818 - what happens to a call, no error of ours
-    """The call gets no answer."""
+class LineCut(Exception):  # noqa: N818 - an event of a call, not an error of the test
+    """The connection is cut without a response."""
 
 
 class StandIn:
-    """The workspace's state and its answers; `StandInWorkspace` puts it behind HTTP.
+    """State and responses of the workspace; `StandInWorkspace` serves it by HTTP.
 
     Args:
-        clock: the virtual clock; nothing moves on by itself.
+        clock: the virtual clock; it does not advance by itself.
     """
 
     def __init__(self, clock: ManualClock | None = None) -> None:
@@ -55,11 +55,11 @@ class StandIn:
         self._routes = Routes(self._handlers())
 
     def answer(self, request: Request, token: str) -> dict[str, Any]:
-        """What the service answers to a call; each call is kept in `requests`.
+        """Return the response to a call and record the call in `requests`.
 
         Raises:
-            ServiceFault: with the status, when it is no success.
-            LineCut: a fault took the answer away.
+            ServiceFault: an error response.
+            LineCut: a fault suppresses the response.
         """
         with self._lock:
             request = replace(request, user=self.tokens.get(token, ""))
@@ -75,26 +75,26 @@ class StandIn:
             return answer
 
     def fail(self, fault: Fault) -> None:
-        """Have a fault hit from now on."""
+        """Add a fault for calls from now on."""
         self.faults.add(fault)
 
     def expire_token(self) -> None:
-        """Let no token in any more."""
+        """Reject all tokens from now on."""
         self.tokens.clear()
 
     def source_tables(self, gateway: str, *tables: SourceTable) -> None:
-        """Say which tables the gateway of that name takes snapshots of."""
+        """Set the source tables of a gateway."""
         self.pipelines.source_tables[gateway] = tables
 
     def flows(self, pipeline: str, *flows: tuple[str, int]) -> None:
-        """Say which flows an update of the pipeline of that name runs, and how many rows each writes."""
+        """Set the flows of a pipeline's updates, each with its number of written rows."""
         self.pipelines.flows[pipeline] = flows
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline of that name, brought up to the clock's time.
+        """Return a pipeline by name, advanced to the clock's time.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such pipeline.
         """
         with self._lock:
             self.pipelines.settle()
@@ -105,15 +105,15 @@ class StandIn:
             return found[0]
 
     def writes(self, path: str = "") -> list[Request]:
-        """The calls so far that may have changed something, those whose path has `path` in it."""
+        """Return the writes so far whose path contains `path`."""
         return [request for request in self.requests if request.is_write and path in request.path]
 
     def calls(self, path: str = "") -> list[Request]:
-        """The calls so far, those whose path has `path` in it."""
+        """Return the calls so far whose path contains `path`."""
         return [request for request in self.requests if path in request.path]
 
     def forget_requests(self) -> None:
-        """Begin the record of requests anew."""
+        """Clear the record of requests."""
         self.requests.clear()
 
     def _answer(self, request: Request) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class StandIn:
         return 1000 + self._counts["number"]
 
     def _event_rows(self, name: str) -> list[dict[str, Any]] | None:
-        """The event log of a pipeline, by its id or by the table that its settings publish it to."""
+        """Return the event log of a pipeline, by its id or its published table; None if there is none."""
         for pipeline in self.pipelines.by_id.values():
             table = pipeline.spec.get("event_log", {})
             published = ".".join(str(table.get(part, "")) for part in ("catalog", "schema", "name")).lower()
@@ -197,12 +197,12 @@ class StandIn:
         }
 
     def now(self) -> datetime:
-        """The time on the virtual clock."""
+        """Return the time on the virtual clock."""
         return self.clock.now()
 
 
 def short_name(user: str) -> str:
-    """The part of a user's name before the @, with nothing but letters, digits and underscores."""
+    """Return the part of a user name before the @, in letters, digits and underscores."""
     return re.sub(r"\W", "_", user.partition("@")[0])
 
 

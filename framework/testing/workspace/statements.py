@@ -1,8 +1,8 @@
-"""SQL statements: the few forms that a deploy needs, run on tables of rows and on event logs.
+"""SQL statements that a deploy uses, run on in-memory tables and event logs.
 
-A query is `SELECT columns FROM table [WHERE] [QUALIFY] [ORDER BY column [DESC]] [LIMIT n]`, where the table is a name
-of three parts or `event_log(`id`)`. `window_queries` has the grammar of columns and windows. `INSERT INTO` takes named
-parameters. Any other statement fails, as wrong SQL does.
+A query is `SELECT columns FROM table [WHERE] [QUALIFY] [ORDER BY column [DESC]] [LIMIT n]`, where the table is a
+three-part name or `event_log(`id`)`. `window_queries` has the grammar of columns and windows. The other statements are
+`CREATE TABLE IF NOT EXISTS` and `INSERT INTO` with named parameters. Any other text fails with a syntax error.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Statements:
     """The SQL of one warehouse.
 
     Args:
-        event_rows: the rows of a pipeline's event log, by the pipeline's id or its published table; None when there
-            is no such log.
+        event_rows: returns the rows of a pipeline's event log, by the pipeline's id or its published table; None if
+            there is no such log.
     """
 
     def __init__(self, warehouse_id: str, event_rows: EventRows, new_id: Callable[[str], str]) -> None:
@@ -45,7 +45,7 @@ class Statements:
         self._results: dict[str, list[list[str | None]]] = {}
 
     def execute(self, request: Request) -> dict[str, Any]:
-        """Run a statement and answer with the first chunk of its rows."""
+        """Run a statement and return the first chunk of its rows."""
         if request.body.get("warehouse_id") != self.warehouse_id:
             raise missing("Warehouse", request.body.get("warehouse_id"))
         statement_id = self._new_id("statement")
@@ -66,7 +66,7 @@ class Statements:
         }
 
     def chunk(self, request: Request) -> dict[str, Any]:
-        """A later chunk of a statement's rows."""
+        """Return a later chunk of a statement's rows."""
         if request.parameters["statement_id"] not in self._results:
             raise missing("Statement", request.parameters["statement_id"])
         return self._chunk(request.parameters["statement_id"], int(request.parameters["index"]))
@@ -112,7 +112,7 @@ class Statements:
 
 
 def permission_denied() -> ServiceFault:
-    """403, as a principal without rights gets it."""
+    """Return a 403, as for a principal without permissions."""
     return ServiceFault(403, "PERMISSION_DENIED", "The user does not have the permission that this needs.")
 
 
@@ -121,7 +121,7 @@ def _name(table: str) -> str:
 
 
 def _check_size(rows: list[list[str | None]]) -> None:
-    """Abort a statement whose result is too large to come inline, as the service does."""
+    """Abort a statement whose result is too large for an inline response, as the service does."""
     size = sum(len(text or "") for row in rows for text in row)
     if size > _MOST_INLINE_BYTES:
         raise SyntaxError(f"The result of {size} bytes is larger than 25 MiB, so that the execution was aborted.")

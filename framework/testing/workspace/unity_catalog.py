@@ -9,7 +9,7 @@ from framework.testing.workspace.exchange import Request, ServiceFault, missing
 
 
 class UnityCatalog:
-    """Schemas and volumes by full name, in lower case as the service keeps them, and grants by securable."""
+    """Schemas and volumes by full name, in lower case as in the service, and grants by securable."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}
@@ -17,12 +17,12 @@ class UnityCatalog:
         self.grants: dict[tuple[str, str], dict[str, set[str]]] = {}
 
     def create_schema(self, request: Request) -> dict[str, Any]:
-        """Make a schema."""
+        """Create a schema."""
         name = f"{request.body['catalog_name']}.{request.body['name']}".lower()
         return _create(self.schemas, "Schema", name, request)
 
     def create_volume(self, request: Request) -> dict[str, Any]:
-        """Make a volume; its schema must be there."""
+        """Create a volume; its schema must exist."""
         body = request.body
         schema = f"{body['catalog_name']}.{body['schema_name']}".lower()
         if schema not in self.schemas:
@@ -30,11 +30,11 @@ class UnityCatalog:
         return _create(self.volumes, "Volume", f"{schema}.{body['name']}".lower(), request)
 
     def read_schema(self, request: Request) -> dict[str, Any]:
-        """A schema."""
+        """Return a schema."""
         return copy.deepcopy(_find(self.schemas, "Schema", request))
 
     def read_volume(self, request: Request) -> dict[str, Any]:
-        """A volume."""
+        """Return a volume."""
         return copy.deepcopy(_find(self.volumes, "Volume", request))
 
     def change_schema(self, request: Request) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class UnityCatalog:
         return _change(_find(self.volumes, "Volume", request), request)
 
     def delete_schema(self, request: Request) -> dict[str, Any]:
-        """Delete a schema; one that holds something only with `force`."""
+        """Delete a schema; with `force` also its volumes."""
         name = _find(self.schemas, "Schema", request)["full_name"]
         inner = [volume for volume in self.volumes if volume.startswith(f"{name}.")]
         if inner and request.query.get("force") != "true":
@@ -62,7 +62,7 @@ class UnityCatalog:
         return {}
 
     def read_grants(self, request: Request) -> dict[str, Any]:
-        """Who may do what with a securable."""
+        """Return the grants on a securable."""
         held = self.grants.get(_securable(request), {})
         return {
             "privilege_assignments": [

@@ -1,4 +1,4 @@
-"""Updates of pipelines on the virtual clock: triggered ones end, continuous ones go on, gateways take snapshots."""
+"""Updates of pipelines on the virtual clock: triggered and continuous ones, and gateways that take snapshots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
 class Update:
-    """One update of a pipeline: what was asked, how far it is, what it has told so far."""
+    """One update of a pipeline: its request, its state, and the time up to which its events are written."""
 
     def __init__(self, *, update_id: str, cause: str, began: datetime, asked: dict[str, Any], endless: bool) -> None:
         self.update_id = update_id
@@ -31,7 +31,7 @@ class Update:
         return self.state not in ENDED
 
     def info(self, pipeline_id: str) -> dict[str, Any]:
-        """The update as the API shows it."""
+        """Return the update in the API's format."""
         return {
             "pipeline_id": pipeline_id,
             "update_id": self.update_id,
@@ -51,7 +51,7 @@ def gateway_events(
     interval: float,
     origin: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    """What a gateway's running update has told since the last look; notes snapshots that end in `done`."""
+    """Return the new events of a gateway's running update; add completed snapshots to `done`."""
     since = update.told_until
     moments: list[Moment] = []
     for table in tables:
@@ -64,13 +64,13 @@ def gateway_events(
             done.add(table.name)
             moments += change_moments(table, ended, ended - timedelta(seconds=1), now, interval)
     update.state, update.told_until = "RUNNING", now
-    # At one moment the snapshot's end comes before the first word of the changes.
+    # At the same time, the end of the snapshot is before the first event of the changes.
     ordered = sorted(moments, key=lambda moment: (moment.at, moment.flow == "_cdc_flow"))
     return [event_row(moment, origin, number) for number, moment in enumerate(ordered)]
 
 
 def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datetime) -> list[dict[str, Any]]:
-    """What another pipeline's update has told since the last look: its states, then each flow's progress."""
+    """Return the new events of any other pipeline's update: its states, then each flow's progress."""
     plan: list[tuple[float, dict[str, Any]]] = [(at, _update_event(state)) for state, at in _STEPS]
     at = _STEPS[-1][1]
     for flow, rows in flows:
@@ -91,7 +91,7 @@ def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datet
 
 
 def update_event(state: str, at: datetime) -> dict[str, Any]:
-    """The event of an update's change of state."""
+    """Return the event of an update's state change."""
     return {**_update_event(state), "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
 
 

@@ -1,8 +1,8 @@
 """Columns, conditions and windows of the stand-in's SQL.
 
 A column is a field (`origin.update_id`), a path into a JSON text (`details:flow_progress.status`), or
-`MIN(column) OVER (PARTITION BY columns) AS name`. A condition is `column = value` or `column IN (values)`, and AND
-joins two.
+`MIN(column) OVER (PARTITION BY columns) AS name`. A condition is `column = value` or `column IN (values)`; conditions
+are joined by AND.
 `QUALIFY ROW_NUMBER() OVER (PARTITION BY columns ORDER BY terms) = 1` keeps the first row of each partition; a term is a
 column or an equality, ascending or `DESC`.
 """
@@ -85,7 +85,7 @@ def value_of(text: str, values: Values) -> str | None:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as the service's JSON arrays have it: a text, or None for NULL."""
+    """Return a value as in the service's JSON arrays: a text, or None for NULL."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value)
@@ -122,7 +122,7 @@ def _term(text: str, values: Values) -> tuple[bool, Any]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts of a list that stand between its commas outside of parentheses."""
+    """Split a list at its commas outside of parentheses."""
     return [part.strip() for part in re.split(r",(?![^(]*\))", text)]
 
 
