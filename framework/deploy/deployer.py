@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from databricks.sdk.errors.base import DatabricksError
+
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.applier import Applier, apply_in_order
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.bundle.packages import check_packages, with_packages
-from framework.deploy.gateways.foreign_state import foreign_state
+from framework.deploy.gateways.cli_state import StateUnknown
+from framework.deploy.gateways.foreign_state import foreign_state, unknown_by
 from framework.deploy.history import Deployment, check_table, record_deployment
 from framework.deploy.observe import observe
 from framework.deploy.plan.acceptance import Acceptance, accept_resource
@@ -151,7 +154,12 @@ class Deployer:
         Raises:
             StateUnknown: which gateway a deploy would reach can't be known.
         """
-        plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+        try:
+            plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+        except StateUnknown:
+            raise
+        except (OperationError, DatabricksError) as error:
+            raise unknown_by(error) from error
         gateways, code = judge_gateways(plan)
         return gateways, plan, code
 
