@@ -23,6 +23,7 @@ class PlannedChange:
         fields: what differs; empty for one that is made or deleted.
         stops_gateway: whether a write can stop an ingestion gateway: it is one, or a job that runs one.
         phantoms: fields that only seem to differ; `settled` are those with another value that needs no write.
+        unnamed: accepted fields that the bundle does not name, which another tool would remove.
         verdict: what the guard says.
         reason: why, for people.
         gateway: what the gateway was doing, where its log was read.
@@ -47,6 +48,7 @@ class PlannedChange:
     fields: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
     settled: tuple[FieldPath, ...] = ()
+    unnamed: tuple[FieldPath, ...] = ()
     gateway: GatewayState | None = None
     spec: FrozenSpec | None = None
     depends_on: tuple[str, ...] = ()

@@ -48,11 +48,13 @@ class Comparison:
         changes: what differs.
         phantoms: fields of the bundle that need no write: another spelling, and `settled`.
         settled: fields whose other value is the service's, from right after the last deploy, or was accepted.
+        unnamed: accepted fields that the bundle does not name and that only people write: another tool removes them.
     """
 
     changes: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
     settled: tuple[FieldPath, ...] = ()
+    unnamed: tuple[FieldPath, ...] = ()
 
     @property
     def change_class(self) -> ChangeClass:
@@ -82,6 +84,13 @@ _RECREATES: Mapping[str, frozenset[FieldPath]] = {
 }
 
 
+# Settings that no service fills in by itself.
+_WRITTEN_BY_PEOPLE = frozenset({
+    "clusters", "configuration", "libraries", "notifications", "tags",
+    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
+})  # fmt: skip
+
+
 def compare(
     kind: str,
     *,
@@ -102,13 +111,14 @@ def compare(
     now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
     last = None if deployed is None else _leaves(kind, deployed)
     then = None if remote_then is None else _leaves(kind, remote_then)
-    changes, settled = [], []
+    changes, settled, unnamed = [], [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
             continue
         outside = _origin(path, bundle, last, now, then)
         if outside is None:
             settled += [path] if path in bundle else []
+            unnamed += [path] if path not in bundle and path[0] in _WRITTEN_BY_PEOPLE else []
             continue
         changes.append(
             FieldChange(
@@ -125,6 +135,7 @@ def compare(
         changes=tuple(changes),
         phantoms=tuple(sorted({*settled, *(path for path in spelled if path not in changed)})),
         settled=tuple(settled),
+        unnamed=tuple(unnamed),
     )
 
 

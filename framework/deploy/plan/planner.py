@@ -139,6 +139,7 @@ def plan_resource(
         fields=compared.changes,
         phantoms=compared.phantoms,
         settled=compared.settled,
+        unnamed=compared.unnamed,
         gateway=state,
         spec=FrozenSpec.of(spec),
         depends_on=resource.depends_on,

@@ -354,3 +354,22 @@ def test_a_warehouse_that_does_not_answer_is_unknown(served: StandInWorkspace) -
     more_workers(wanted)
     served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
     assert guard(served, wanted) == ({GATEWAY: Verdict.UNKNOWN}, ExitCode.UNKNOWN)
+
+
+def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(served: StandInWorkspace) -> None:
+    """Our deploy leaves the field alone; another tool removes it, which restarts the gateway in its snapshot."""
+    deployed(served)
+    gateway = served.pipeline(GATEWAY_NAME)
+    deployer_of(served, plain_specs()).bind(GATEWAY, gateway.pipeline_id)
+    gateway.spec["tags"]["owner"] = "ada"
+    gateway.spec["budget_policy_id"] = "b-1"
+    deployer_of(served, plain_specs()).accept(GATEWAY)
+    served.forget_requests()
+    changes, _, code = deployer_of(served, plain_specs()).guard()
+    told = {each.key: (each.phantoms, each.reason) for each in changes}
+    reason = "another tool removes tags.owner, which was accepted; name it in the bundle"
+    assert (told, code) == ({GATEWAY: ((("tags", "owner"),), reason)}, ExitCode.HELD)
+    assert deployer_of(served, plain_specs()).plan().change(GATEWAY).verdict is Verdict.NOTHING  # type: ignore[union-attr]
+    named = plain_specs()
+    named[GATEWAY]["tags"]["owner"] = "ada"
+    assert guard(served, named) == ({}, ExitCode.CLEAN)
