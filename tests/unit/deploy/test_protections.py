@@ -309,3 +309,16 @@ def test_no_second_key_takes_a_resource_out_of_its_protection(served: StandIn) -
         ExitCode.REFUSED,
         True,
     )
+
+
+def test_a_reference_takes_the_type_of_the_field_that_it_stands_in(served: StandIn) -> None:
+    """A number in a tag is a text there: the next plan is empty, and no gateway has a difference for ever."""
+    wanted = specs()
+    wanted["jobs.flights"]["max_concurrent_runs"] = 3
+    wanted[GATEWAY]["tags"]["runs"] = "${resources.jobs.flights.max_concurrent_runs}"
+    wanted[GATEWAY]["configuration"] = {"on": "${resources.pipelines.flights.development}"}
+    wanted[FLIGHTS]["development"] = True
+    assert deployer(served, wanted).deploy().exit_code is ExitCode.CLEAN
+    spec = served.pipeline(GATEWAY_NAME).spec
+    assert (spec["tags"]["runs"], spec["configuration"]) == ("3", {"on": "true"})
+    assert deployer(served, wanted).plan().exit_code() is ExitCode.CLEAN
