@@ -118,7 +118,7 @@ def compare(
         outside = _origin(path, bundle, last, now, then)
         if outside is None:
             settled += [path] if path in bundle else []
-            unnamed += [path] if path not in bundle and path[0] in _WRITTEN_BY_PEOPLE else []
+            unnamed += [path] if path not in bundle and _is_written_by_people(kind, path) else []
             continue
         changes.append(
             FieldChange(
@@ -152,6 +152,12 @@ def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, t
     if last.get(path) != bundle.get(path):
         return False
     return None if stands else True
+
+
+def _is_written_by_people(kind: str, path: FieldPath) -> bool:
+    """Whether no service fills in a field by itself; it does fill in the id of a connection that is named."""
+    is_fixed = path in _RECREATES.get(kind, frozenset()) and path != ("gateway_definition", "connection_id")
+    return is_fixed or path[0] in _WRITTEN_BY_PEOPLE
 
 
 def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:

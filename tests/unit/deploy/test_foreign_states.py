@@ -363,13 +363,15 @@ def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(serv
     deployer_of(served, plain_specs()).bind(GATEWAY, gateway.pipeline_id)
     gateway.spec["tags"]["owner"] = "ada"
     gateway.spec["budget_policy_id"] = "b-1"
+    gateway.spec["storage"] = "dbfs:/elsewhere"
     deployer_of(served, plain_specs()).accept(GATEWAY)
     served.forget_requests()
     changes, _, code = deployer_of(served, plain_specs()).guard()
     told = {each.key: (each.phantoms, each.reason) for each in changes}
-    reason = "another tool removes tags.owner, which was accepted; name it in the bundle"
-    assert (told, code) == ({GATEWAY: ((("tags", "owner"),), reason)}, ExitCode.HELD)
+    reason = "another tool removes storage, tags.owner, which were accepted; name them in the bundle"
+    assert (told, code) == ({GATEWAY: ((("storage",), ("tags", "owner")), reason)}, ExitCode.HELD)
     assert deployer_of(served, plain_specs()).plan().change(GATEWAY).verdict is Verdict.NOTHING  # type: ignore[union-attr]
     named = plain_specs()
     named[GATEWAY]["tags"]["owner"] = "ada"
+    named[GATEWAY]["storage"] = "dbfs:/elsewhere"
     assert guard(served, named) == ({}, ExitCode.CLEAN)
