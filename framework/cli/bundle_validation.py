@@ -8,6 +8,7 @@ from typing import Any
 
 from framework.cli.output import Output
 from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.configuration import hidden_configuration
 from framework.deploy.bundle.findings import Finding, Severity, of_error
 from framework.deploy.bundle.pipeline_modules import native_faults
 
@@ -45,7 +46,7 @@ def print_validation(output: Output, validation: Validation) -> None:
         for resource in bundle.resources
     ]
     if output.as_json:
-        configuration = validation.bundles[0].configuration.as_dict() if validation.bundles else {}
+        configuration = hidden_configuration(validation.bundles[0].configuration) if validation.bundles else {}
         output.json({**configuration, "findings": [_finding_json(finding) for finding in validation.findings]})
         return
     if rows:

@@ -13,7 +13,8 @@ from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.api.workspace import AnswerLost, Workspace
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec
-from framework.deploy.bundle.references import resolve, unresolved
+from framework.deploy.bundle.references import unresolved
+from framework.deploy.bundle.typed_references import resolve_settings
 from framework.deploy.observe import observe_again
 from framework.deploy.plan.deploy_plan import PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass
@@ -173,7 +174,7 @@ class Applier:
         assert change.spec is not None, "only a deletion has no settings"
         ids = {each.key: each.id for each in self.state.resources if each.id is not None}
         specs = {each.key: each.spec for each in self._bundle.resources}
-        spec: dict[str, Any] = resolve(change.spec.as_dict(), ids, specs)
+        spec = resolve_settings(change.kind, change.spec.as_dict(), ids, specs)
         missing = unresolved(spec)
         if missing is not None:
             raise OperationError("DEPLOY_REFERENCE_UNRESOLVED", key=change.key, reference=missing)

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from databricks.sdk.errors.base import DatabricksError
+
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.applier import Applier, apply_in_order
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.bundle.packages import check_packages, with_packages
-from framework.deploy.gateways.foreign_state import foreign_state
+from framework.deploy.gateways.cli_state import StateUnknown
+from framework.deploy.gateways.foreign_state import foreign_state, unknown_by
 from framework.deploy.history import Deployment, check_table, record_deployment
-from framework.deploy.observe import observe
+from framework.deploy.observe import observe, with_lost_creates
 from framework.deploy.plan.acceptance import Acceptance, accept_resource
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
 from framework.deploy.plan.guard import judge_gateways
@@ -23,7 +26,7 @@ from framework.deploy.state.files import hash_files, is_below, place_of, upload_
 from framework.deploy.state.lock import DeployLock
 from framework.deploy.state.queue import leave_queue, put_in_queue, queued_fingerprint
 from framework.deploy.state.resource_api import remote_kinds
-from framework.deploy.state.state import Deployed, DeployState, new_state, read_state, write_state
+from framework.deploy.state.state import STATE_FILE, Deployed, DeployState, new_state, read_state, write_state
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.nearest import nearest_hint
 
@@ -74,7 +77,7 @@ class Deployer:
 
     def plan(self) -> DeployPlan:
         """Plan a deploy; write nothing."""
-        return self._plan(self._state() or new_state())
+        return self._plan(self._known_state()[0])
 
     def deploy(self) -> DeployResult:
         """Plan and apply; an empty plan makes no write.
@@ -111,22 +114,28 @@ class Deployer:
     def bind(self, key: str, id: str) -> None:
         """Adopt an existing resource under a key; its settings stay until the next deploy.
 
+        A key that has left the bundle gives its resource, with its protection, to the new one.
+
         Raises:
-            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_BIND_MISSING.
+            UserError: DEPLOY_RESOURCE_UNKNOWN, DEPLOY_BIND_MISSING, DEPLOY_BIND_TAKEN.
         """
         resource = self._declared_resource(key)
         if self._kinds[resource.kind].read(id) is None:
             raise UserError("DEPLOY_BIND_MISSING", kind=resource.kind, id=id)
         with self._locked():
             state = self._state() or new_state()
-            former = state.get(key)
+            taken = next((each for each in state.resources if (each.kind, each.id) == (resource.kind, id)), None)
+            if taken is not None and taken.key != key and taken.key in self._declared:
+                raise UserError("DEPLOY_BIND_TAKEN", id=id, other=taken.key, key=key)
+            formers = [each for each in (state.get(key), taken) if each is not None]
+            state = state if taken is None else state.without(taken.key)
             adopted = Deployed(
                 key=key,
                 kind=resource.kind,
                 id=id,
                 spec=resource.spec,
                 depends_on=resource.depends_on,
-                prevent_destroy=resource.prevent_destroy or (former is not None and former.prevent_destroy),
+                prevent_destroy=resource.prevent_destroy or any(each.prevent_destroy for each in formers),
             )
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 
@@ -151,7 +160,12 @@ class Deployer:
         Raises:
             StateUnknown: the gateways that the deploy would reach are unknown.
         """
-        plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+        try:
+            plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+        except StateUnknown:
+            raise
+        except (OperationError, DatabricksError) as error:
+            raise unknown_by(error) from error
         gateways, code = judge_gateways(plan)
         return gateways, plan, code
 
@@ -185,16 +199,19 @@ class Deployer:
         check_packages(self._loaded)
         if self._table is not None:
             check_table(self._workspace, self._table)
-        plan = self.plan()
+        state, is_completed = self._known_state()
+        plan = self._plan(state)
         self._expect(plan, expected)
-        if plan.is_refused or not plan.acts:
+        if plan.is_refused or not (plan.acts or is_completed):
             return self._ended(plan, plan.changes)
         with self._locked() as lock:
-            state = self._state() or new_state()
+            state, is_completed = self._known_state()
             plan = self._plan(state)
             self._expect(plan, expected)
-            if plan.is_refused or not plan.acts:
+            if plan.is_refused or not (plan.acts or is_completed):
                 return self._ended(plan, plan.changes)
+            if is_completed:
+                write_state(self._workspace, self._bundle.state_path, state)
             done = self._apply(plan, state, lock)
             warnings = self._tell(done)
         return self._ended(plan, done, warnings)
@@ -268,6 +285,12 @@ class Deployer:
 
     def _state(self) -> DeployState | None:
         return read_state(self._workspace, self._bundle.state_path)
+
+    def _known_state(self) -> tuple[DeployState, bool]:
+        """What is deployed, with what a deploy made that ended before it recorded it; whether there is such a thing."""
+        state = self._state() or new_state()
+        known = with_lost_creates(self._kinds, state, f"{self._bundle.state_path}/{STATE_FILE}")
+        return known, known is not state
 
     @contextmanager
     def _locked(self) -> Iterator[DeployLock | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.bundle import Bundle, FrozenSpec
 from framework.deploy.gateways.ingested_tables import ingested_tables
 from framework.deploy.gateways.parts import GatewayParts
 from framework.deploy.plan.deploy_plan import PlannedChange
@@ -32,6 +33,26 @@ def observe(
         if is_at_stake(change, policy):
             gateways[change.key] = parts.state_of(behind)
     return Observed(remotes=remotes, gateways=gateways, jobs=frozenset(jobs))
+
+
+def with_lost_creates(kinds: Mapping[str, RemoteKind], state: DeployState, owner: str) -> DeployState:
+    """Return the state with the ids of resources whose creation is on record, but not its end.
+
+    Such a resource runs, so that its changes and its deletion are gated as those of any other.
+
+    Args:
+        kinds: the calls for each kind of resource.
+        state: what is deployed.
+        owner: the path of the state, by which a resource is found again.
+    """
+    for each in state.resources:
+        found = kinds[each.kind].find(each.spec.as_dict(), owner) if each.id is None else None
+        remote = None if found is None else kinds[each.kind].read(found)
+        if remote is not None:
+            # Access has calls of its own, which were not made yet.
+            spec = {key: value for key, value in each.spec.as_dict().items() if key not in ("permissions", "grants")}
+            state = state.with_resource(replace(each, id=remote.id, spec=FrozenSpec.of(spec), remote=remote.spec))
+    return state
 
 
 def observe_again(

@@ -26,6 +26,12 @@ def workspace_lookup(workspace: Workspace) -> LookUp:
     return look_up
 
 
+def listed_ids(workspace: Workspace, kind: str) -> tuple[str, ...]:
+    """Return the ids of all things of a kind that the workspace lists."""
+    listing = LOOKUP_KINDS[kind]
+    return tuple(str(item[listing.id]) for item in _listed(workspace, listing))
+
+
 def _name(item: Mapping[str, Any], listing: LookupKind) -> Any:
     value: Any = item
     for field in listing.name.split("."):
@@ -33,10 +39,10 @@ def _name(item: Mapping[str, Any], listing: LookupKind) -> Any:
     return value
 
 
-def _listed(workspace: Workspace, listing: LookupKind, name: str) -> Iterator[Mapping[str, Any]]:
+def _listed(workspace: Workspace, listing: LookupKind, name: str | None = None) -> Iterator[Mapping[str, Any]]:
     query: dict[str, Any] = {}
-    # A name that would need escaping in the service's filter is searched for in the unfiltered listing.
-    if listing.narrowing is not None and not {*"'\"\\%_"} & set(name):
+    # A name that would need escaping in the service's filter is searched for among all.
+    if name is not None and listing.narrowing is not None and not {*"'\"\\%_"} & set(name):
         query[listing.narrowing[0]] = listing.narrowing[1].format(name=name)
     for _ in range(_MOST_PAGES):
         page = workspace.read(listing.path, query)

@@ -10,6 +10,7 @@ from pathlib import Path
 from framework.deploy.bundle.nodes import Node
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.secrecy import hide_in_text
 
 _DEFAULT_BUILD = "python3 setup.py bdist_wheel"
 
@@ -111,7 +112,7 @@ def run_build(artifact: Artifact, *, environment: Mapping[str, str]) -> str | No
 
 
 def _ending(how: str, output: bytes | None) -> str:
-    lines = (output or b"").decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
+    lines = hide_in_text((output or b"").decode("utf-8", "replace")).splitlines()[-_LAST_LINES:]
     return "\n".join([how, *(f"    {line}" for line in lines)])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from framework.deploy.bundle.bundle import FrozenSpec, Resource
 from framework.deploy.bundle.nodes import Node
+from framework.foundation.secrecy import hide_secrets
 
 _MOVED = ("mode", "cluster_id", "compute_id", "targets")
 
@@ -30,6 +31,32 @@ def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Seque
         plain["resources"][kind][name] = resource.spec.as_dict()
     plain["variables"] = {name: node.plain() for name, node in sorted(variables.items())}
     return FrozenSpec.of(plain)
+
+
+def hidden_configuration(configuration: FrozenSpec) -> dict[str, Any]:
+    """Return a configuration as it may be printed: secret values hidden.
+
+    The names of variables, artifacts and resources are the user's own. Only that of a variable says that its value is a
+    secret.
+    """
+    return {section: _hidden_section(section, value) for section, value in configuration.as_dict().items()}
+
+
+def _hidden_section(section: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return hide_secrets(value)
+    if section == "variables":
+        return {name: _hidden_variable(name, each) for name, each in value.items()}
+    if section == "resources":
+        return {kind: {name: hide_secrets(each) for name, each in named.items()} for kind, named in value.items()}
+    return {key: hide_secrets(each) for key, each in value.items()}
+
+
+def _hidden_variable(name: str, declaration: Any) -> Any:
+    """A declaration; where its name is that of a secret, its `default` and its `value` are hidden."""
+    if not isinstance(declaration, Mapping):
+        return hide_secrets(declaration)
+    return {key: each for key, each in hide_secrets({**declaration, "name": name}).items() if key in declaration}
 
 
 def _git(git: Mapping[str, Any]) -> dict[str, Any]:

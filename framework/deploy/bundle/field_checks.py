@@ -18,6 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 from framework.deploy.bundle.interpolation import REFERENCE
 from framework.deploy.bundle.nodes import Node, kind_of
+from framework.foundation.secrecy import hide_in_text, is_secret_name
 
 Report = Callable[..., None]
 """Function of a condition, a location, and the condition's fields."""
@@ -101,13 +102,14 @@ class FieldChecks:
             return self._mismatch(node, _EXPECTED[wanted], path)
         if choices is not None and value not in choices:
             known = ", ".join(choice for choice in choices if choice)
-            self._report("BUNDLE_FIELD_CHOICE", node.place, field=path, value=value, known=known)
+            self._report("BUNDLE_FIELD_CHOICE", node.place, field=path, value=hide_in_text(str(value)), known=known)
         return Node(value=value, place=node.place)
 
     def _mismatch(self, node: Node, expected: str, path: str) -> Node:
         actual = kind_of(node.value)
         if isinstance(node.value, str) and expected != "a text":
-            actual = f"the text {node.value!r}"
+            is_secret = is_secret_name(path.rpartition(".")[2])
+            actual = "a text" if is_secret else f"the text {hide_in_text(node.value)!r}"
         self._report("BUNDLE_FIELD_TYPE", node.place, field=path, actual=actual, expected=expected)
         return node
 

@@ -59,7 +59,8 @@ def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
         spec=spec,
         location=written.place,
         depends_on=tuple(sorted({each.key for each in references_in(spec.as_dict()) if _is_deployed(each.key)})),
-        prevent_destroy=protected is not None and protected.value is True,
+        # A reference to a field of a resource has no value yet: it protects.
+        prevent_destroy=protected is not None and protected.value is not False,
     )
 
 

@@ -89,7 +89,7 @@ def _terraform_ids(row: Any) -> dict[str, str] | str:
     for resource in row["resources"]:
         kind = _TERRAFORM_KINDS.get(resource["type"]) if resource["mode"] == "managed" else None
         for instance in resource["instances"] if kind is not None else ():
-            if "deposed" in instance:
+            if "deposed" in instance or instance.get("status") == "tainted":
                 return f"{kind}.{resource['name']} is being replaced"
             ids[f"{kind}.{resource['name']}"] = str(instance["attributes"]["id"])
     return ids

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.secrecy import hide_in_text
 
 if TYPE_CHECKING:
     from jinja2.nodes import EvalContext
@@ -162,7 +163,7 @@ def _finalised(_: EvalContext, value: Any) -> Markup:
         return Markup(text.lower())  # noqa: S704 - true or false
     if isinstance(value, int | float) or _means_itself(value):
         return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
-    message = f"{text!r:.80} would not mean itself in YAML; put it out with `| yaml`"
+    message = f"{hide_in_text(text)!r:.80} would not mean itself in YAML; put it out with `| yaml`"
     raise ValueError(message)
 
 

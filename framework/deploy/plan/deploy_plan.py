@@ -24,6 +24,7 @@ class PlannedChange:
         stops_gateway: whether a write can stop an ingestion gateway: the resource is one, or a job that runs one.
         phantoms: fields that differ but need no write; `settled` are those of them with another value, not only
             another spelling.
+        unnamed: accepted fields that the bundle does not name, which another tool would remove.
         verdict: the guard's verdict.
         reason: reason of the verdict, in words.
         gateway: state of the gateway if its log was read.
@@ -48,6 +49,7 @@ class PlannedChange:
     fields: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
     settled: tuple[FieldPath, ...] = ()
+    unnamed: tuple[FieldPath, ...] = ()
     gateway: GatewayState | None = None
     spec: FrozenSpec | None = None
     depends_on: tuple[str, ...] = ()

@@ -48,11 +48,13 @@ class Comparison:
         changes: fields that differ.
         phantoms: fields of the bundle that need no write: other spellings of the same value, and `settled`.
         settled: fields with another value that the service set at the last deploy, or that was accepted.
+        unnamed: accepted fields that the bundle does not name and that only users write; another tool removes them.
     """
 
     changes: tuple[FieldChange, ...] = ()
     phantoms: tuple[FieldPath, ...] = ()
     settled: tuple[FieldPath, ...] = ()
+    unnamed: tuple[FieldPath, ...] = ()
 
     @property
     def change_class(self) -> ChangeClass:
@@ -82,6 +84,13 @@ _RECREATES: Mapping[str, frozenset[FieldPath]] = {
 }
 
 
+# Settings that no service fills in by itself.
+_WRITTEN_BY_PEOPLE = frozenset({
+    "clusters", "configuration", "libraries", "notifications", "tags",
+    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
+})  # fmt: skip
+
+
 def compare(
     kind: str,
     *,
@@ -102,13 +111,14 @@ def compare(
     now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
     last = None if deployed is None else _leaves(kind, deployed)
     then = None if remote_then is None else _leaves(kind, remote_then)
-    changes, settled = [], []
+    changes, settled, unnamed = [], [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
             continue
         outside = _origin(path, bundle, last, now, then)
         if outside is None:
             settled += [path] if path in bundle else []
+            unnamed += [path] if path not in bundle and _is_written_by_people(kind, path) else []
             continue
         changes.append(
             FieldChange(
@@ -125,6 +135,7 @@ def compare(
         changes=tuple(changes),
         phantoms=tuple(sorted({*settled, *(path for path in spelled if path not in changed)})),
         settled=tuple(settled),
+        unnamed=tuple(unnamed),
     )
 
 
@@ -141,6 +152,12 @@ def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, t
     if last.get(path) != bundle.get(path):
         return False
     return None if stands else True
+
+
+def _is_written_by_people(kind: str, path: FieldPath) -> bool:
+    """Whether no service fills in a field by itself; it does fill in the id of a connection that is named."""
+    is_fixed = path in _RECREATES.get(kind, frozenset()) and path != ("gateway_definition", "connection_id")
+    return is_fixed or path[0] in _WRITTEN_BY_PEOPLE
 
 
 def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.references import resolve
+from framework.deploy.bundle.typed_references import resolve_settings
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass, Comparison, compare
 from framework.deploy.plan.gateway_state import GatewayState, Phase
@@ -50,7 +50,7 @@ def make_plan(
     resources = {each.key: each for each in bundle.resources}
     ordered = []
     for key in _order({each.key: each.depends_on for each in bundle.resources}):
-        spec = resolve(resources[key].spec.as_dict(), ids, specs)
+        spec = resolve_settings(resources[key].kind, resources[key].spec.as_dict(), ids, specs)
         ordered.append(plan_resource(resources[key], state.get(key), observed, spec=spec, policy=policy, now=now))
         if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
             # It gets a new id, so that the resources that refer to it differ too.
@@ -139,6 +139,7 @@ def plan_resource(
         fields=compared.changes,
         phantoms=compared.phantoms,
         settled=compared.settled,
+        unnamed=compared.unnamed,
         gateway=state,
         spec=FrozenSpec.of(spec),
         depends_on=resource.depends_on,

@@ -58,6 +58,10 @@ CONDITIONS: dict[str, Condition] = {
         "Hold the deploy. Name each gateway, and each job that runs one, with `sluice bundle bind KEY ID`, or correct "
         "the cause.",
     ),
+    "DEPLOY_BIND_TAKEN": Condition(
+        "{id} is {other} already, so that {key} can't be bound to it.",
+        "Bind another id, or keep the resource under {other}: two keys of one resource would undo each other.",
+    ),
     "DEPLOY_BIND_MISSING": Condition("There is none of {kind} with id {id}.", "Look up the id in the workspace."),
     "DEPLOY_REFERENCE_UNRESOLVED": Condition(
         "{key} refers to {reference}, which has no value yet.",

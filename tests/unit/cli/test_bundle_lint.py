@@ -118,6 +118,47 @@ def test_validate_as_json_is_the_resolved_configuration(sluice: Sluice, tmp_path
     assert other["workspace"]["file_path"] == f"{root}/files"
 
 
+SECRET = "hunter2hunter2"  # noqa: S105 - of the test alone
+SECRETS = f"""\
+bundle: {{name: sales}}
+variables:
+  db_password: {{default: {SECRET}, description: of the database}}
+  plain: {{default: shown}}
+  login: {{type: complex, default: {{user: sa, password: {SECRET}}}}}
+targets:
+  other:
+    resources:
+      pipelines:
+        token_refresh:
+          name: refresh
+          configuration: {{api_token: '${{var.db_password}}', url: 'jdbc:x;password={SECRET}', plain: '${{var.plain}}'}}
+"""
+
+
+def test_no_secret_value_is_in_the_resolved_configuration(sluice: Sluice, tmp_path: Path) -> None:
+    """Neither where a variable declares it nor where settings or a finding have it; the rest stands as it is."""
+    (tmp_path / "databricks.yml").write_text(SECRETS, encoding="utf-8")
+    result = sluice("bundle", "validate", "-t", "other", "-o", "json")
+    told = json.loads(result.stdout)
+    digest = told["variables"]["db_password"]["value"]
+    assert (SECRET in result.output, digest.startswith("hidden:")) == (False, True)
+    login = {"user": "sa", "password": digest}
+    assert told["variables"] == {
+        "db_password": {"default": digest, "value": digest, "description": "of the database"},
+        "plain": {"default": "shown", "value": "shown"},
+        "login": {"type": "complex", "default": login, "value": login},
+    }
+    assert told["resources"]["pipelines"]["token_refresh"] == {
+        "name": "refresh",
+        "configuration": {"api_token": digest, "url": f"jdbc:x;password={digest}", "plain": "shown"},
+    }
+    mistyped = SECRETS.replace("name: refresh", f"name: refresh\n          development: 'password={SECRET}'")
+    (tmp_path / "databricks.yml").write_text(mistyped, encoding="utf-8")
+    wrong = sluice("bundle", "validate", "-t", "other", "-o", "json")
+    assert (wrong.exit_code, SECRET in wrong.output) == (2, False)
+    assert "the text 'password=hidden:" in json.loads(wrong.stdout)["findings"][0]["what"]
+
+
 def test_validate_as_json_of_a_fault_has_no_configuration(sluice: Sluice, tmp_path: Path) -> None:
     """Only the findings, with file and line."""
     text = BUNDLE.replace("name: nightly, tasks: []", "name: '${var.nobody}'")

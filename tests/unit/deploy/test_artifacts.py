@@ -159,3 +159,11 @@ def test_a_wheels_folder_with_a_setup_is_built_by_it(tmp_path: Path) -> None:
     (tmp_path / "databricks.yml").write_text(text, encoding="utf-8")
     found = {each.name: each.build for each in load_bundle(tmp_path, user=USER).artifacts}
     assert found == {"a": "python3 setup.py bdist_wheel", "b": None, "c": None}
+
+
+def test_what_a_failed_build_says_has_no_secrets(tmp_path: Path) -> None:
+    """The last lines go into logs of a pipeline of CI."""
+    with pytest.raises(OperationError) as error:
+        build_artifacts(loaded(tmp_path, "echo token=hunter2hunter2; exit 1").artifacts, environment={"PATH": "/bin"})
+    told = error.value.render()
+    assert ("hunter2" in told, "token=hidden:" in told) == (False, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from framework.deploy.gateways.cli_state import StateUnknown
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, serve_workspace
 from tests.support.foreign_cli import DIRECT, TERRAFORM, ForeignCli, write_state
-from tests.support.gateway_jobs import JOB, specs_with_job
+from tests.support.gateway_jobs import JOB, JOB_NAME, specs_with_job
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, bundle_of, deployer_of
 
 Specs = dict[str, dict[str, Any]]
@@ -129,9 +130,88 @@ def test_without_any_state_the_gateway_and_its_job_are_found_by_name(served: Sta
         edit(wanted)
         found[edit] = guard(served, wanted)
     assert found == {edit: EDITS[edit] for edit in found}
-    elsewhere = plain_specs()
-    elsewhere[GATEWAY]["name"], elsewhere[JOB]["name"] = "new gateway", "new job"
-    assert guard(served, elsewhere) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+
+
+def renamed(*keys: str, **definition: str) -> Specs:
+    """The bundle with other names for these resources, and the gateway with other fields of its definition."""
+    wanted = plain_specs()
+    for key in keys:
+        wanted[key]["name"] = f"new {key}"
+    wanted[GATEWAY]["gateway_definition"] |= definition
+    return wanted
+
+
+def test_without_any_state_a_renamed_gateway_that_may_be_one_of_the_workspace_is_unknown(
+    served: StandInWorkspace,
+) -> None:
+    """The same connection or the same storage is enough, in any case of letters; the reason names the gateway."""
+    ids = deployed(served)
+    served.files.files.clear()
+    cases = {
+        "connection": renamed(GATEWAY, gateway_storage_schema="other", connection_name="SQLServer"),
+        "gateway storage": renamed(GATEWAY, connection_name="other", gateway_storage_catalog="MAIN"),
+    }
+    for shared, wanted in cases.items():
+        told = f"the gateway {GATEWAY_NAME} ({ids[GATEWAY]}), which no state claims, may have the same {shared}"
+        assert told in unknown(served, wanted)
+    by_id = renamed(GATEWAY, gateway_storage_schema="other", connection_id="c-1")
+    del by_id[GATEWAY]["gateway_definition"]["connection_name"]
+    assert "may have the same connection" in unknown(served, by_id)
+    # A job of another name that runs the gateway, which is known by its name.
+    told = f"the job {JOB_NAME} ({ids[JOB]}), which no state claims, runs the same gateway"
+    assert told in unknown(served, renamed(JOB))
+    new = renamed(GATEWAY, JOB, connection_name="other", gateway_storage_schema="other")
+    assert guard(served, new) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+
+
+def test_a_gateway_that_a_state_claims_is_not_the_renamed_one(served: StandInWorkspace) -> None:
+    """Another target's state, or the command line's own of this target, tells whose it is."""
+    deployed(served)
+    other = renamed(GATEWAY, JOB)
+    folder = bundle_of({}).state_path
+    write_state(served, bundle_of({}), {}, engine=DIRECT)
+    assert guard(served, other) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+    served.files.files.clear()
+    ids = {GATEWAY: served.pipeline(GATEWAY_NAME).pipeline_id}
+    elsewhere = replace(bundle_of({}), state_path="/Workspace/Shared/.bundle/other/state")
+    write_state(served, elsewhere, ids, engine=DIRECT)
+    assert "may have the same connection" in unknown(served, other)
+    spec = served.pipeline(GATEWAY_NAME).spec
+    spec["deployment"] = {"kind": "BUNDLE", "metadata_file_path": f"{elsewhere.state_path}/metadata.json"}
+    assert guard(served, other) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
+    spec["deployment"] = {"kind": "BUNDLE", "metadata_file_path": f"{folder}/metadata.json"}
+    assert "may have the same connection" in unknown(served, other)
+
+
+def test_a_resource_that_is_no_gateway_in_the_bundle_but_is_one_by_its_name_is_gated(served: StandInWorkspace) -> None:
+    """Without a state: the definition of the gateway has left the bundle, and the task has left its job."""
+    deployed(served)
+    served.files.files.clear()
+    wanted = plain_specs()
+    del wanted[GATEWAY]["gateway_definition"]
+    wanted[JOB]["tasks"] = []
+    verdicts, code = guard(served, wanted)
+    assert (set(verdicts), code is ExitCode.CLEAN) == ({GATEWAY, JOB}, False)
+
+
+UNREADABLE = {
+    "a pipeline of a state": ("/api/2.0/pipelines/pipeline-", True),
+    "a job of a state": ("/jobs/get", True),
+    "a pipeline without a state": ("/api/2.0/pipelines/pipeline-", False),
+    "a job without a state": ("/jobs/get", False),
+}
+
+
+def test_what_the_service_does_not_let_the_guard_read_is_unknown(served: StandInWorkspace) -> None:
+    """Neither 0 nor the 1 of a fault in the call: the deploy may stop what can't be read."""
+    deployed(served)
+    files, told = dict(served.files.files), {}
+    for case, (path, has_state) in UNREADABLE.items():
+        served.files.files = dict(files) if has_state else {}
+        served.faults.clear()
+        served.fail(Fault(path=path, times=99, status=403, error_code="PERMISSION_DENIED"))
+        told[case] = unknown(served, plain_specs())
+    assert {case: "does not permit GET" in text for case, text in told.items()} == dict.fromkeys(UNREADABLE, True)
 
 
 def test_a_name_that_two_have_is_unknown(served: StandInWorkspace) -> None:
@@ -161,6 +241,22 @@ BROKEN: dict[str, str] = {
                 {"mode": "managed", "type": "databricks_job", "name": "a", "instances": [{"attributes": {}}]}
             ],
             "state": {"resources.jobs.a": {}},
+        }
+    ),
+    "tainted": json.dumps(
+        {
+            "version": 4,
+            "state_version": 4,
+            "serial": 1,
+            "lineage": "one",
+            "resources": [
+                {
+                    "mode": "managed",
+                    "type": "databricks_pipeline",
+                    "name": "a",
+                    "instances": [{"attributes": {"id": "1"}, "status": "tainted"}],
+                }
+            ],
         }
     ),
     "being replaced": json.dumps(
@@ -198,7 +294,7 @@ def test_a_state_that_can_not_be_read_is_unknown(served: StandInWorkspace) -> No
     assert "does not permit GET /api/2.0/workspace/export" in unknown(served, plain_specs())
     served.faults.clear()
     served.fail(Fault(path="/api/2.0/pipelines$", times=99, status=403, error_code="PERMISSION_DENIED"))
-    assert "can't be looked up by its name, WORKSPACE_FORBIDDEN" in unknown(served, plain_specs())
+    assert "does not permit GET /api/2.0/pipelines" in unknown(served, plain_specs())
 
 
 def test_of_two_states_the_newer_counts_and_contradictions_are_unknown(served: StandInWorkspace) -> None:
@@ -258,3 +354,24 @@ def test_a_warehouse_that_does_not_answer_is_unknown(served: StandInWorkspace) -
     more_workers(wanted)
     served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
     assert guard(served, wanted) == ({GATEWAY: Verdict.UNKNOWN}, ExitCode.UNKNOWN)
+
+
+def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(served: StandInWorkspace) -> None:
+    """Our deploy leaves the field alone; another tool removes it, which restarts the gateway in its snapshot."""
+    deployed(served)
+    gateway = served.pipeline(GATEWAY_NAME)
+    deployer_of(served, plain_specs()).bind(GATEWAY, gateway.pipeline_id)
+    gateway.spec["tags"]["owner"] = "ada"
+    gateway.spec["budget_policy_id"] = "b-1"
+    gateway.spec["storage"] = "dbfs:/elsewhere"
+    deployer_of(served, plain_specs()).accept(GATEWAY)
+    served.forget_requests()
+    changes, _, code = deployer_of(served, plain_specs()).guard()
+    told = {each.key: (each.phantoms, each.reason) for each in changes}
+    reason = "another tool removes storage, tags.owner, which were accepted; name them in the bundle"
+    assert (told, code) == ({GATEWAY: ((("storage",), ("tags", "owner")), reason)}, ExitCode.HELD)
+    assert deployer_of(served, plain_specs()).plan().change(GATEWAY).verdict is Verdict.NOTHING  # type: ignore[union-attr]
+    named = plain_specs()
+    named[GATEWAY]["tags"]["owner"] = "ada"
+    named[GATEWAY]["storage"] = "dbfs:/elsewhere"
+    assert guard(served, named) == ({}, ExitCode.CLEAN)

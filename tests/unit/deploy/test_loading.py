@@ -35,6 +35,19 @@ def test_edges_protection_and_places_are_known(tmp_path: Path) -> None:
     assert str(found["pipelines.p"].location) == "databricks.yml:4:8"
 
 
+def test_a_protection_that_has_no_value_yet_protects(tmp_path: Path) -> None:
+    """It refers to a field of a resource, which has its value at the deploy; false does not protect."""
+    text = (
+        "resources:\n"
+        "  pipelines:\n"
+        "    p: {lifecycle: {prevent_destroy: '${resources.pipelines.q.development}'}}\n"
+        "    q: {development: true, lifecycle: {prevent_destroy: 'false'}}\n"
+        "    r: {lifecycle: {prevent_destroy: }}\n"
+    )
+    found = {each.key: each.prevent_destroy for each in load(tmp_path, text).resources}
+    assert found == {"pipelines.p": True, "pipelines.q": False, "pipelines.r": False}
+
+
 def test_aliases_cant_blow_a_file_up(tmp_path: Path) -> None:
     """A few lines of aliases of aliases end with an error and not with the machine's memory."""
     lines = ["variables:", "  a0: &a0 {description: x}"]

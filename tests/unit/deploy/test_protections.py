@@ -15,6 +15,7 @@ from framework.foundation.errors import UserError
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.stand_in import StandIn
 from tests.support.direct_workspace import DirectWorkspace
+from tests.support.gateway_jobs import JOB, specs_with_job
 from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bundle_of, specs
 
 INGESTION = "pipelines.ingestion"
@@ -245,3 +246,79 @@ def test_the_order_of_permissions_and_privileges_is_no_change(served: StandIn) -
     ]
     wanted[FLIGHTS]["permissions"].reverse()
     assert [each.access for each in deployer(served, wanted).plan().changes if each.access] == []
+
+
+def lose_create(served: StandIn, *keys: str) -> None:
+    """Take the end of a creation out of the record, as where the deploy died after the call."""
+    state = state_of(served)
+    for key in keys:
+        deployed = state.get(key)
+        assert deployed is not None
+        state = state.with_resource(replace(deployed, id=None, remote=None))
+    write_state(DirectWorkspace(served), bundle_of({}).state_path, state)
+
+
+def test_what_a_dead_deploy_made_is_gated_as_any_other(served: StandIn) -> None:
+    """The gateway takes its snapshot, though its id is not on record: no edit and no deletion ends it."""
+    wanted = specs_with_job()
+    deployer(served, wanted).deploy()
+    gateway = served.pipeline(GATEWAY_NAME).pipeline_id
+    served.clock.sleep(24 * HOUR)
+    lose_create(served, GATEWAY, JOB)
+    without = {key: spec for key, spec in wanted.items() if key not in (GATEWAY, JOB, INGESTION)}
+    result = deployer(served, without, recreate=(GATEWAY, JOB, INGESTION)).deploy()
+    refused = {each.key for each in result.done if each.verdict is Verdict.REFUSE}
+    assert (refused, result.exit_code) == ({GATEWAY, JOB}, ExitCode.REFUSED)
+    edited = specs_with_job()
+    edited[GATEWAY]["clusters"][0]["num_workers"] = 4
+    assert deployer(served, edited).deploy().exit_code is ExitCode.HELD
+    recorded = state_of(served).get(GATEWAY)
+    assert recorded is not None
+    assert (recorded.id, served.pipeline(GATEWAY_NAME).puts, len(served.jobs.by_id)) == (gateway, 0, 2)
+    assert served.pipeline(GATEWAY_NAME).active is not None
+
+
+def test_a_change_after_a_dead_deploy_is_no_baseline(served: StandIn) -> None:
+    """The bundle changed between the death and the next deploy: the change is applied, not taken as done."""
+    deployer(served, specs()).deploy()
+    lose_create(served, FLIGHTS)
+    wanted = specs()
+    wanted[FLIGHTS]["configuration"]["a"] = "2"
+    assert deployer(served, wanted).deploy().exit_code is ExitCode.CLEAN
+    assert served.pipeline("flights").spec["configuration"] == {"a": "2"}
+    assert len([each for each in served.pipelines.by_id.values() if each.name == "flights"]) == 1
+
+
+def test_no_second_key_takes_a_resource_out_of_its_protection(served: StandIn) -> None:
+    """A declared key keeps its resource; one that has left the bundle gives it away with its protection."""
+    deployer(served, protected(FLIGHTS)).deploy()
+    found = served.pipeline("flights").pipeline_id
+    both = protected(FLIGHTS)
+    both["pipelines.other"] = specs()[FLIGHTS] | {"name": "other"}
+    with pytest.raises(UserError) as error:
+        deployer(served, both).bind("pipelines.other", found)
+    assert (error.value.condition, error.value.fields["other"]) == ("DEPLOY_BIND_TAKEN", FLIGHTS)
+    renamed = specs()
+    renamed["pipelines.other"] = renamed.pop(FLIGHTS)
+    del renamed["jobs.flights"]
+    deployer(served, renamed).bind("pipelines.other", found)
+    assert (state_of(served).get(FLIGHTS), on_record(served, "pipelines.other")) == (None, True)
+    del renamed["pipelines.other"]
+    result = deployer(served, renamed, recreate=("pipelines.other",)).deploy()
+    assert (result.exit_code, "flights" in {each.name for each in served.pipelines.by_id.values()}) == (
+        ExitCode.REFUSED,
+        True,
+    )
+
+
+def test_a_reference_takes_the_type_of_the_field_that_it_stands_in(served: StandIn) -> None:
+    """A number in a tag is a text there: the next plan is empty, and no gateway has a difference for ever."""
+    wanted = specs()
+    wanted["jobs.flights"]["max_concurrent_runs"] = 3
+    wanted[GATEWAY]["tags"]["runs"] = "${resources.jobs.flights.max_concurrent_runs}"
+    wanted[GATEWAY]["configuration"] = {"on": "${resources.pipelines.flights.development}"}
+    wanted[FLIGHTS]["development"] = True
+    assert deployer(served, wanted).deploy().exit_code is ExitCode.CLEAN
+    spec = served.pipeline(GATEWAY_NAME).spec
+    assert (spec["tags"]["runs"], spec["configuration"]) == ("3", {"on": "true"})
+    assert deployer(served, wanted).plan().exit_code() is ExitCode.CLEAN

@@ -169,6 +169,13 @@ def test_a_fault_of_the_template_has_its_line(bundle: Path, line: str, text: str
     assert (str(error.location), text in error.what) == ("bundles/templates/t.yml.j2:3", True)
 
 
+def test_a_fault_of_the_template_tells_no_secret(bundle: Path) -> None:
+    """The text that would be no YAML is shown with its secret hidden."""
+    write(bundle, template="a: {{ 'password=hunter2hunter2; b: c' }}\n")
+    told = fault(bundle).render()
+    assert ("hunter2" in told, "password=hidden:" in told) == (False, True)
+
+
 def test_a_fault_in_an_included_template_has_its_own_line(bundle: Path) -> None:
     """The innermost template is the one to correct."""
     (bundle / "bundles/templates/part.j2").write_text("\na: {{ nobody }}\n", encoding="utf-8")
