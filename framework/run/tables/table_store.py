@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
+from framework.declare.mutations import unguarded
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -244,7 +245,8 @@ class TableStore:
         return owner
 
     def _detail(self, address: TableAddress) -> Row:
-        detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
+        with unguarded():  # the owner is checked inside query functions too
+            detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
         assert detail is not None
         return detail
 
