@@ -115,8 +115,12 @@ POINTS = [
 # CI kills once at each place that an update can pass; with SLUICE_CRASH_POINTS=all also at its later passings and in
 # other kinds of updates.
 EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
-# A lease is taken on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. Others: test_histories.py.
-ELSEWHERE = {"lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark"}
+# A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
+# tests/spark/test_honest_plan.py, the rest in test_histories.py.
+ELSEWHERE = {
+    "lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark", "prune.after_mark",
+    "prune.before_table", "prune.before_unmark",
+}  # fmt: skip
 
 
 def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
