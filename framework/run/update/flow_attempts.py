@@ -62,7 +62,7 @@ class FlowAttempts:
         except StoppedError:
             reason = "the update was asked to stop"
             return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
-        except BaseException as error:  # noqa: BLE001 - the outermost frame of this work: it ends in a named state
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
             fault = flow_fault(error, step.flow, self._flow(step).spec.location)
             outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
             return self._result(
