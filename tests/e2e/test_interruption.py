@@ -16,6 +16,14 @@ from tests.support.fake_java import install_java
 ROOT = Path(__file__).parents[2]
 
 
+# A shell starts background jobs with SIGINT ignored, and children inherit that.
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("framework", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.parametrize(
     ("command", "number"), [("run", signal.SIGINT), ("run", signal.SIGTERM), ("plan", signal.SIGINT)]
 )
@@ -38,7 +46,7 @@ def test_a_signal_while_spark_starts_ends_the_command_with_its_code(
         "SLUICE_CLASS_ARCHIVE": "use",
     }  # fmt: skip
     with subprocess.Popen(
-        [sys.executable, "-m", "framework", command], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTIBLE, command], cwd=project, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
         while process.poll() is None and not started.exists():
             try:
