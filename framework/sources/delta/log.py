@@ -52,16 +52,15 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     return LogTip(version=version, table_id=_read_table_id(storage, table_path, version, files))
 
 
-def commit_versions(storage: Storage, table_path: str) -> list[int]:
-    """The versions whose commit file is still in the log, ascending."""
-    return sorted(version for version, file in _version_files(storage, table_path).items() if file)
+def commit_files(storage: Storage, table_path: str) -> dict[int, str]:
+    """The commit files that are still in the log by version, ascending; one listing."""
+    files = _version_files(storage, table_path)
+    return {version: files[version] for version in sorted(files) if files[version]}
 
 
-def read_commit(storage: Storage, table_path: str, version: int) -> list[dict[str, Any]] | None:
-    """All actions of a commit; None if its file is not in the log."""
-    name = _version_files(storage, table_path).get(version)
-    text = storage.read_text(name) if name else None
-    return None if text is None else [_parse_object(line) for line in text.splitlines() if line]
+def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
+    """All actions of a commit file of `commit_files`; [] if it was deleted since."""
+    return [_parse_object(line) for line in (storage.read_text(file) or "").splitlines() if line]
 
 
 def last_user_metadata(storage: Storage, table_path: str, key: str = "sluice") -> CommitMark | None:

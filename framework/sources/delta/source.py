@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.foundation.storage_port import Storage
-from framework.sources.delta.log import LogTip, commit_versions, read_commit, read_tip
+from framework.sources.delta.log import LogTip, commit_files, read_commit, read_tip
 from framework.sources.port import (
     NO_LAG,
     UNKNOWN_LAG,
@@ -142,12 +142,13 @@ def _pairs(position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip |
 def _table_lag(storage: Storage, path: str, offset: _Offset, now: float) -> Lag:
     if offset.in_snapshot:
         return UNKNOWN_LAG
-    versions = [version for version in commit_versions(storage, path) if version >= offset.version]
+    files = commit_files(storage, path)
+    versions = [version for version in files if version >= offset.version]
     if len(versions) > _MOST_COMMITS or (versions and versions[0] > offset.version):
         return UNKNOWN_LAG
     total = NO_LAG
     for version in versions:
-        actions = read_commit(storage, path, version) or []
+        actions = read_commit(storage, files[version])
         skipped = offset.index + 1 if version == offset.version else 0
         total = total.plus(_commit_lag(actions, max(skipped, 0), now))
     return total
@@ -185,7 +186,7 @@ def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[s
             location=path,
             problem="The table was replaced by another one since the checkpoint read it.",
         )
-    versions = commit_versions(storage, path)
+    versions = commit_files(storage, path)
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
     if wanted is None or wanted in versions:
         return None
