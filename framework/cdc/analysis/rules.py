@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Generator, Iterator
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import ArrayType, BooleanType, DataType, NullType, StringType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, NullType, StringType, StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.model.columns import bare_name, find_field, has_void, missing_names, repeated_names
@@ -114,7 +114,7 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
     """Keys have types whose values Spark can compare, and no NULL type."""
     for key in flow.spec.keys:
         field = find_field(flow.source.schema, key)
-        if field is not None and (not is_orderable(field.dataType) or has_void(field.dataType)):
+        if field is not None and not _can_be_key(field):
             yield UserError(
                 "AUTOCDC_KEY_TYPE",
                 location=flow.location,
@@ -122,6 +122,10 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
                 key=key,
                 type=field.dataType.simpleString(),
             )
+
+
+def _can_be_key(field: StructField) -> bool:
+    return is_orderable(field.dataType) and not has_void(field.dataType)
 
 
 def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
@@ -134,10 +138,11 @@ def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
 
 
 def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
-    """A Delta table can store the selected columns."""
+    """A Delta table can store the selected columns; a key that can't be one is the other rule's fault."""
+    keys = {bare_name(key).lower() for key in flow.spec.keys}
     for field in flow.selected:
         part = unstorable_part(field.dataType)
-        if part is not None:
+        if part is not None and (field.name.lower() not in keys or _can_be_key(field)):
             yield UserError(
                 "AUTOCDC_COLUMN_TYPE",
                 location=flow.location,

@@ -20,6 +20,7 @@ _SECTIONS = frozenset({
     "workspace",
 })  # fmt: skip
 _MOST_ROUNDS = 20
+_MOST_OPEN = 100
 _MOST_VALUES = 1_000_000
 _LONGEST_TEXT = 1_000_000
 
@@ -125,6 +126,8 @@ class Interpolation:
             circle = " -> ".join([*self._open[self._open.index(path) :], path])
             raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.place, path=circle)
         if path not in self._resolved:
+            if len(self._open) == _MOST_OPEN:
+                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.place)
             self._open.append(path)
             try:
                 self._resolved[path] = self.resolve(self._find(path, at))
