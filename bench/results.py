@@ -22,9 +22,10 @@ _MARKDOWN = _FOLDER / "RESULTS.md"
 _HEAD = (
     "# Results of the benchmarks",
     "",
-    "`make bench` writes this file. The docstring of each module in this folder describes its benchmark. Variants that are",
-    "compared run alternately on one machine (A B A B); a ratio is the median of the ratios of the pairs. `load` is the",
-    "machine's load average over the last 15 minutes: if it is well above the number of cores, other processes were running.",
+    "`make bench` writes this file. The docstring of each module in this folder describes its benchmark. Variants",
+    "that are compared run alternately on one machine (A B A B); a ratio is the median of the ratios of the pairs.",
+    "`load` is the machine's load average over the last 15 minutes: if it is well above the number of cores, other",
+    "processes were running.",
     "",
     "| | measured | figure | goal | met | of | date | load |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
