@@ -33,7 +33,7 @@ _HEAD = (
 
 
 def save_measures(measures: Sequence[Measure]) -> None:
-    """Keep the figures, in the place of earlier ones of the same benchmarks."""
+    """Store the figures, replacing earlier ones of the same benchmarks."""
     kept: Kept = json.loads(_JSON.read_text("utf-8")) if _JSON.exists() else {}
     environment = describe_environment()
     for letter in {measure.benchmark for measure in measures}:

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session a pytest worker, and storage that goes with the test."""
+"""Fixtures of all tests: one Spark session per pytest worker, and storage that is deleted with the test."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def storage(tmp_path: Path) -> Storage:
 
 @pytest.fixture
 def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Puts other values in places of the product, for the length of a test."""
+    """Replaces attributes of the product for the duration of a test."""
     return monkeypatch
 
 

@@ -1,4 +1,4 @@
-"""What a module declared, as lines of text that a reader can compare with the module."""
+"""Declarations of a module as lines of text, to compare with the module."""
 
 from __future__ import annotations
 

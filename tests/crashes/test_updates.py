@@ -43,13 +43,13 @@ ALL: Mapping[str, Rows] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """An update to be killed, the one that comes after, and the tables that both must end in.
+    """An update to be killed, the update after it, and the expected tables after both.
 
     Args:
-        start: the state it begins from: `fresh`, `begun` (all ran before the last changes came), or
+        start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), or
             `halfway` (as begun, and a full refresh of the accounts failed in the middle).
-        update: what the killed update is asked to do.
-        again: what the update after it is asked to do.
+        update: the request of the killed update.
+        again: the request of the update after it.
     """
 
     start: str
@@ -130,7 +130,7 @@ def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bank:
-    """Copies of one pipeline, each in a folder of its own, over the same sources."""
+    """Copies of one pipeline, each in a separate folder, over the same sources."""
 
     spark: SparkSession
     root: Path
@@ -142,7 +142,7 @@ class Bank:
         frame.write.format("delta").mode("append").save(str(self.root / "sources" / source))
 
     def copy(self, name: str, of: str | None = None) -> Path:
-        """The spec of a new copy, with the storage of another one as it is now."""
+        """Return the spec of a new copy, with the current storage of another one."""
         folder = self.root / name
         if of is not None:
             shutil.copytree(self.root / of, folder)
@@ -175,7 +175,7 @@ def rows(pipeline: Pipeline, table: str) -> Rows:
 
 
 def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
-    """The points of the tests that this session runs: `-k` kills no more updates than it needs."""
+    """Return the failpoints of the selected tests: `-k` kills no more updates than it needs."""
     chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
     return [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
 
@@ -219,7 +219,7 @@ def halfway(bank: Bank) -> Path:
 def wreckage(
     bank: Bank, halfway: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Bank:
-    """The storages of all updates that were asked for, each killed at its point."""
+    """The storages of all selected updates, each killed at its failpoint."""
     assert halfway.is_file()
     jobs = []
     for scenario, failpoint, nth in points_asked_for(request.session.items):

@@ -60,7 +60,7 @@ def first_run(project: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str]) -> None:
-    """What `init` wrote completes; standard output is one JSON object, standard error progress only."""
+    """A project of `init` completes; standard output is one JSON object, standard error contains only progress."""
     found = result_of(first_run)
     assert found["state"] == "COMPLETED"
     assert {flow["flow"]: flow["state"] for flow in found["flows"]} == {
@@ -94,7 +94,7 @@ def test_rows_come_as_json(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
-    """Spark's words come without its stack, its log or a line of ours."""
+    """The error has Spark's message without its stack, its log or a line of Sluice."""
     done = sluice(project, "sql", "SELECT nope FROM orders", "--master", "local[2]")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("[QUERY_INVALID] Spark can't make sense of the query: [UNRESOLVED_COLUMN")
@@ -103,7 +103,7 @@ def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
-    """What lies in local storage is read without a JVM: there is no Java to be found here."""
+    """Data in local storage is read without a JVM: the test has no Java."""
     command = [*SLUICE, "events", "--type", "update_progress", "-o", "json"]
     without_java = {**environment(), "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
     done = subprocess.run(command, cwd=project, env=without_java, check=False, capture_output=True, text=True)
@@ -118,7 +118,7 @@ def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
 
 
 def test_the_projects_own_test_passes(project: Path) -> None:
-    """`pytest` in a new project shows that its promises hold."""
+    """`pytest` passes in a new project."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=project, env=environment(), check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -126,7 +126,7 @@ def test_the_projects_own_test_passes(project: Path) -> None:
 
 
 def test_wrong_definitions_end_with_2_and_leave_nothing_behind(tmp_path: Path) -> None:
-    """All faults are told with file and line, and no folder was made."""
+    """All faults are reported with file and line, and no folder is created."""
     (tmp_path / "pipeline.yml").write_text("name: bad\nlibraries: [{file: {path: bad.py}}]\n", encoding="utf-8")
     module = """
 from framework import pipelines as dp

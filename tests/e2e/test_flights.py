@@ -1,4 +1,4 @@
-"""The main job on real data: the flights pipeline's tables are what pandas makes of the package's own frames."""
+"""The main pipeline on real data: its tables equal those that pandas computes from the package's frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that come while Spark starts: the command ends at once, with the signal's exit code."""
+"""Signals during Spark's start: the command ends immediately, with the signal's exit code."""
 
 from __future__ import annotations
 

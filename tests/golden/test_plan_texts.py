@@ -64,7 +64,7 @@ EVERY_STEP = Plan(
 
 
 def test_every_step_is_said_in_words(golden: Callable[[str, str], None]) -> None:
-    """The text of a plan names the action, what it is done to and why, for each kind of step."""
+    """For each kind of step, the text names the action, its object and the reason."""
     golden("plan.txt", plan_text(EVERY_STEP))
 
 

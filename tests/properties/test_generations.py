@@ -21,14 +21,14 @@ CRASHES = st.sampled_from([None, "storage.before_replace", "generations.before_d
 
 
 class KilledError(BaseException):
-    """Stands for the death of the process: no handler of ours may catch it."""
+    """Simulates the death of the process: no handler of Sluice may catch it."""
 
 
 class GenerationsMachine(RuleBasedStateMachine):
-    """Begins, completes, promotes, restores and abandons, and is killed at failpoints meanwhile.
+    """Begins, completes, promotes, restores and abandons generations, and is killed at failpoints.
 
-    The model is a dictionary of number to state. After a kill the next store reads what is on
-    disk, which must be the model from before or from after the change, never a mixture.
+    The model is a dictionary of number to state. After a kill, the next store reads the files, which
+    must equal the model before or after the change, never a mixture.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class GenerationsMachine(RuleBasedStateMachine):
 
     @invariant()
     def there_is_a_current_one_once_one_was_kept(self) -> None:
-        """Keeping one always means that another took its place."""
+        """After a generation is kept, there is always a current one."""
         assert bool(self.in_state(CURRENT)) or not self.in_state(KEPT)
 
     @invariant()

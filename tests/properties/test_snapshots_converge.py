@@ -1,4 +1,4 @@
-"""Any series of snapshots ends in the oracle's rows, wherever it dies and however often one comes again."""
+"""Any series of snapshots ends in the oracle's rows, with a crash at any failpoint and any repetition."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def symbols(schema: StructType, typed: Sequence[Alphabet]) -> list[str]:
 
 
 def dies(world: SnapshotWorld, place: str, version: int, rows: DataFrame, ordinal: int) -> bool:
-    """Whether a snapshot passed the place, and the process died there."""
+    """Return whether the process died at the snapshot's failpoint."""
     arm(place, action=stop)
     try:
         world.take_frame(version, rows, ordinal=ordinal)

@@ -20,7 +20,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def streamed(world: World, folder: Path) -> list[Change]:
-    """What a stream with a checkpoint finds new in the feed: the kind of change and the row, in order of commits."""
+    """Return the new rows of the feed that a stream reads with a checkpoint: kind of change and row, by commit."""
     reader = world.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
     feed = reader.load(str(world.table.path))
     out = folder / "out"

@@ -1,4 +1,4 @@
-"""What others do to the tables of a target between two batches: constraints, VACUUM and RESTORE."""
+"""Changes of a target's tables between two batches: constraints, VACUUM and RESTORE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THIRD = [(1, "d", "U", 4), (2, "late", "U", 0), (4, "d", "U", 4)]
 
 
 def shown(world: World) -> list[tuple[object, ...]]:
-    """The names that a target shows, of a history those with their intervals."""
+    """Return the names that a target displays; for a history, with their intervals."""
     interval = ("__START_AT", "__END_AT") if world.target.scd_type == 2 else ()
     return world.rows("id", "name", *interval)
 
@@ -84,7 +84,7 @@ def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
 
 @pytest.mark.parametrize("kept", ["scd1", "scd2"])
 def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
-    """Batches read the present version of target and companion only."""
+    """Batches read only the current version of the target and the auxiliary table."""
     interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     interpreting.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM's tasks: 10,000
     world = made(interpreting, tmp_path, kept)

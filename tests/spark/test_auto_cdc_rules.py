@@ -1,4 +1,4 @@
-"""What `validate` refuses of AUTO CDC flows, and what it takes: a table of specs over one source."""
+"""AUTO CDC flows that `validate` rejects, and flows that it accepts: a table of specs over one source."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def faults(session: SparkSession, spec: AutoCdcSpec, ddl: str = DDL) -> list[Use
 
 
 def test_an_expression_that_is_not_a_function_of_the_row_is_refused_wherever_it_stands(session: SparkSession) -> None:
-    """One fault each, with parameter, expression and what it depends on; a batch may be delivered twice."""
+    """One fault for each, with parameter, expression and its dependency, because a batch may be delivered twice."""
     wrong = []
     for expression, dependency in NOT_OF_ROW.items():
         # A generator inside a condition can't even be resolved.
@@ -135,7 +135,7 @@ class Case:
         condition: of the fault.
         ddl: of the source.
         spec: the flow.
-        told: fields of the fault.
+        told: the fields of the fault.
     """
 
     condition: str
@@ -205,7 +205,7 @@ def test_a_flow_that_would_fail_or_mean_nothing_is_refused_by_validate(spark: Sp
 
 
 def test_names_in_another_case_may_be_left_out(spark: SparkSession) -> None:
-    """Only columns of the target need names of their own; a column with a dot in its name is a column."""
+    """Only columns of the target need unique names; a column with a dot in its name is a column."""
     left_out = replace(SPEC, columns=lists("id", "ts", "a.b"), ignore_null_updates=lists("a.b"))
     assert [] == faults(spark, left_out, f"{DDL}, NAME STRING, `a.b` STRING")
 

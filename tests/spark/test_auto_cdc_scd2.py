@@ -1,4 +1,4 @@
-"""AUTO CDC, SCD type 2: the golden cases, and what each batch promises."""
+"""AUTO CDC, SCD type 2: the golden cases, and the guarantees of each batch."""
 
 from __future__ import annotations
 

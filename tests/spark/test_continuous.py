@@ -63,7 +63,7 @@ def files(world: EngineWorld, name: str, *rows: str) -> None:
 
 
 def shop(world: EngineWorld) -> None:
-    """Two append flows into one table, an AUTO CDC flow with a once flow beside it, a sink and a view."""
+    """Two append flows into one table, an AUTO CDC flow and a once flow into another, a sink and a view."""
     spark, written = world.spark, str(world.root / "sink")
 
     @dp.table
@@ -97,7 +97,7 @@ def shop(world: EngineWorld) -> None:
 
 
 def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) -> None:
-    """Appends of two flows, changes beside a once flow, a sink and a view show rows that come while the update runs."""
+    """Two append flows, changes and a once flow, a sink and a view receive rows that arrive during the update."""
     for name, row in (
         ("orders", '{"id": 1, "amount": 10}'),
         ("more", '{"id": 2, "amount": 5}'),
@@ -273,7 +273,7 @@ def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) 
 
 
 def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: EngineWorld) -> None:
-    """The table is rebuilt from all files, and rows that come later follow in the new generation."""
+    """The table is rebuilt from all files, and later rows follow in the new generation."""
 
     def declare() -> None:
         @dp.table

@@ -277,7 +277,7 @@ def test_a_broken_rule_does_not_hide_a_broken_query(spark: SparkSession, tmp_pat
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(spark: SparkSession, tmp_path: Path) -> None:
-    """Three broken queries are three faults; what reads a broken one is not a fourth."""
+    """Three broken queries are three faults; a reader of a broken one is not a fourth."""
 
     def declare(spark: SparkSession) -> None:
         a_missing_table(spark)

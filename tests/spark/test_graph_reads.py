@@ -1,4 +1,4 @@
-"""What a name in a query function stands for, in every spelling, without running anything."""
+"""Resolution of names in query functions, in every spelling, without running anything."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def graph_of(spark: SparkSession, root: Path, *queries: str) -> DataflowGraph:
 
 
 def reads(graph: DataflowGraph, flow: str) -> list[tuple[str, bool]]:
-    """What a flow reads: (dataset, streaming)."""
+    """Return the reads of a flow: (dataset, streaming)."""
     found = next(each for each in graph.flows if each.spec.name.table == flow)
     return [(str(read.dataset or read.text), read.streaming) for read in found.reads]
 
@@ -131,7 +131,7 @@ class _NoTables:
 
 
 def test_settings_in_sql_are_those_of_the_session_that_reads(spark: SparkSession) -> None:
-    """`${key}` is the flow's own, whichever session the thread has as its active one; that one stays active."""
+    """`${key}` is the flow's own setting, whichever session is active in the thread; that session stays active."""
     own = cloned(spark)
     own.conf.set("sluice.test.own", "7")
     spark.createDataFrame([(1,)], "a int")  # this is what makes a session the active one

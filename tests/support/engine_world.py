@@ -1,4 +1,4 @@
-"""A small pipeline on a storage of its own, with a Delta source that tests append to."""
+"""A small pipeline with its own storage and a Delta source that tests append to."""
 
 from __future__ import annotations
 

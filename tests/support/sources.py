@@ -39,6 +39,6 @@ def sources(folder: str) -> tuple[Source, ...]:
 
 @cache
 def tracked_files() -> tuple[Path, ...]:
-    """All files that git knows and that are there."""
+    """Return all files that git tracks and that exist."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     return tuple(ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())

@@ -1,4 +1,4 @@
-"""What the statistics of new files tell of a load: all that is needed, or that it must be asked."""
+"""The statistics of new files of a load: complete, or to be computed by a job."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_not_told_or_may_be_a_fault_must_be_counted(doubtful: dict[str, 
 
 
 def test_the_span_of_a_key_is_that_of_all_files() -> None:
-    """It is told only if each file tells it, of whole numbers."""
+    """It is known only if each file has it, for integers."""
     files = [file(3), file(1), file(4)]
     assert (1, 40) == StagedStatistics(files=files).span("id")
     assert StagedStatistics(files=files).span("name") is None

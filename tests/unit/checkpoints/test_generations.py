@@ -38,7 +38,7 @@ def storage(tmp_path: pathlib.Path) -> LocalStorage:
 
 @pytest.fixture
 def store(storage: LocalStorage) -> GenerationStore:
-    """A store whose clock stands at the start of 2026."""
+    """A store whose clock is fixed at the start of 2026."""
     return GenerationStore(storage, ManualClock())
 
 
@@ -54,7 +54,7 @@ def test_a_flow_that_never_ran_has_no_generation(store: GenerationStore, storage
 
 
 def test_a_generation_tells_why_when_and_from_where_it_began(store: GenerationStore) -> None:
-    """What was given at the beginning is read back by another store, field by field."""
+    """Another store reads back every given field."""
     store.begin(ORDERS, LOAD, reason="first run", start='{"startingVersion": 3}', fingerprint="abc")
     assert store.read(ORDERS, LOAD) == (
         Generation(
@@ -78,7 +78,7 @@ def test_a_reset_begins_anew_and_keeps_the_old(store: GenerationStore) -> None:
 
 
 def test_a_rebuild_stands_beside_the_current_one_until_it_is_promoted(store: GenerationStore) -> None:
-    """A staged generation serves only after its promotion, which may be repeated."""
+    """A staged generation is used only after its promotion, which may be repeated."""
     store.begin(ORDERS, LOAD, reason="first run")
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
     before = states(store)
@@ -135,7 +135,7 @@ def test_a_completed_mark_stays_with_its_generation(store: GenerationStore) -> N
 
 
 def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
-    """Stamping replaces the fingerprint and leaves the mark as it was."""
+    """A stamp replaces the fingerprint and keeps the mark."""
     store.begin(ORDERS, LOAD, reason="first run", fingerprint="old")
     store.complete(ORDERS, LOAD, 1)
     store.stamp(ORDERS, LOAD, 1, "new")
@@ -143,7 +143,7 @@ def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
 
 
 def test_a_rebuild_may_share_one_number_over_all_flows(store: GenerationStore) -> None:
-    """A number above all that were given out is taken as it is; one given out before is refused."""
+    """A number above all used ones is accepted; a used one is rejected."""
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True, number=7)
     assert store.latest_number(ORDERS, LOAD) == 7
     with pytest.raises(InternalError) as caught:
@@ -213,7 +213,7 @@ def test_other_names_have_other_folders() -> None:
 
 
 def test_killed_while_abandoning_it_never_uses_the_number_again(store: GenerationStore, storage: LocalStorage) -> None:
-    """`kill -9` between manifest and folder: the rebuild is gone, its folder is nobody's."""
+    """After `kill -9` between manifest and folder, the rebuild is gone and its folder is unused."""
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
     storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
     environment = {**os.environ, "SLUICE_FAILPOINT": "generations.before_delete"}

@@ -87,7 +87,7 @@ def test_held_queued_overridden_refused(
 
 
 def test_destroy_asks_and_bind_adopts(served: StandInWorkspace, sluice: Sluice) -> None:
-    """Without --yes nothing is deleted; an id that is nobody's is refused."""
+    """Without --yes nothing is deleted; an unknown id is rejected."""
     assert sluice("bundle", "deploy").exit_code == 0
     assert sluice("bundle", "destroy").exit_code == 1
     assert len(served.pipelines.by_id) == 3
@@ -99,7 +99,7 @@ def test_destroy_asks_and_bind_adopts(served: StandInWorkspace, sluice: Sluice) 
 
 
 def test_a_remote_run_asks_for_what_is_named_and_shows_each_flow(served: StandInWorkspace, sluice: Sluice) -> None:
-    """Refresh, full refresh and reset reach the service; the flows come with state and rows; the exit code tells."""
+    """Refresh, full refresh and reset reach the service; flows have state and rows; the exit code reports failures."""
     assert sluice("bundle", "deploy").exit_code == 0
     served.flows("flights", ("main.flights.events", 40), ("main.flights.flights", 7))
     result = sluice(
@@ -142,7 +142,7 @@ def test_only_a_deploy_builds_and_a_build_that_fails_ends_it(served: StandInWork
 def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
     served: StandInWorkspace, sluice: Sluice
 ) -> None:
-    """One call that stops it, followed to its end: CANCELED there and here, exit code 130; nobody is left waiting."""
+    """One call stops the update, which is followed to its end: CANCELED on both sides, exit code 130."""
     assert sluice("bundle", "deploy").exit_code == 0
     served.flows("flights", *((f"main.flights.t{number}", 1) for number in range(500)))
     original = served.answer
@@ -199,7 +199,7 @@ def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
     wanted: dict[str, dict[str, object]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Plans, results, logs, state and table show that it changed and never what it is; with no change there is none."""
+    """Plans, results, logs, state and table report the change, but never the value; without a change, nothing."""
     caplog.set_level(logging.DEBUG)
     left = []
     for secret in ("hunter2-first", "hunter2-second"):

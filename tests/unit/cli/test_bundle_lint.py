@@ -1,4 +1,4 @@
-"""`sluice bundle validate`, and what plan and deploy do with what the lint found."""
+"""`sluice bundle validate`, and how plan and deploy handle the lint's findings."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ targets:
 
 
 def test_no_secret_value_is_in_the_resolved_configuration(sluice: Sluice, tmp_path: Path) -> None:
-    """Neither where a variable declares it nor where settings or a finding have it; the rest stands as it is."""
+    """It is hidden in declarations of variables, in settings and in findings; the rest is unchanged."""
     (tmp_path / "databricks.yml").write_text(SECRETS, encoding="utf-8")
     result = sluice("bundle", "validate", "-t", "other", "-o", "json")
     told = json.loads(result.stdout)
@@ -200,7 +200,7 @@ def test_a_target_of_another_workspace_is_not_deployed_here(
 def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
     sluice: Sluice, served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """Another target's dashboards concern nobody; in a target that is deployed they would be left out."""
+    """Another target's dashboards are no error; in the deployed target they would be omitted."""
     dashboards = "    resources: {dashboards: {d: {display_name: d}}, jobs: {nightly: {name: nightly, tasks: []}}}\n"
     other = BUNDLE.replace("    resources: {jobs: {nightly: {name: nightly, tasks: []}}}\n", dashboards)
     (tmp_path / "databricks.yml").write_text(other, encoding="utf-8")

@@ -103,7 +103,7 @@ def test_what_can_not_be_done_says_what_can(
 
 
 def test_a_name_of_two_flows_must_be_given_in_full(sluice: Sluice, store: GenerationStore) -> None:
-    """Flows of one name in two schemas are told apart before anything is done."""
+    """Two flows of one name in two schemas are ambiguous, which is reported before anything is done."""
     other = name("load").__class__(catalog="main", schema="lab", table="load")
     store.begin(other, other, reason="first run")
     result = sluice("checkpoints", "reset", "load")

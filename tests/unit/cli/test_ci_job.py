@@ -1,4 +1,4 @@
-"""The CI job of docs/bundles.md is run as it stands: by bash, with the stand-in behind both command lines."""
+"""The CI job of docs/bundles.md is executed by bash, with the stand-in behind both command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sluice init` writes a whole project, or nothing. That the project runs is shown in tests/e2e."""
+"""`sluice init` writes a complete project, or nothing. tests/e2e runs the project."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_its_bundle_deploys_at_once_and_then_has_nothing_to_do(
 
 
 def test_its_modules_have_a_native_form(project: Path) -> None:
-    """What the project begins with runs on Databricks as it is."""
+    """The new project's modules run on Databricks unchanged."""
     bundle = load_bundle(project, target="dev", user="ada@example.com")
     assert module_files(bundle) == ("transformations/shop.py",)
     assert native_faults(bundle) == ()
@@ -174,7 +174,7 @@ def test_its_modules_have_a_native_form(project: Path) -> None:
 
 @pytest.mark.usefixtures("inside")
 def test_its_readme_tells_the_way_to_an_ingestion_of_its_own(project: Path, served: StandInWorkspace) -> None:
-    """The spec that is printed there renders, has no findings, and deploys a gateway that prod knows nothing of."""
+    """The spec in the README renders, has no findings, and deploys a gateway that is separate from prod."""
     around = Surroundings(
         clock=served.clock, bundles=BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
     )

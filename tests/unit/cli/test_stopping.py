@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask an update to stop."""
+"""Ctrl-C and SIGTERM stop an update."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_first_signal_ends_at_once_while_nothing_has_begun(
 
 
 def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
-    """What is to be stopped may come to be after the signal."""
+    """The update may start after the signal."""
     heard, listening = threading.Event(), threading.Event()
 
     def work() -> bool:

@@ -1,4 +1,4 @@
-"""AUTO CDC declarations from texts: what each call registers, and what it refuses."""
+"""AUTO CDC declarations: the registered specs, and the rejected arguments."""
 
 from __future__ import annotations
 

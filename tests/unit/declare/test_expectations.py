@@ -23,7 +23,7 @@ def declared(registry: Registry) -> list[list[tuple[str, str, ViolationAction]]]
 
 
 def test_expectations_above_and_below_keep_their_order_from_top_to_bottom(registry: Registry) -> None:
-    """The order of decorators does not matter to what is registered."""
+    """The registered specs do not depend on the order of decorators."""
 
     @dp.expect("a", "x > 1")
     @dp.expect_all_or_drop({"b": "x > 2", "c": "x > 3"})
@@ -66,7 +66,7 @@ def test_all_six_and_the_arguments_of_a_streaming_table_have_their_action(regist
 
 
 def test_a_function_may_make_several_datasets_each_with_its_own(registry: Registry) -> None:
-    """What is stacked above one dataset is not the other's."""
+    """Expectations above one dataset do not apply to another."""
 
     def rows() -> Any:
         return None
@@ -98,7 +98,7 @@ def test_expectations_of_flows_are_refused(registry: Registry) -> None:
 
 
 def test_two_expectations_of_one_name_are_refused(registry: Registry) -> None:
-    """Counts go by name."""
+    """Counts are stored by name."""
     with pytest.raises(UserError) as caught:
 
         @dp.expect("a", "x > 1")

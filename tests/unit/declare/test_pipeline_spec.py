@@ -1,4 +1,4 @@
-"""The pipeline spec: what its keys mean, and what is refused with which line."""
+"""The pipeline spec: its keys, and the errors of invalid values with their lines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_left_out_keys_have_their_defaults(tmp_path: Path) -> None:
-    """A name is enough; storage is beside the spec."""
+    """Only the name is required; the default storage is next to the spec."""
     path = write(tmp_path, "name: p\n")
     root = tmp_path.resolve()
     assert PipelineSpec(name="p", storage=str(root / ".sluice/p"), root=str(root), file=str(path)) == load_spec(path)

@@ -30,11 +30,11 @@ def session(name: str) -> SparkSession:
 
 
 def declare() -> None:
-    """Stands for a function that declares."""
+    """A function that declares datasets."""
 
 
 class Declaring:
-    """Stands for objects that declare."""
+    """An object whose methods declare datasets."""
 
     def method(self) -> None:
         """As a bound method."""

@@ -1,4 +1,4 @@
-"""Packages: built before a deploy, uploaded, and named by jobs and pipelines where they lie in the workspace."""
+"""Packages: built before a deploy, uploaded, and named by jobs and pipelines with their workspace paths."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def deploy(served: StandInWorkspace, bundle: Bundle) -> ExitCode:
 
 
 def dependencies(served: StandInWorkspace) -> list[str]:
-    """What the pipeline installs."""
+    """Return the dependencies of the pipeline."""
     found: list[str] = served.pipeline("p").spec["environment"]["dependencies"]
     return found
 
@@ -97,7 +97,7 @@ def test_a_new_version_takes_the_place_of_the_old_one(served: StandInWorkspace, 
 def test_a_build_that_fails_tells_its_last_lines_and_nothing_is_deployed(
     served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """Twenty of thirty lines, the exit code, the place of the artifact, and no call."""
+    """The error has the last twenty of thirty lines, the exit code and the artifact's location; there is no call."""
     bundle = loaded(tmp_path, "for n in $(seq 30); do echo line $n; done; exit 3")
     with pytest.raises(OperationError) as caught:
         deploy(served, bundle)
@@ -118,7 +118,7 @@ def test_each_line_of_a_build_counts(tmp_path: Path) -> None:
 
 
 def test_a_build_does_not_see_the_workspaces_secrets(tmp_path: Path) -> None:
-    """Its output may go anywhere; the host it may know."""
+    """Its output may be published, so it sees only the host."""
     environment = {"PATH": "/usr/bin:/bin", "DATABRICKS_TOKEN": "s1", "ARM_CLIENT_SECRET": "s2", "DATABRICKS_HOST": "h"}
     bundle = loaded(tmp_path, "mkdir dist; env > dist/seen")
     build_artifacts(bundle.artifacts, environment=environment)
@@ -127,7 +127,7 @@ def test_a_build_does_not_see_the_workspaces_secrets(tmp_path: Path) -> None:
 
 
 def test_a_package_that_nobody_built_is_an_error_of_the_deploy_only(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A plan shows what will be there; a deploy without the file makes no call."""
+    """A plan lists the package; a deploy without the file makes no call."""
     deployer = deployer_of(served, loaded(tmp_path), table=None)
     spec = deployer.plan().changes[0].spec
     assert spec is not None

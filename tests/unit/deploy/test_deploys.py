@@ -1,4 +1,4 @@
-"""Deploys to the stand-in: what is made, what is left alone, what is held, what a crash leaves."""
+"""Deploys to the stand-in: created, unchanged and held resources, and recovery from crashes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_first_deploy_makes_everything_in_order_with_ids_resolved(served: Stan
 
 
 def test_after_a_deploy_the_plan_is_empty_and_a_deploy_reads_each_resource_once(snapshotting: StandInWorkspace) -> None:
-    """No write, no event log, one read a resource and one of the state, though case and defaults came back changed."""
+    """No write, no event log, one read per resource and one of the state, although case and defaults changed."""
     result = deployer_of(snapshotting, specs()).deploy()
     assert (result.exit_code, result.plan.acts) == (ExitCode.CLEAN, False)
     assert snapshotting.writes() == []
@@ -73,7 +73,7 @@ def test_after_a_deploy_the_plan_is_empty_and_a_deploy_reads_each_resource_once(
 def test_a_tag_only_deploy_in_a_snapshot_makes_no_call_to_the_gateway_and_is_on_record(
     snapshotting: StandInWorkspace,
 ) -> None:
-    """The forum's case: the snapshot goes on, the table tells who changed which tag, a second deploy tells nothing."""
+    """The snapshot continues, the table records who changed which tag, and a second deploy has nothing to do."""
     wanted = specs()
     wanted[GATEWAY]["tags"]["commit"] = "f00"
     wanted[GATEWAY]["clusters"][0]["custom_tags"]["cost"] = "2"
@@ -119,7 +119,7 @@ def test_a_semantic_change_in_a_snapshot_is_held_and_says_what_it_would_lose(sna
 
 
 def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorkspace) -> None:
-    """By a part that is done or by a key that the bundle names; else by what the log leaves open."""
+    """This follows from a finished chunk or a key in the bundle; otherwise the log leaves it open."""
     tables = (
         SourceTable(name="main.staging.orders", chunks=48),
         SourceTable(name="main.staging.keyed", chunks=1, seconds_per_chunk=48 * HOUR),
@@ -194,7 +194,7 @@ def test_a_held_change_waits_in_the_queue_and_is_applied_when_the_snapshot_ends(
 
 
 def test_a_queued_plan_that_is_stale_is_never_applied(snapshotting: StandInWorkspace) -> None:
-    """Another deploy came between: the queue is emptied, and nothing is called."""
+    """After another deploy in between, the queue is cleared, and no call is made."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     deployer_of(snapshotting, wanted, policy=Policy(queue=True)).deploy()
@@ -261,7 +261,7 @@ def test_an_event_log_that_cannot_be_read_counts_as_a_snapshot(snapshotting: Sta
 
 
 def test_a_snapshot_that_begins_after_the_plan_holds_the_put(snapshotting: StandInWorkspace) -> None:
-    """The guard looks again right before the PUT; what was applicable is held."""
+    """The guard checks again immediately before the PUT, which is then held."""
     wanted = specs()
     wanted["schemas.staging"]["comment"] = "x"
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
@@ -288,7 +288,7 @@ def test_a_snapshot_that_begins_after_the_plan_holds_the_put(snapshotting: Stand
 
 
 def test_what_was_changed_outside_is_held_and_shown(snapshotting: StandInWorkspace) -> None:
-    """Somebody's own setting on the gateway is neither overwritten nor kept silent."""
+    """A user's own setting of the gateway is neither overwritten nor hidden."""
     snapshotting.pipeline(GATEWAY_NAME).spec["clusters"][0]["num_workers"] = 9
     plan = deployer_of(snapshotting, specs()).plan()
     change = plan.change(GATEWAY)
@@ -327,7 +327,7 @@ def test_a_second_deployer_is_kept_out_and_a_dead_ones_lock_expires(served: Stan
 
 
 def test_a_lost_lock_stops_the_deploy_before_its_next_write(served: StandInWorkspace) -> None:
-    """Somebody took the lock by force: nothing is written after that."""
+    """After another process takes the lock by force, nothing is written."""
     original = served.answer
     path = "/Workspace/Shared/.bundle/sales/ingestion/state/deploy.lock"
 
@@ -345,7 +345,7 @@ def test_a_lost_lock_stops_the_deploy_before_its_next_write(served: StandInWorks
 
 
 def test_of_two_deployers_at_once_one_is_kept_out(served: StandInWorkspace) -> None:
-    """The second begins in the middle of the first: it is told who deploys, and each resource is made once."""
+    """The second starts during the first: its error names the deploying user, and each resource is created once."""
     original = served.answer
     told: list[str] = []
 
@@ -436,7 +436,7 @@ class _Dying(Workspace):
 
 
 def test_a_crash_after_any_single_call_converges_at_the_next_deploy() -> None:
-    """Whichever call was the last, the next deploy makes what is missing, nothing twice, and the plan is empty."""
+    """After a crash at any call, the next deploy creates what is missing, nothing twice, and the plan is empty."""
     finished = False
     for calls in range(200):
         with serve_workspace() as served:
@@ -484,7 +484,7 @@ def test_what_prevents_its_destruction_is_not_destroyed(served: StandInWorkspace
 
 
 def test_what_exists_is_adopted(served: StandInWorkspace) -> None:
-    """A pipeline that somebody made is refused by name, then bound, and from then on ours."""
+    """An existing pipeline is rejected by name, then bound, and then managed by the bundle."""
     flights = {"pipelines.flights": specs()["pipelines.flights"]}
     made = served.client().pipelines.create(name="flights", catalog="main", schema="flights")
     assert made.pipeline_id is not None

@@ -1,4 +1,4 @@
-"""A job that runs a gateway is a part of that gateway: what ends its run ends the snapshot."""
+"""A job that runs a gateway follows the gateway's rules, because ending its run ends the snapshot."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_deleting_the_gateways_job_in_a_snapshot_is_refused(served: StandInWorks
 
 
 def test_tags_and_notifications_of_the_gateways_job_wait(served: StandInWorkspace) -> None:
-    """A preset's tag reaches jobs too: no call to the job, and both come with its next wanted change."""
+    """A preset's tag reaches jobs too: there is no call to the job; its next wanted change writes both."""
     wanted = specs_with_job()
     snapshotting(served, wanted, hours=60)
     wanted[JOB]["tags"]["commit"] = "f00"
@@ -122,7 +122,7 @@ WAYS: dict[str, tuple[dict[str, Any], ...]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_runs_a_gateway_by_whatever_way_it_names_it(served: StandInWorkspace, way: str) -> None:
-    """Directly, by an id, in a for-each task, through another job; what only a run knows counts as one."""
+    """Directly, by an id, in a for-each task, through another job; a pipeline known only at run time counts as one."""
     made = dict(zip(("jobs.outer", "jobs.inner"), WAYS[way], strict=False))
     wanted = {GATEWAY: specs()[GATEWAY], **dict(reversed(made.items()))}
     snapshotting(served, wanted)
@@ -134,7 +134,7 @@ def test_a_job_runs_a_gateway_by_whatever_way_it_names_it(served: StandInWorkspa
 
 
 def test_a_job_of_another_target_that_runs_the_gateway_is_guarded_there(served: StandInWorkspace) -> None:
-    """The target knows the gateway by its id alone, and can't read its log: unknown is held; other jobs go on."""
+    """The target knows the gateway only by its id and can't read its log: unknown is held; other jobs are deployed."""
     snapshotting(served, specs())
     other = {
         "jobs.nightly": job(gateway_task(served.pipeline(GATEWAY_NAME).pipeline_id), continuous=False),

@@ -1,4 +1,4 @@
-"""The event log of a gateway is asked for the newest event of each table and flow, however long the gateway runs."""
+"""The query of a gateway's event log returns the newest event of each table and flow, for any run time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def changed(wanted: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def planned(served: StandInWorkspace, wanted: dict[str, dict[str, Any]]) -> PlannedChange:
-    """The gateway's change as it is planned."""
+    """Return the gateway's planned change."""
     change = deployer_of(served, wanted).plan().change(GATEWAY)
     assert change is not None
     return change
@@ -106,7 +106,7 @@ def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the
 
 
 def test_a_snapshot_that_ended_at_the_moment_of_its_last_progress_is_over(served: StandInWorkspace) -> None:
-    """Two events of one moment: the end counts, also for a gateway that writes no operation_progress."""
+    """Of two events at the same time, the end wins, also for a gateway without operation_progress events."""
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1, tells_progress=False))
     deployer_of(served, quick_specs()).deploy()
     served.clock.sleep(HOUR)

@@ -1,4 +1,4 @@
-"""What is checked out is read as git itself keeps it, with git's own files."""
+"""The Git state is read from git's own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URL = "https://git.example.com/sales.git"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What a git command prints."""
+    """Return the output of a git command."""
     settings = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
     done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_branch_commit_and_origin_are_gits_own(repository: Path) -> None:
-    """From a folder below too; the address comes without its credentials."""
+    """This works from a subfolder too; the URL has no credentials."""
     (repository / "bundle").mkdir()
     expected = GitState(branch="release/1", commit=git(repository, "rev-parse", "HEAD"), origin_url=URL)
     assert (read_git_state(repository), read_git_state(repository / "bundle")) == (expected, expected)

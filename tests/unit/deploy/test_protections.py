@@ -1,4 +1,4 @@
-"""What stands between a deploy and a loss: `prevent_destroy`, named permissions, and a gateway that is gone."""
+"""Protections from loss: `prevent_destroy`, explicit permissions, and a gateway that was deleted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def protected(*keys: str) -> Specs:
 
 
 def state_of(served: StandIn) -> DeployState:
-    """What is on record."""
+    """Return the recorded state."""
     state = read_state(DirectWorkspace(served), bundle_of({}).state_path)
     assert state is not None
     return state
@@ -101,14 +101,14 @@ def test_a_protection_takes_effect_while_the_gateway_itself_has_to_wait(served: 
 
 
 def test_adopting_another_resource_does_not_lift_a_protection(served: StandIn) -> None:
-    """`bind` keeps what is on record."""
+    """`bind` keeps the recorded protection."""
     deployer(served, protected(FLIGHTS)).deploy()
     deployer(served, specs()).bind(FLIGHTS, served.pipeline("flights").pipeline_id)
     assert on_record(served, FLIGHTS)
 
 
 def test_a_gateway_deleted_by_hand_waits_and_says_both_ways_out(served: StandIn) -> None:
-    """It is held with both remedies, though it is protected; nothing is made, and what else changed is deployed."""
+    """It is held with both remedies, although it is protected; nothing is created, and other changes are deployed."""
     deployer(served, protected(GATEWAY)).deploy()
     gone = served.pipeline(GATEWAY_NAME).pipeline_id
     del served.pipelines.by_id[gone]
@@ -166,7 +166,7 @@ UNKNOWN_KEYS = {
 def test_a_permission_for_what_is_not_there_is_an_error(
     served: StandIn, given: tuple[tuple[str, ...], tuple[tuple[str, str], ...]], condition: str, says: str
 ) -> None:
-    """A key that no resource has, or an override of what needs none: before any write, with the nearest key."""
+    """An unknown key, or an unneeded override, is an error before any write, with the nearest key."""
     recreate, overrides = given
     deployer(served, specs()).deploy()
     calls = len([each for each in served.requests if each.is_write])
@@ -218,7 +218,7 @@ def test_references_lead_from_resource_to_resource(served: StandIn) -> None:
 
 
 def test_a_circle_that_several_deploys_left_on_record_is_destroyed_all_the_same(served: StandIn) -> None:
-    """Each deploy had none; what one recorded and what the next recorded form one."""
+    """No single deploy had a cycle; the recorded dependencies of two deploys form one."""
     deployer(served, specs()).deploy()
     state = state_of(served)
     flights = state.get(FLIGHTS)
@@ -232,7 +232,7 @@ def test_a_circle_that_several_deploys_left_on_record_is_destroyed_all_the_same(
 
 
 def test_the_order_of_permissions_and_privileges_is_no_change(served: StandIn) -> None:
-    """No call gives anew what is given already."""
+    """Existing permissions and privileges are not written again."""
     wanted = specs()
     wanted["schemas.staging"]["grants"] = [
         {"principal": "r", "privileges": ["SELECT", "MODIFY"]},

@@ -1,4 +1,4 @@
-"""Secret values are hidden wherever they stand in settings, options and texts; all else stays as it is."""
+"""Secret values are hidden in settings, options and texts; all other values are unchanged."""
 
 from __future__ import annotations
 

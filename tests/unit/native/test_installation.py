@@ -1,4 +1,4 @@
-"""What Sluice brings by itself, and what its wheel for Databricks leaves out."""
+"""The dependencies of Sluice, and those that its wheel for Databricks omits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_spark_is_installed_with_sluice() -> None:
-    """Nothing but the package's name needs to be typed."""
+    """`pip install sluice` is enough."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {entry.partition("==")[0].partition(">=")[0] for entry in project["dependencies"]}
     assert names >= BROUGHT

@@ -78,7 +78,7 @@ def test_an_archive_that_is_being_built_is_not_built_twice(cache: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["off", "use"])
 def test_no_build_is_started_where_none_is_wanted(cache: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """Tests and those who ask for it get no process in the background."""
+    """Tests, and users who disable it, get no background process."""
     monkeypatch.setenv(VARIABLE, mode)
     build_in_background(cache / "a.jsa", ManualClock())
     assert list(cache.iterdir()) == []

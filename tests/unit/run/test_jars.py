@@ -61,7 +61,7 @@ def test_two_at_once_both_get_whole_jars(tmp_path: Path, cache: Path) -> None:
 
 
 def test_the_users_repositories_reach_the_resolver(tmp_path: Path) -> None:
-    """Settings that say where jars come from are passed on; what Spark ships is excluded."""
+    """Settings of jar repositories are passed on; packages that Spark ships are excluded."""
     settings = {"spark.jars.repositories": "file:/mirror", "spark.sql.ansi.enabled": "false"}
     delta_jars(java(tmp_path, _RESOLVES), "/spark", settings)
     arguments = (tmp_path / "arguments").read_text()

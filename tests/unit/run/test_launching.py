@@ -21,14 +21,14 @@ def dying_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(**settings: str) -> SessionRequest:
-    """A local session that brings a Delta of its own."""
+    """A local session with its own Delta jars."""
     conf = {"spark.driver.extraClassPath": "/opt/delta-spark.jar", **settings}
     return SessionRequest(app_name="app", master="local[1]", spark_conf=conf)
 
 
 @pytest.mark.usefixtures("dying_java")
 def test_a_jvm_that_dies_directly_is_quoted() -> None:
-    """The error has the exit code and what the JVM said last."""
+    """The error has the exit code and the last output of the JVM."""
     with pytest.raises(OperationError) as raised:
         launch_directly(request())
     assert raised.value.condition == "SPARK_NOT_STARTED"

@@ -1,4 +1,4 @@
-"""Errors come from one catalogue, and nothing is caught blindly or waved through without a reason."""
+"""Errors come from one catalogue, and no exception is caught or ignored without a reason."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def blind_excepts(source: Source) -> list[int]:
 
 
 def _names(types: ast.expr) -> list[ast.Name]:
-    """The names in what a handler catches: one class, or a tuple of classes."""
+    """Return the names in a handler's `except`: one class, or a tuple of classes."""
     return [node for node in ast.walk(types) if isinstance(node, ast.Name)]
 
 
 def test_only_an_outermost_loop_catches_everything() -> None:
-    """`except Exception` stands in the named files only."""
+    """Only the listed files contain `except Exception`."""
     found = {source.path for source in sources("framework") if blind_excepts(source)}
     assert found == _OUTERMOST
 

@@ -1,4 +1,4 @@
-"""The files beside the code keep their promises too."""
+"""Repository files other than code: registry hosts, pinned versions, lint rules, import contracts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_constraints_are_pins_and_nothing_else() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    """What pyproject.toml asks for has a line in constraints.txt."""
+    """Every dependency in pyproject.toml has a line in constraints.txt."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [
         *project["dependencies"],

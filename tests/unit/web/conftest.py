@@ -57,7 +57,7 @@ def inside(table: str, *, streaming: bool = False) -> Read:
 
 
 def outside(text: str, *, streaming: bool = False) -> Read:
-    """A read of a table that is none of the pipeline's."""
+    """A read of a table outside of the pipeline."""
     return Read(text=text, streaming=streaming)
 
 

@@ -40,7 +40,7 @@ def every_box(layout: Layout) -> list[Box]:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
-    """No two boxes or labels share a point, and all of them lie inside of the picture."""
+    """No two boxes or labels overlap, and all are inside of the picture."""
     layout = lay_out(picture)
     for one, other in combinations(every_box(layout), 2):
         apart_across = one.right <= other.left or other.right <= one.left
@@ -86,7 +86,7 @@ def test_a_cycle_is_drawn_without_the_edge_that_closes_it() -> None:
 
 
 def test_a_source_stands_right_before_what_it_feeds() -> None:
-    """A table read only by the last dataset is drawn beside it, not at the far left."""
+    """A table that only the last dataset reads is drawn next to it, not at the far left."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcx")
     pairs = (("a", "b"), ("b", "c"), ("x", "c"))
     edges = tuple(Edge(source=source, target=target, streaming=False) for source, target in pairs)

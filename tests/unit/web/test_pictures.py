@@ -1,4 +1,4 @@
-"""What a picture shows of a graph."""
+"""The boxes and edges of a picture of a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.sources.port import SourceReference, SourceShape
 
 
 def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
-    """Each dataset is one box with kind and column count, and each source outside is one of its own."""
+    """Each dataset is one box with kind and column count, and each outside source is one box."""
     boxes = [(node.title, node.kind, node.note) for node in picture_of(flights_graph).nodes]
     expected = [
         ("ref.schedule", NodeKind.EXTERNAL, ""),
@@ -51,7 +51,7 @@ def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph
 
 
 def test_a_read_through_a_view_is_drawn_at_the_view_only(flights_graph: DataflowGraph) -> None:
-    """The graph lists what a flow reads through a view; the picture shows it once, at the view."""
+    """The graph lists the reads of a flow through a view; the picture shows them once, at the view."""
     picture = picture_of(flights_graph)
     from_outside = [edge.target for edge in picture.edges if edge.source == "external ref.`schedule`"]
     assert from_outside == ["dataset main.flights.schedule"]

@@ -35,7 +35,7 @@ def test_wide_letters_keep_the_columns_aligned() -> None:
 
 
 def test_data_can_not_steer_the_terminal() -> None:
-    """Line ends and escape sequences in data are shown as escapes."""
+    """Line ends and escape sequences in data are displayed as escapes."""
     assert plain(text_table(("a",), [("x\x1b[2Jy\nz",)]))[2] == "x\\x1b[2Jy\\nz"
 
 
