@@ -221,7 +221,7 @@ class _Bench:
         return path
 
     def write_batches(self, name: str, *, events: int, spread: int, batches: int) -> list[Path]:
-    """Write all batches before the first measurement; otherwise Java compiles the writing code during the next."""
+        """Write all batches before the first measurement; otherwise Java compiles the writing code during the next."""
         numbers = range(1, batches + 1)
         return [self.write(_events(self.spark, events, spread, number), f"{name}_{number}") for number in numbers]
 
