@@ -35,7 +35,7 @@ def _folder_order(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The worker's session: two cores, Delta, nothing on disk outside temporary folders."""
+    """The worker's session: two cores, Delta, files in temporary folders only."""
     session = start_session(app_name="sluice tests", master="local[2]", spark_conf={}, short=True)
     yield session
     stop_session(session)
@@ -43,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    """A local storage in a folder of the test's own, not made yet."""
+    """A local storage in a folder of the test, not created yet."""
     return open_storage(str(tmp_path / "storage"))
 
 
@@ -55,7 +55,7 @@ def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.fixture
 def interpreting(spark: SparkSession) -> SparkSession:
-    """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
+    """A session without code generation: with few rows per batch, compiling takes longer than running."""
     session = spark.newSession()
     for key, value in INTERPRETED.items():
         session.conf.set(key, value)

@@ -12,7 +12,7 @@ from framework.foundation.names import QualifiedName
 
 
 def render_registry(registry: Registry) -> str:
-    """Every dataset, flow, hook and function; fields that have their default are left out."""
+    """Return the lines of every dataset, flow, hook and function, without fields that have their default."""
     lines: list[str] = []
     for kind, specs in (("dataset", registry.datasets), ("flow", registry.flows), ("hook", registry.hooks)):
         for spec in specs:

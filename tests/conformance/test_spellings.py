@@ -81,7 +81,7 @@ def test_a_module_declares_the_same_in_each_spelling_and_exactly_this(
 
 
 def test_the_modules_use_every_name_of_the_face() -> None:
-    """No call is left without a module."""
+    """Every call is in at least one module."""
     text = "".join(path.read_text("utf-8") for path in (FOLDER / "modules").glob("*.py"))
     assert [name for name in pipelines.__all__ if f"dp.{name}" not in text] == []
 

@@ -1,4 +1,4 @@
-"""Killed where histories and snapshots are between two durable effects, updates end as if nothing had happened."""
+"""After a kill between two durable writes of histories and snapshots, the next update ends in the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at any pair of durable effects and run again, an update ends as if nothing had happened."""
+"""After a kill between any two durable writes, the next update ends in the same rows."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Bank:
         return folder / "pipeline.yml"
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline of a copy, as a new process would see it."""
+        """Return the pipeline of a copy, as in a new process."""
         return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
 
 
@@ -182,7 +182,7 @@ def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]
 
 @pytest.fixture(scope="module")
 def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
-    """The states that updates begin from, made without any crash."""
+    """The initial states of the killed updates, created without a crash."""
     bank = Bank(spark=spark, root=tmp_path_factory.mktemp("bank"))
     bank.feed("history", AMOUNT, (1, 10), (2, 20))
     bank.feed("snapshot", ACCOUNT, (1, "Ann"), (2, "Bob"), (3, "Cy"))
@@ -200,7 +200,7 @@ def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
 
 @pytest.fixture(scope="module")
 def halfway(bank: Bank) -> Path:
-    """A copy whose full refresh of the accounts failed after its once flow's rows were in."""
+    """Return a copy whose full refresh of the accounts failed after its once flow had finished."""
 
     def fail() -> None:
         raise RuntimeError
@@ -234,7 +234,7 @@ def wreckage(
 def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
     wreckage: Bank, scenario: str, failpoint: str, nth: int
 ) -> None:
-    """The tables are those of an uninterrupted update, nothing is left to do, and no debris is left."""
+    """The tables are those of an uninterrupted update, nothing is left to do, and no temporary files are left."""
     expected = SCENARIOS[scenario]
     pipeline = wreckage.pipeline(case_name(scenario, CrashPoint(name=failpoint, nth=nth)))
     result = pipeline.run(**expected.again)
@@ -260,5 +260,5 @@ def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank
 
 
 def test_every_failpoint_has_an_update_that_is_killed_there() -> None:
-    """No pair of durable effects is left out."""
+    """No pair of durable writes is omitted."""
     assert {failpoint for _, failpoint, _ in POINTS} | ELSEWHERE == FAILPOINTS

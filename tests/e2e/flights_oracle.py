@@ -30,7 +30,7 @@ def left_flights(months: int) -> pd.DataFrame:
 
 
 def expected_flights(months: int) -> pd.DataFrame:
-    """Table `flights`: each one that left, with its status and its figures."""
+    """Return table `flights`: each departed flight, with its status and its figures."""
     flights = left_flights(months)
     flights["status"] = np.where(flights["arr_time"].notna(), "ARRIVED", "DEPARTED")
     minute = flights["minute"].astype(str).str.zfill(2)

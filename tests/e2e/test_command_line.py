@@ -40,7 +40,7 @@ def sluice(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def result_of(done: subprocess.CompletedProcess[str]) -> Any:
-    """The JSON on standard output, which holds nothing else."""
+    """Return the JSON on standard output, which contains nothing else."""
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -75,7 +75,7 @@ def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str])
 
 @pytest.mark.usefixtures("first_run")
 def test_a_second_run_finds_nothing_to_do(project: Path) -> None:
-    """Without new data every flow is idle, and the table says so in one sentence."""
+    """Without new data every flow is idle, and the output says so in one sentence."""
     done = sluice(project, "run", "--master", "local[2]")
     assert done.returncode == 0
     assert "Nothing to do: 3 flows up to date" in done.stdout.splitlines()
@@ -83,7 +83,7 @@ def test_a_second_run_finds_nothing_to_do(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_rows_come_as_json(project: Path) -> None:
-    """`sql` sees the datasets by their names."""
+    """Queries of `sql` use the names of the datasets."""
     query = "SELECT city, orders, revenue FROM revenue_by_city ORDER BY city"
     assert result_of(sluice(project, "sql", query, "--master", "local[2]", "-o", "json")) == [
         {"city": "Boston", "orders": 2, "revenue": 60.0},
@@ -168,7 +168,7 @@ def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
 
 
 def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(tmp_path: Path) -> None:
-    """A canceled update ends with its signal's code and says CANCELED; afterwards every row is there once."""
+    """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once."""
     (tmp_path / "data").mkdir()
     for number in range(25):
         (tmp_path / "data" / f"{number:02}.json").write_text(f'{{"n": {number}}}\n', encoding="utf-8")

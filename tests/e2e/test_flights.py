@@ -65,7 +65,7 @@ def plain(frame: DataFrame) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def pipeline(demo: tuple[Path, DemoResult]) -> Pipeline:
-    """The demo's pipeline, as a new process would see it."""
+    """The demo's pipeline, as in a new process."""
     return Pipeline.from_spec(demo[0] / "pipeline.yml")
 
 

@@ -54,7 +54,7 @@ LISTING = replace(CHANGES, columns_to_update="listed")
 
 
 class Stopped(BaseException):
-    """The process dies here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def world_of(spark: SparkSession, root: Path, kind: Kind, typed: TypedHistories)
 
 
 def deliver(world: World, history: History, typed: TypedHistories) -> None:
-    """Hand the turns to the writers, dying and repeating as the history says."""
+    """Deliver the turns to the writers, with the kills and repetitions of the history."""
     waiting: list[tuple[int, Turn]] = []
     for number, turn in enumerate(history.turns):
         if any(cut.flow == turn.flow for _, cut in waiting):
@@ -206,7 +206,7 @@ def overlaps(rows: set[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def check(spark: SparkSession, called: str, seed: int) -> None:
-    """Hold one random history of each of many worlds to the oracle."""
+    """Compare one random history of each of many worlds with the oracle."""
     kind = KINDS[called]
     scd_type = kind.changes.scd_type
     is_whole = kind.authorship is WHOLE

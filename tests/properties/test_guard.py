@@ -155,7 +155,7 @@ def test_no_put_while_a_snapshot_runs(edits: list[Edit], hours: float, *, tells:
     blindness=st.sampled_from(["no permission", "silent", "stale"]),
 )
 def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -> None:
-    """A log that can't be read, says nothing or says nothing fresh counts as a snapshot."""
+    """A log that can't be read, is empty or has no recent event counts as a snapshot."""
     served = running(hours)
     if blindness == "no permission":
         served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
@@ -183,7 +183,7 @@ def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -
     cut=st.booleans(),
 )
 def test_a_fault_at_any_call_converges(edits: list[Edit], skip: int, *, after: bool, cut: bool) -> None:
-    """Deploy again after whatever failed: nothing twice, no restart too many, and the plan is empty."""
+    """Deploy again after any failure: nothing is created twice, no restart is unneeded, and the plan is empty."""
     served = running(60)
     wanted = edited(specs(), edits)
     served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
@@ -310,7 +310,7 @@ def running_with_job(task: dict[str, Any], hours: float, *, chunks: int = 48) ->
 def test_no_edit_of_a_gateways_job_ends_a_snapshot(
     task: dict[str, Any], edits: list[Edit], tags: list[Edit], *, deleted: bool, foreign: bool, hours: float
 ) -> None:
-    """However the job runs the gateway, and whatever else changes; the guard lets no other tool do it either."""
+    """This holds for any way to run the gateway and any other change; the guard holds other tools too."""
     served, base = running_with_job(task, hours)
     if foreign:
         state = {each.key: str(each.id) for each in (deployer(served, base).status() or new_state()).resources}
@@ -344,7 +344,7 @@ def is_changed(base: Specs, wanted: Specs) -> bool:
 def test_a_fault_beside_a_gateways_job_converges(
     task: dict[str, Any], edits: list[Edit], skip: int, *, after: bool, cut: bool
 ) -> None:
-    """Deploy again after whatever failed: the job is reset once at most, and the plan is empty."""
+    """Deploy again after any failure: the job is reset at most once, and the plan is empty."""
     served, base = running_with_job(task, 2, chunks=1)
     wanted = edited(base, edits)
     served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
@@ -373,7 +373,7 @@ SPEC = st.dictionaries(
 @MANY
 @given(spec=SPEC)
 def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
-    """And settings never differ from themselves."""
+    """Settings never differ from themselves."""
     once = normalise("pipelines", spec)
     assert normalise("pipelines", once) == once
     same = compare("pipelines", wanted=spec, deployed=spec, remote=spec, remote_then=spec)

@@ -129,7 +129,7 @@ def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
 def test_a_row_put_in_by_hand_is_an_event_at_its_start(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, spec: AutoCdcSpec
 ) -> None:
-    """Its end closes it unless another row begins there; a batch delivered again changes nothing of that."""
+    """Its end closes it unless another row starts there; a redelivered batch does not change that."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world, cases = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}), list(enumerate(CASES))
     world.apply("changes", [row for key, case in cases for row in source_rows(key, case.before)])
@@ -187,7 +187,7 @@ def test_a_row_put_in_by_hand_wrote_all_of_its_columns(interpreting: SparkSessio
 def test_a_row_of_type_1_put_in_by_hand_keeps_what_events_ignore(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Each of its values holds until an event writes it; a delete from before undoes all of them."""
+    """Each of its values stays until an event writes it; an earlier recorded delete clears all of them."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world = World(interpreting, tmp_path, {"changes": (IGNORING, DDL, False)})
     world.apply("changes", [(2, None, None, "DELETE", 5), (3, None, None, "DELETE", 5), (4, "Eve", "E", "INSERT", 1)])

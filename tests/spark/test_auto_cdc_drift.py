@@ -60,7 +60,7 @@ DRIFTS = (
 
 
 def built(spark: SparkSession, root: Path, scd_type: int) -> World:
-    """A target whose table is there."""
+    """A target with an existing table."""
     return World(spark, root, {"changes": (replace(CHANGES, keys=("id",), scd_type=scd_type), BUILT, False)})
 
 

@@ -34,7 +34,7 @@ def streamed(world: World, folder: Path) -> list[Change]:
 
 
 def test_a_stream_from_the_feed_tells_each_change_once(world: World, tmp_path: Path) -> None:
-    """Inserts, both sides of updates, and deletes; a late event and a repeated batch change nothing."""
+    """Inserts, both images of updates, and deletes; a late event and a repeated batch change nothing."""
     world.apply("changes", GOLDEN[:4], batch_id=0)
     assert streamed(world, tmp_path) == [
         ("insert", 123, "Isabel", "Monterrey"),

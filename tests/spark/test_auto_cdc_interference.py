@@ -100,7 +100,7 @@ def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession,
 def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_undone(
     interpreting: SparkSession, tmp_path: Path, kept: str
 ) -> None:
-    """RESTORE takes rows back, and no batch with them; reading the source again ends in the rows of all events."""
+    """RESTORE restores rows but repeats no batch; reading the source again ends in the rows of all events."""
     world = made(interpreting, tmp_path, kept)
     world.apply("changes", FIRST, batch_id=0)
     version = world.version()
@@ -118,7 +118,7 @@ def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_
 def test_a_target_whose_source_alone_was_refreshed_stops_and_a_reset_reads_the_source_again(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """The replaced rows are no changes, so the flow fails and keeps its target; a reset ends in the right rows."""
+    """The replaced rows are not changes, so the flow fails and its target stays; a reset ends in the correct rows."""
     world = EngineWorld(interpreting, tmp_path)
 
     def declare() -> None:

@@ -1,4 +1,4 @@
-"""Keys of all types: each change finds its key's row, whatever Python, Parquet or Delta's statistics make of it."""
+"""Keys of all types: each change finds its row, however Python, Parquet and Delta's statistics represent the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHER_STATISTICS = {"delta.dataSkippingStatsColumns": "v"}
 
 
 def events(spark: SparkSession, found: Iterable[Event], *, wide: bool) -> DataFrame:
-    """Events as rows of a source; a wide one has its keys beyond the columns of which Delta keeps statistics."""
+    """Events as rows of a source; a wide one has its keys after the columns with statistics."""
     rows = [
         f"SELECT {WIDE + ', ' if wide else ''}{key_columns(number)}, '{value}' AS v, '{operation}' AS op, {seq}L AS seq"
         for number, value, operation, seq in found

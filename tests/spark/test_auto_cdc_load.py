@@ -61,7 +61,7 @@ def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world
 def test_keys_are_told_apart_wherever_they_lie(
     world: World, tmp_path: Path, swap: pytest.MonkeyPatch, keys: Sequence[int]
 ) -> None:
-    """Rows of as many keys are taken as they are, and one more row of the last key is not one more row."""
+    """Unique keys are written directly; one more row of the last key is detected as a duplicate."""
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
@@ -121,7 +121,7 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
 def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """Its rows are those that merging it makes, hidden column and all; a delete then ends one of them."""
+    """Its rows equal those of a merge, including the hidden column; a delete then ends one of them."""
     loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
     with swap.context() as patch:
         patch.setattr(applying, "rewrite_history", refuse)
@@ -172,7 +172,7 @@ def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
     scd_type: int,
     second: tuple[CdcMetrics, set[tuple[object, ...]]],
 ) -> None:
-    """Nothing is merged; the first is not taken twice, and the next is compared with it."""
+    """Nothing is merged; the first snapshot is not applied twice, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
         patch.setattr(applying, "replace_facts", refuse)

@@ -40,12 +40,12 @@ Catcher = Callable[[SparkSession, Path], None]
 
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
-    """Deletes are forgotten once their batch is done."""
+    """Tombstones are dropped after their batch."""
     patch.setattr(applying, "read_companion", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
-    """An upsert at the point of the row replaces it, whatever it says."""
+    """An upsert at the point of the row always replaces it."""
 
     def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
         true = changes.changes_to(target, floor=floor)
@@ -56,7 +56,7 @@ def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
 
 
 def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
-    """An event is newer or older as a whole, whatever each leaf of the row was written by."""
+    """An event is newer or older as a whole, without the author of each leaf field."""
 
     def is_newer(_new: Column, _old: Column, _is_gone: Column) -> Column:
         return F.coalesce(column(ORDER) > column(authored_rows._OLD_ORDER), F.expr("true"))
@@ -78,7 +78,7 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
-    """Commits do not say which batch they are."""
+    """Commits have no transaction identifier of the batch."""
     patch.setattr(applying, "committing_once", lambda *_: nullcontext())
     patch.setattr(Transaction, "has_seen", lambda *_: False)
 

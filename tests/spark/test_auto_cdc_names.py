@@ -1,4 +1,4 @@
-"""Names that users give columns: none of them is a name of AUTO CDC's own, whatever keeps the target."""
+"""Column names of users never collide with internal names of AUTO CDC, for any kind of target."""
 
 from __future__ import annotations
 

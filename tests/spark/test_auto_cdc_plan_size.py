@@ -1,4 +1,4 @@
-"""The plans of a batch grow with the number of a target's leaves, and not faster."""
+"""The size of a batch's plans is proportional to the number of the target's leaf fields."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_columns_that_only_the_source_has_hidden_are_not_there(spark: SparkSessi
 
 
 def test_the_writer_refuses_what_validate_refuses(session: SparkSession, tmp_path: Path) -> None:
-    """A program that gives the writer another spec than it planned with gets the error, and nothing is written."""
+    """A program that passes another spec to the writer than it planned with gets the error, and nothing is written."""
     world = World(session, tmp_path, {"changes": (SPEC, DDL, False)})
     before = world.version()
     for text in ("row_number() OVER (ORDER BY ts)", "rand()", "current_timestamp()"):
@@ -211,7 +211,7 @@ def test_names_in_another_case_may_be_left_out(spark: SparkSession) -> None:
 
 
 def test_a_declared_column_that_computes_its_values_is_refused_and_not_null_is_kept(spark: SparkSession) -> None:
-    """AUTO CDC writes all columns of a row; Delta holds them to NOT NULL."""
+    """AUTO CDC writes all columns of a row; Delta checks NOT NULL."""
     inputs = [flow(SPEC, spark.createDataFrame([], DDL.replace("op STRING", "n INT, op STRING")))]
     strict = DDL.replace("op STRING", "n INT").replace("name STRING", "name STRING NOT NULL")
     schema = spark.createDataFrame([], strict).schema

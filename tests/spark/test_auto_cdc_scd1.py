@@ -41,7 +41,7 @@ EXPECTED = [(124, "Raul", "Oaxaca"), (125, "Mercedes", "Guadalajara"), (126, "Li
 
 
 class Stopped(BaseException):
-    """The process stops here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 def stop() -> None:
@@ -56,7 +56,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def test_the_golden_case_in_one_batch(world: World) -> None:
-    """All events at once leave the newest row of each key that was not deleted last."""
+    """All events in one batch end in the newest row of each key whose last event is not a delete."""
     metrics = world.apply("changes", GOLDEN)
     assert EXPECTED == world.rows()
     assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
@@ -185,7 +185,7 @@ def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
 
 
 def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:
-    """A batch leaves no transaction identifier behind for the next command of its session."""
+    """A batch leaves no transaction identifier for the next command of its session."""
     key = "spark.databricks.delta.write.txnAppId"
     world.apply("changes", GOLDEN)
     assert world.spark.conf.get(key, None) is None

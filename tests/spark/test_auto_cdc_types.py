@@ -86,7 +86,7 @@ class Pair:
 
 
 def value_of(number: int) -> Value:
-    """The value that a spelling says."""
+    """Return the value of a spelling."""
     return None if number == NOTHING else spellings()[number].value
 
 
@@ -188,7 +188,7 @@ def test_scd_type_1_ends_a_tie_the_same_whatever_comes_first(
 def test_scd_type_2_keeps_a_version_for_each_change_of_a_value(
     interpreting: SparkSession, tmp_path: Path, turns: Turns
 ) -> None:
-    """Two spellings of a value are one version, two values are two, whatever their type; ties end as in type 1."""
+    """Two spellings of a value are one version, two values are two, for every type; ties end as in type 1."""
     world = apply_turns(interpreting, tmp_path, turns, scd_type=2)
     found = turns.shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
     check_ties(found)
@@ -234,7 +234,7 @@ UNSTORABLE = {
 
 @pytest.mark.parametrize("ddl", UNSTORABLE)
 def test_a_type_that_delta_cannot_store_is_a_fault_of_the_flow(spark: SparkSession, tmp_path: Path, ddl: str) -> None:
-    """A value of such a type is refused when the target is planned, as is a sequence."""
+    """A column of such a type, or a sequence, is rejected when the target is planned."""
     with pytest.raises(UserError) as raised:
         World(spark, tmp_path, {"changes": (CHANGES, f"test int, k string, v {ddl}, op string, seq int", False)})
     assert ("AUTOCDC_COLUMN_TYPE", "v", UNSTORABLE[ddl]) == (

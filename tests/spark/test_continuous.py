@@ -29,7 +29,7 @@ _DEADLINE_SECONDS = 240
 
 
 def until(holds: Callable[[], bool], running: RunningUpdate) -> None:
-    """Wait until a condition holds; fail with the update's state when it does not in four minutes."""
+    """Wait until a condition holds; fail with the update's state after four minutes."""
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, (running.state, running.flows)
@@ -129,7 +129,7 @@ def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) ->
 
 
 def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world: EngineWorld) -> None:
-    """While the sink refuses batches, the other flow takes rows; when the sink takes them, no row is missing."""
+    """While the sink rejects batches, the other flow processes rows; when the sink accepts them, no row is missing."""
     broken, taken = threading.Event(), list[int]()
     broken.set()
 
@@ -169,7 +169,7 @@ def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world:
 
 
 def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_stop(world: EngineWorld) -> None:
-    """An expectation that fails the flow is not tried again; the neighbour goes on; the result names the failure."""
+    """A failed expectation is not retried; the other flow continues; the result names the failure."""
 
     def declare() -> None:
         @dp.table
@@ -240,7 +240,7 @@ def test_a_stop_in_the_middle_of_a_batch_loses_nothing_and_the_pipeline_runs_aga
 
 
 def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) -> None:
-    """`run(continuous=True)` returns the result after `stop()`; a second update meanwhile is refused."""
+    """`run(continuous=True)` returns the result after `stop()`; a concurrent second update is rejected."""
 
     def declare() -> None:
         @dp.table

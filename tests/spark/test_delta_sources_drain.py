@@ -74,7 +74,7 @@ def source(spark: SparkSession, tmp_path: pathlib.Path) -> Source:
 
 
 def test_a_stream_drains_what_was_there_and_not_what_comes(source: Source) -> None:
-    """Drained after its run, not after another commit, drained again after the next run."""
+    """It is drained after its run, not after another commit, and again after the next run."""
     source.stream()
     answers = [source.is_drained()]
     source.append()

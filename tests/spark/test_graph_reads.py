@@ -116,7 +116,7 @@ def test_a_chain_that_is_declared_backwards_resolves(spark: SparkSession, tmp_pa
 
 
 def test_reads_outside_a_pipeline_are_pysparks_own(spark: SparkSession, tmp_path: Path) -> None:
-    """The interception is gone when the graph is done, also after a fault."""
+    """The interception is removed after the graph is resolved, also after a fault."""
     methods: list[Callable[..., object]] = [type(spark).sql, type(spark.read).table, type(spark.readStream).table]
     graph_of(spark, tmp_path, "SELECT 1 AS one")
     assert [type(spark).sql, type(spark.read).table, type(spark.readStream).table] == methods

@@ -22,7 +22,7 @@ Declare = Callable[[], None]
 
 
 class Shop:
-    """Declarations over one source, of which tests take some away."""
+    """Declarations over one source; tests remove some of them."""
 
     def __init__(self, world: EngineWorld) -> None:
         self.world = world

@@ -43,7 +43,7 @@ def views(world: EngineWorld, *names: str, **paths: str) -> Callable[[], None]:
 
 
 def kept(pipeline: Pipeline) -> dict[str, str]:
-    """The tables that the plan says are kept, with the reason."""
+    """Return the tables that the plan lists as kept, with the reason."""
     return {step.dataset.table: step.reason for step in pipeline.plan().steps if isinstance(step, KeepStored)}
 
 

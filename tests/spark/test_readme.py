@@ -45,7 +45,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_the_readmes_pipeline_does_what_the_readme_says(spark: SparkSession, project: Path) -> None:
-    """Late events change nothing newer, a cancelled flight stays gone, a row about no flight is dropped."""
+    """Late events do not overwrite newer data, a cancelled flight stays deleted, a row without a flight is dropped."""
     late = {"flight": 2, "at": 5, "status": "DEPARTED", "delay": 1}
     (project / "data/events/late.json").write_text(json.dumps(late), "utf-8")
     pipeline = Pipeline.from_spec(project / "pipeline.yml", spark=spark.newSession())
@@ -61,7 +61,7 @@ def test_the_readmes_pipeline_does_what_the_readme_says(spark: SparkSession, pro
 def test_the_readmes_script_runs_as_it_stands(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints a plan, a result and rows in the folder that it is run in; a second run has nothing to do."""
+    """It prints a plan, a result and rows in the working folder; a second run has nothing to do."""
     assert spark is not None  # the one that the script finds
     script = tmp_path / "first.py"
     script.write_text(SCRIPT, "utf-8")

@@ -48,7 +48,7 @@ def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> 
 
 
 def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None:
-    """Two cores make two partitions; no page is served; nothing listens beyond this machine."""
+    """Two cores make two partitions; there is no UI; all addresses are loopback."""
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
     assert spark.sparkContext.uiWebUrl is None
@@ -76,9 +76,9 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
 
 
 def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
-    """Results are all of stdout, nothing is on stderr, workers run this Python, and no JVM is left.
+    """Stdout contains only results, stderr is empty, workers run this Python, and no JVM is left.
 
-    Both ways to start are taken one after the other in one process, so a second session follows a first.
+    Both ways to start are tested in one process, so a second session follows a first.
     """
     script = tmp_path / "life.py"
     script.write_text(_LIFE, "utf-8")

@@ -27,7 +27,7 @@ PREFIX = "APPLY_CHANGES_FROM_SNAPSHOT_ERROR"
 
 
 class Stopped(BaseException):
-    """The process dies here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 def stop() -> None:

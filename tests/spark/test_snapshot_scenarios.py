@@ -26,7 +26,7 @@ TRACKING = replace(HISTORY, track_history=ColumnSelection(columns=("a",)))
 def test_each_scenario_of_snapshots_ends_in_its_rows(
     interpreting: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec
 ) -> None:
-    """Every line of the catalogue holds; all lines of a file share a table and its snapshots."""
+    """All scenarios of a file share a table and its snapshots."""
     scenarios = read_snapshot_scenarios(FOLDER / file)
     world = SnapshotWorld(interpreting, tmp_path, spec)
     known: dict[int, tuple[tuple[str, str | None, str | None], ...]] = {}

@@ -89,7 +89,7 @@ def test_nothing_is_forgotten_while_a_snapshot_is_not_done(world: EngineWorld) -
 
 
 def test_a_threshold_that_is_no_number_is_an_error(world: EngineWorld) -> None:
-    """The flow fails by the setting's name, and writes nothing."""
+    """The flow fails with the setting's name, and writes nothing."""
     result = world.run(declaration(world, "two days"))
     assert [flow.error.condition for flow in result.flows if flow.error] == ["INVALID_CONFIGURATION"]
     assert world.rows("people") == []

@@ -57,7 +57,7 @@ def project(folder: Path, *, module: str | None = None, spec: str | None = None)
 
 
 def test_every_faulty_module_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_path: Path) -> None:
-    """Wrong arguments, wrong returns, wrong names, exceptions of any kind; all faults of a module at once."""
+    """Wrong arguments, return values and names, exceptions of any kind; all faults of a module at once."""
     found = {}
     for name, case in CASES["modules"].items():
         code, conditions, said = sluice(project(tmp_path / name, module=case["module"]), "validate")

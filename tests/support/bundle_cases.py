@@ -126,7 +126,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _check_out(git: Path, state: dict[str, str]) -> None:
-    """A repository's files, as git leaves them."""
+    """Create the files of a Git repository."""
     branch, commit = state.get("branch"), state["commit"]
     files = {"HEAD": f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n"}
     if branch:

@@ -48,7 +48,7 @@ class Alphabet:
         return {symbol: cycle([each.number for each in self.spellings(symbol)]) for symbol in self.symbols}
 
     def written(self, number: str) -> str:
-        """The SQL of the value with the spelling that the SQL `number` says; NULL if that is NULL."""
+        """Return the SQL of the value in the spelling with the SQL `number`; NULL if that is NULL."""
         return spelled(number, [each for symbol in self.symbols for each in self.spellings(symbol)], self.case.ddl)
 
     def read(self, value: str, data_type: DataType) -> str:

@@ -32,7 +32,7 @@ class Event:
 
 
 def in_order(events: Iterable[Event], tie: Tie) -> list[Event]:
-    """Each event once, by point; at one point truncates first and deletes last, upserts by their content."""
+    """Return each event once, by point; at one point truncates first and deletes last, upserts by their content."""
     return sorted(set(events), key=lambda e: (e.point, RANK[e.operation], tie(e.values) if e.values else 0))
 
 

@@ -174,7 +174,7 @@ class FakePipeline:
         return self.left
 
     def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
-        """Drop none, and note which; those of `changed` are left alone."""
+        """Record the tables to drop, without dropping any; those of `changed` are kept."""
         self._ask("prune", tuple(tables))
         return tuple(table for table in tables if table not in self.changed)
 
@@ -184,7 +184,7 @@ class FakePipeline:
         return self.rows.limit(limit)
 
     def sql(self, query: str) -> FakeRows:
-        """The rows, whatever the query."""
+        """Return the rows for any query."""
         self._ask("sql", query)
         return self.rows
 

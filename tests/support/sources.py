@@ -1,4 +1,4 @@
-"""The project's own source, parsed once, for the tests that hold it to the house rules."""
+"""The project's source, parsed once, for the tests of style rules."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_bounds_are_wide_enough_and_have_a_name_in_every_reader(
 
 
 def test_no_bound_is_a_day_that_the_julian_calendar_lacks() -> None:
-    """A reader would take it for one ten days off."""
+    """A reader would shift it by ten days."""
     for day in range(GAP[0] - 40, GAP[1] + 40):
         found = KeyRange.read(Row(least=day, most=day), DateType())
         assert isinstance(found.least, int)

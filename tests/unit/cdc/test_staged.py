@@ -36,7 +36,7 @@ def file(rows: int, *, key_nulls: int | None = 0, **hidden_nulls: object) -> dic
     "hidden", [{"once": 0}, {"once": 3, "sequence": {"file": 3, "position": 0}}], ids=["literal", "a part of a struct"]
 )
 def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any]) -> None:
-    """Each key is there, and of each point some part."""
+    """Each event has a key and at least a part of its point."""
     counts = StagedStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
     assert counts is not None
     assert (7, 0, {"id": 0}, {}) == (counts.rows, counts.null_sequences, counts.null_keys, counts.ranges)

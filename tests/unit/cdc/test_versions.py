@@ -34,7 +34,7 @@ def test_a_version_goes_through_a_file_and_keeps_its_order(earlier: object, late
 
 @pytest.mark.parametrize("value", [True, 1.5, Decimal(1), b"1", 2**63, (1, 2)])
 def test_what_has_no_sure_order_is_no_version(value: object) -> None:
-    """Truth values, fractions, bytes, huge numbers and tuples are refused."""
+    """Booleans, fractions, bytes, huge numbers and tuples are rejected."""
     assert SnapshotVersion.of(value) is None
 
 

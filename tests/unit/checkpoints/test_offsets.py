@@ -31,7 +31,7 @@ def write_batches(storage: LocalStorage, checkpoint: str, *, planned: int, done:
 
 
 def test_a_checkpoint_that_does_not_exist_has_no_progress(storage: LocalStorage) -> None:
-    """Before the first batch nothing is known, and nothing is settled."""
+    """Before the first batch there are no offsets, and the stream is not settled."""
     progress = read_progress(storage, storage.path("none"))
     assert (progress, progress.is_settled) == (CheckpointProgress(), False)
 
@@ -47,7 +47,7 @@ def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalSto
 
 
 def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
-    """A planned batch that was not done leaves the stream unsettled, at the offsets before it."""
+    """A planned but uncommitted batch leaves the stream unsettled, at the offsets before it."""
     write_batches(storage, storage.path("c"), planned=3, done=2)
     progress = read_progress(storage, storage.path("c"))
     assert (progress.last_offset_batch, progress.last_commit_batch, progress.is_settled) == (2, 1, False)

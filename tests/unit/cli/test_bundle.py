@@ -29,7 +29,7 @@ Sluice = Callable[..., Result]
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -173,7 +173,7 @@ def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """Output, errors, logs at their loudest, plans, state, lock, events, tables, requests: none has the token."""
+    """Output, errors, debug logs, plans, state, lock, events, tables and requests do not contain the token."""
     caplog.set_level(logging.DEBUG)
     left = [sluice("bundle", "plan", "-v", "-o", "json"), sluice("bundle", "deploy", "-v", "--table", TABLE)]
     served.flows("flights", ("main.flights.events", 40))
@@ -224,7 +224,7 @@ def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
 
 
 def test_no_file_from_outside_is_uploaded(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A link that leads out of the bundle's root is refused, and nothing is written."""
+    """A link to a path outside of the bundle's root is an error, and nothing is written."""
     root = tmp_path / "bundle"
     root.mkdir()
     (tmp_path / "secret").write_text("s", encoding="utf-8")

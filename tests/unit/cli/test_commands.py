@@ -73,7 +73,7 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
 
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
 def test_an_empty_name_is_not_taken_for_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
-    """`--refresh "$NOTHING"` is an error and not an update of everything."""
+    """`--refresh "$NOTHING"` is an error, not an update of everything."""
     result = sluice("run", *arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("[REFRESH_NAMES_MISSING]")
@@ -177,7 +177,7 @@ def test_a_canceled_update_exits_with_1(sluice: Sluice, pipeline: FakePipeline) 
 
 
 def test_what_modules_print_does_not_reach_the_result(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A module's own `print` goes to standard error, so that the JSON stays JSON."""
+    """A module's own `print` goes to standard error, so that standard output is valid JSON."""
     pipeline.during_run = lambda: print("hello from a module")  # noqa: T201 - what the test is about
     result = sluice("run", "-o", "json")
     assert json.loads(result.stdout)["state"] == "COMPLETED"

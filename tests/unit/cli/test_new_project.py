@@ -52,7 +52,7 @@ def inside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -99,7 +99,7 @@ def test_nothing_of_the_templates_is_left(project: Path) -> None:
 
 
 def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
-    """A second `init` of the name refuses and changes nothing."""
+    """A second `init` of the name is an error and changes nothing."""
     (project / "pipeline.yml").write_text("name: mine\n", encoding="utf-8")
     result = sluice("init", "Night-Shop")
     assert result.exit_code == 2
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../up", "/x", "two words", "9lives", ".hidden", "a/b", "{{name}}", "é"])
 def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
-    """Names that could leave the folder, or can't be a schema, are refused."""
+    """Names that are paths to other folders, or are not valid schema names, are rejected."""
     before = written(Path())
     result = sluice("init", "--", name)
     assert result.exit_code == 2
@@ -118,7 +118,7 @@ def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
 
 
 def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
-    """Click's own usage error is kept."""
+    """The error is click's own usage error."""
     assert sluice("init", "-x").exit_code == 2
 
 

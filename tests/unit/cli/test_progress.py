@@ -60,7 +60,7 @@ def update(tmp_path: Any) -> Update:
 
 
 class Terminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         """It is."""
@@ -105,7 +105,7 @@ def test_a_failed_flow_keeps_what_its_batches_counted(update: Update) -> None:
 
 
 def test_plain_lines_tell_each_change_once(update: Update) -> None:
-    """A state is one line; batches in between are silent unless ten seconds went by."""
+    """Each state is one line; batches in between print nothing unless ten seconds passed."""
     stream = io.StringIO()
     with PlainProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.state("RUNNING"))

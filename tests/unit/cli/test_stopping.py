@@ -64,7 +64,7 @@ def test_what_the_work_raises_is_raised_here() -> None:
 def test_the_first_signal_ends_at_once_while_nothing_has_begun(
     number: signal.Signals, interrupt: type[BaseException]
 ) -> None:
-    """While Spark starts there is nothing to stop in order."""
+    """While Spark starts, there is nothing to stop."""
     release = threading.Event()
 
     def work() -> None:

@@ -46,7 +46,7 @@ def test_every_fault_of_one_call_is_found(gathering: Registry) -> None:
 
 
 def test_every_faulty_expectation_is_found_and_the_dataset_stands(gathering: Registry) -> None:
-    """Three of a kind are three faults, and the table itself has none."""
+    """Three invalid expectations are three faults, and the table itself has none."""
 
     @dp.table
     @dp.expect("a", 1)  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ def test_the_standard_library_is_never_shadowed(project: Project) -> None:
 
 
 def test_a_changed_file_is_run_as_it_is_now(project: Project) -> None:
-    """No cache of code, and none written into the user's folder; the hash of the source moves with it."""
+    """Code is neither cached nor written into the user's folder; the hash of the source changes with the file."""
     project.write(
         {"helper.py": "X = 1", "transformations/a.py": "import helper\n" + TABLE.format(name="t", rows="helper.X")}
     )

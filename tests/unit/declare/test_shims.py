@@ -34,7 +34,7 @@ IMPORTS = [
 
 @pytest.mark.parametrize("source", IMPORTS)
 def test_each_way_to_import_gives_our_face(source: str) -> None:
-    """Whatever is installed under the name."""
+    """This holds for any package that is installed under the name."""
     space: dict[str, object] = {}
     with shimmed():
         exec(source, space)  # noqa: S102 - the import statements of a module

@@ -156,7 +156,7 @@ def test_sinks_and_hooks_are_registered_with_their_functions(registry: Registry)
 
 
 def test_append_flows_are_named_after_their_function_or_by_name(registry: Registry) -> None:
-    """The target is a name as any other, and once is kept."""
+    """The target is qualified like any other name, and `once` is stored."""
 
     @dp.append_flow("orders")
     def from_kafka() -> Any:

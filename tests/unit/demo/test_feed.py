@@ -114,7 +114,7 @@ def test_a_flight_has_the_same_events_however_many_months_are_fed(events: pd.Dat
 
 
 def test_the_same_months_give_the_same_bytes(fed: tuple[Path, Feed], tmp_path: Path) -> None:
-    """Two feeds of one month are equal file by file, whatever an interrupted one left behind."""
+    """Two feeds of one month are equal file by file, also after an interrupted one."""
     folder, feed = fed
     left_behind = tmp_path / "data.partial" / "events" / "2012-12-30.json"
     left_behind.parent.mkdir(parents=True)

@@ -53,7 +53,7 @@ def test_a_change_to_the_pipeline_is_kept_and_a_missing_module_comes_back(demo: 
 
 
 def test_a_demo_of_other_months_is_refused_and_left_alone(demo: Path) -> None:
-    """The error says how many months the folder holds; nothing is written."""
+    """The error has the number of months in the folder; nothing is written."""
     before = contents(demo)
     with pytest.raises(UserError) as caught:
         prepare_folder(demo, 3)

@@ -45,7 +45,7 @@ def planned(served: StandInWorkspace, wanted: dict[str, dict[str, Any]], key: st
 
 
 def test_a_field_that_the_service_adds_holds_until_it_is_accepted(served: StandInWorkspace) -> None:
-    """No call to the gateway, in mid-snapshot; afterwards the plan is empty, and the guard goes on."""
+    """There is no call to the gateway during the snapshot; afterwards the plan is empty, and the guard returns 0."""
     spec = served.pipeline(GATEWAY_NAME).spec
     spec["budget_policy_id"] = "b-1"
     spec["gateway_definition"]["connection_id"] = "c-1"
@@ -103,7 +103,7 @@ def test_what_is_bound_keeps_its_wishes_when_it_is_accepted(served: StandInWorks
 
 
 def test_only_what_is_on_record_and_there_is_accepted(served: StandInWorkspace) -> None:
-    """An unknown key, a resource that was never deployed, and one that is gone are errors of the call."""
+    """An unknown key, a resource that was never deployed, and a deleted one are usage errors."""
     wanted = specs_with_job()
     conditions = {}
     for key in ("pipelines.nosuch", JOB, "pipelines.flights"):

@@ -24,7 +24,7 @@ resources: {pipelines: {p: {}}, jobs: {j: {}, k: {run_as: {user_name: bob@exampl
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 

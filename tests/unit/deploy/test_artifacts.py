@@ -33,7 +33,7 @@ resources:
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -58,7 +58,7 @@ def dependencies(served: StandInWorkspace) -> list[str]:
 
 
 def test_a_wheel_is_built_uploaded_and_named(served: StandInWorkspace, tmp_path: Path) -> None:
-    """In the pipeline's environment, a task's libraries and a job's environment; a second deploy writes nothing."""
+    """The pipeline, a task's libraries and a job's environment name it; a second deploy writes nothing."""
     assert deploy(served, loaded(tmp_path)) is ExitCode.CLEAN
     wheel = f"{PLACE}/lib-1.whl"
     assert served.files.files[wheel] == b"one\n"
@@ -87,7 +87,7 @@ def test_a_wheel_that_only_holds_something_else_is_only_uploaded(served: StandIn
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(served: StandInWorkspace, tmp_path: Path) -> None:
-    """The pipeline names the new wheel, and the old one is gone from the workspace."""
+    """The pipeline names the new wheel, and the old one is deleted from the workspace."""
     deploy(served, loaded(tmp_path))
     deploy(served, loaded(tmp_path, "rm dist/* && echo two > dist/lib-2.whl"))
     assert dependencies(served) == [f"{PLACE}/lib-2.whl", "requests"]
@@ -140,7 +140,7 @@ def test_a_package_that_nobody_built_is_an_error_of_the_deploy_only(served: Stan
 
 
 def test_a_package_that_is_a_link_out_of_the_bundle_is_refused(served: StandInWorkspace, tmp_path: Path) -> None:
-    """It is no file of the bundle's, whatever its name."""
+    """It is not a file of the bundle, whatever its name is."""
     secret = tmp_path / "secret"
     secret.write_text("s", encoding="utf-8")
     root = tmp_path / "bundle"
@@ -152,7 +152,7 @@ def test_a_package_that_is_a_link_out_of_the_bundle_is_refused(served: StandInWo
 
 
 def test_a_wheels_folder_with_a_setup_is_built_by_it(tmp_path: Path) -> None:
-    """When no command is written; other folders are taken as they are."""
+    """This is the default without a build command; other folders are used unchanged."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "setup.py").touch()
     text = "bundle: {name: s}\nartifacts: {a: {type: whl, path: a}, b: {type: whl}, c: {path: a}}\n"

@@ -23,7 +23,7 @@ EVER = 1000
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -60,7 +60,7 @@ def test_no_permission_names_the_call_and_nothing_is_made(
 
 
 def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: StandInWorkspace) -> None:
-    """401: one call, no write, and that a new sign-in goes on from there."""
+    """401: one call, no write, and a hint to sign in again."""
     served.expire_token()
     error = failed(served)
     assert (error.condition, error.fields) == ("WORKSPACE_UNAUTHENTICATED", {"call": "GET /api/2.0/workspace/export"})
@@ -69,7 +69,7 @@ def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: 
 
 
 def test_a_token_that_expires_on_the_way_leaves_what_the_next_deploy_finds(served: StandInWorkspace) -> None:
-    """401 in the middle: the lock of the dead deploy runs out, and then one of each is there."""
+    """401 in the middle: the lock of the dead deploy expires, and then each resource exists once."""
     served.fail(Fault(method="POST", path="/pipelines$", status=401, error_code="UNAUTHENTICATED", times=EVER))
     assert failed(served).condition == "WORKSPACE_UNAUTHENTICATED"
     served.faults.clear()
@@ -81,7 +81,7 @@ def test_a_token_that_expires_on_the_way_leaves_what_the_next_deploy_finds(serve
 @pytest.mark.parametrize(("method", "path"), [("GET", "/workspace/export"), ("POST", "/workspace/mkdirs")])
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_time_to_wait_is_kept_to(served: StandInWorkspace, method: str, path: str, status: int) -> None:
-    """Neither a second sooner nor at once, for reads as for writes, also when the SDK's own patience is shorter."""
+    """Reads and writes wait exactly that time, even if the SDK's own timeout is shorter."""
     served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=75, times=3))
     config = served.config()
     config.retry_timeout_seconds = 30
@@ -145,7 +145,7 @@ def test_a_state_that_names_files_elsewhere_deletes_none_of_them(served: StandIn
 
 
 def test_a_state_that_nobody_can_read_stops_the_deploy(served: StandInWorkspace) -> None:
-    """Nothing is guessed from it, and nothing is written over it."""
+    """Nothing is derived from it, and nothing is written over it."""
     workspace = Workspace(served.config(), clock=served.clock)
     workspace.make_folder(STATE)
     unknown = Deployed(key="pipelines.p", kind="pipelines", id="1", spec=bundle_of(specs()).resources[0].spec)

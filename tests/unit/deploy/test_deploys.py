@@ -30,7 +30,7 @@ from tests.support.ingestion_bundle import (
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -42,7 +42,7 @@ def snapshotting(served: StandInWorkspace) -> StandInWorkspace:
 
 
 def verdicts(served: StandInWorkspace, wanted: dict[str, dict[str, Any]]) -> dict[str, Verdict]:
-    """The verdicts of a plan, but for resources that need nothing."""
+    """Return the verdicts of a plan, without resources that need no change."""
     plan = deployer_of(served, wanted).plan()
     return {each.key: each.verdict for each in plan.changes if each.verdict is not Verdict.NOTHING}
 
@@ -90,7 +90,7 @@ def test_a_tag_only_deploy_in_a_snapshot_makes_no_call_to_the_gateway_and_is_on_
 
 
 def test_deferred_tags_are_written_with_the_next_wanted_change(snapshotting: StandInWorkspace) -> None:
-    """Once the snapshot is over, one PUT brings the change and the tag."""
+    """After the snapshot, one PUT writes the change and the tag."""
     wanted = specs()
     wanted[GATEWAY]["tags"]["commit"] = "f00"
     deployer_of(snapshotting, wanted).deploy()
@@ -162,7 +162,7 @@ def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorks
 def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
     served: StandInWorkspace, told: str | None, minutes: int, verdict: Verdict
 ) -> None:
-    """Three of its intervals, by its settings where the service would take them; a longer silence is unknown."""
+    """Three intervals of its settings, if the service accepts them; after a longer silence its state is unknown."""
     wanted = specs()
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders"))
     deployer_of(served, wanted).deploy()
@@ -180,7 +180,7 @@ def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
 
 
 def test_a_held_change_waits_in_the_queue_and_is_applied_when_the_snapshot_ends(snapshotting: StandInWorkspace) -> None:
-    """Queued with 21; while it snapshots still 21; afterwards applied, once, and the queue is empty."""
+    """21 when queued, and during the snapshot; afterwards it is applied once, and the queue is empty."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     queueing = Policy(queue=True)
@@ -206,7 +206,7 @@ def test_a_queued_plan_that_is_stale_is_never_applied(snapshotting: StandInWorks
 
 
 def test_waiting_deploys_when_the_snapshot_ends(snapshotting: StandInWorkspace) -> None:
-    """The deploy looks again until the gateway takes changes."""
+    """The deploy checks again until the gateway accepts changes."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     snapshotting.clock.sleep(23.9 * HOUR)
@@ -215,7 +215,7 @@ def test_waiting_deploys_when_the_snapshot_ends(snapshotting: StandInWorkspace) 
 
 
 def test_an_override_names_its_reason_on_record(snapshotting: StandInWorkspace) -> None:
-    """The change goes on in the middle of a snapshot, and the table says why."""
+    """The change is applied during a snapshot, and the table has the reason."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     policy = Policy(overrides=((GATEWAY, "the source moved"),))
@@ -313,7 +313,7 @@ def test_permissions_have_a_call_of_their_own(snapshotting: StandInWorkspace) ->
 
 
 def test_a_second_deployer_is_kept_out_and_a_dead_ones_lock_expires(served: StandInWorkspace) -> None:
-    """The lock of Databricks' command line is honoured; ours is taken over when its time is over."""
+    """The lock of Databricks' command line is respected; ours is taken over after it expires."""
     deployer_of(served, {}).deploy()
     served.files.folders |= {"/Workspace/Shared/.bundle/sales/ingestion/state"}
     path = "/Workspace/Shared/.bundle/sales/ingestion/state/deploy.lock"
@@ -366,7 +366,7 @@ def test_of_two_deployers_at_once_one_is_kept_out(served: StandInWorkspace) -> N
 def test_a_lost_answer_is_looked_up_and_nothing_is_made_twice(
     served: StandInWorkspace, path: str, *, after: bool
 ) -> None:
-    """A call that may have taken effect is not blindly repeated: one of each, and the next plan is empty."""
+    """A call that may have taken effect is not repeated: each resource exists once, and the next plan is empty."""
     served.fail(Fault(method="POST", path=path, status=0, after_effect=after))
     deployer_of(served, specs()).deploy()
     assert (len(served.pipelines.by_id), len(served.jobs.by_id)) == (3, 1)
@@ -385,7 +385,7 @@ def test_a_put_whose_answer_was_lost_is_not_made_twice(snapshotting: StandInWork
 
 
 def test_throttling_is_waited_out(served: StandInWorkspace) -> None:
-    """429 and 503 with a time to wait cost that time, on reads and writes, and nothing else."""
+    """429 and 503 with `Retry-After` delay reads and writes by that time, without another effect."""
     served.fail(throttled(path="/pipelines", times=3, retry_after_seconds=20))
     served.fail(Fault(method="GET", path="/unity-catalog", status=503, retry_after_seconds=20))
     assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
@@ -393,7 +393,7 @@ def test_throttling_is_waited_out(served: StandInWorkspace) -> None:
 
 
 def test_no_permission_and_an_expired_token_say_so(served: StandInWorkspace) -> None:
-    """Both are errors with a remedy, and the deploy goes on where it stopped once they are mended."""
+    """Both are errors with a remedy, and the next deploy continues after the remedy."""
     served.fail(Fault(method="POST", path="/jobs/create", status=403, error_code="PERMISSION_DENIED"))
     with pytest.raises(OperationError, match="WORKSPACE_FORBIDDEN"):
         deployer_of(served, specs()).deploy()
@@ -462,7 +462,7 @@ def test_a_crash_after_any_single_call_converges_at_the_next_deploy() -> None:
 
 
 def test_destroy_deletes_all_in_reverse_and_refuses_what_may_not_go(snapshotting: StandInWorkspace) -> None:
-    """A gateway in a snapshot stays with all else; afterwards, with each permission, everything goes."""
+    """A gateway in a snapshot stays with all other resources; afterwards, with each permission, all are deleted."""
     pipelines = frozenset({GATEWAY, "pipelines.ingestion", "pipelines.flights"})
     allowed = Policy(allow_recreate=pipelines)
     assert deployer_of(snapshotting, specs()).destroy().exit_code is ExitCode.REFUSED
@@ -474,7 +474,7 @@ def test_destroy_deletes_all_in_reverse_and_refuses_what_may_not_go(snapshotting
 
 
 def test_what_prevents_its_destruction_is_not_destroyed(served: StandInWorkspace) -> None:
-    """`prevent_destroy` holds against every permission, also when the resource has left the bundle."""
+    """`prevent_destroy` overrides every permission, also if the resource was removed from the bundle."""
     wanted = specs()
     wanted["pipelines.flights"]["lifecycle"] = {"prevent_destroy": True}
     deployer_of(served, wanted).deploy()

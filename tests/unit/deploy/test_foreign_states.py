@@ -22,7 +22,7 @@ Specs = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -280,7 +280,7 @@ BROKEN: dict[str, str] = {
 
 
 def test_a_state_that_can_not_be_read_is_unknown(served: StandInWorkspace) -> None:
-    """For either engine and for ours, whatever is wrong with it; so is one that the service does not give out."""
+    """This holds for either engine and for Sluice's state, for any damage, and for a state that the service denies."""
     deployed(served)
     folder = bundle_of({}).state_path
     told = {}
@@ -334,7 +334,7 @@ def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -
 
 
 def test_an_identity_that_the_bundle_names_is_no_difference(served: StandInWorkspace) -> None:
-    """A read of settings leaves `run_as` out; another identity is a change."""
+    """Reads of settings omit `run_as`; another identity is a change."""
     wanted = plain_specs()
     for key in (GATEWAY, JOB):
         wanted[key]["run_as"] = {"service_principal_name": "ingestion"}
@@ -357,7 +357,7 @@ def test_a_warehouse_that_does_not_answer_is_unknown(served: StandInWorkspace) -
 
 
 def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(served: StandInWorkspace) -> None:
-    """Our deploy leaves the field alone; another tool removes it, which restarts the gateway in its snapshot."""
+    """Our deploy does not change the field; another tool removes it, which restarts the gateway during its snapshot."""
     deployed(served)
     gateway = served.pipeline(GATEWAY_NAME)
     deployer_of(served, plain_specs()).bind(GATEWAY, gateway.pipeline_id)

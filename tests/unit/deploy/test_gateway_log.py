@@ -18,7 +18,7 @@ INTERVAL = "pipelines.gateway.progressEventEmitFrequencySeconds"
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -80,7 +80,7 @@ def test_the_hours_that_a_restart_would_lose_count_from_the_first_event(served: 
 def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the_bundle(
     served: StandInWorkspace,
 ) -> None:
-    """After a restart a table that is silent may be about to begin; one that is no longer ingested holds nothing."""
+    """After a restart, a silent table may be about to start; a table that is no longer ingested holds nothing."""
     served.source_tables(
         GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1), SourceTable(name="main.staging.gone", chunks=1)
     )
@@ -119,7 +119,7 @@ def test_a_snapshot_that_ended_at_the_moment_of_its_last_progress_is_over(served
 
 
 def test_an_operation_that_is_no_snapshot_hides_none(served: StandInWorkspace) -> None:
-    """A newer operation_progress of another type is not taken for the snapshot's."""
+    """A newer operation_progress of another type does not replace the snapshot's."""
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=48))
     deployer_of(served, quick_specs()).deploy()
     served.clock.sleep(12 * HOUR)

@@ -39,7 +39,7 @@ def test_branch_commit_and_origin_are_gits_own(repository: Path) -> None:
 
 
 def test_packed_references_are_found(repository: Path) -> None:
-    """As git leaves them after a clone or a collection of garbage."""
+    """Git packs references after a clone or a garbage collection."""
     git(repository, "pack-refs", "--all")
     assert read_git_state(repository).commit == git(repository, "rev-parse", "HEAD")
 
@@ -59,6 +59,6 @@ def test_a_worktree_has_its_own_branch_and_its_repositorys_origin(repository: Pa
 
 
 def test_a_repository_without_a_commit_has_only_its_branch(tmp_path: Path) -> None:
-    """Nothing is made up."""
+    """Unknown values are not invented."""
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
     assert read_git_state(tmp_path) == GitState(branch="main")

@@ -81,7 +81,7 @@ CHANGING = {
 def test_what_is_another_thing_at_each_deploy_must_not_reach_a_gateway(
     tmp_path: Path, line: str, condition: str | None, severity: str, column: int
 ) -> None:
-    """In a tag a warning, for the guard defers tags; anywhere else an error, for each deploy would restart it."""
+    """In a tag it is a warning, because the guard defers tags; elsewhere an error: each deploy would restart it."""
     expected = [] if condition is None else [(condition, severity, at(FIRST, column))]
     assert found(tmp_path, f"{GATEWAY}          {line}\n") == expected
 
@@ -116,7 +116,7 @@ PRESETS = {
 def test_presets_that_reach_a_gateway_are_told_unless_it_pins_them(
     tmp_path: Path, presets: str, own: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """A preset fills a tag that is missing or empty, of the gateway as of all else."""
+    """A preset sets missing and empty tags of all resources, including gateways."""
     text = GATEWAY + (f"          {own}\n" if own else "") + f"presets: {presets}\n"
     assert found(tmp_path, text) == expected
 

@@ -17,7 +17,7 @@ from tests.support.ingestion_bundle import USER
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -78,7 +78,7 @@ def test_none_and_two_are_errors_with_their_place(served: StandInWorkspace, tmp_
 
 
 def test_the_workspace_is_asked_once_and_only_for_what_is_referred_to(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A lookup that nothing uses costs no call; one that two use costs one."""
+    """An unused lookup makes no call; one that two variables use makes one."""
     served.directory.add("warehouse", "shared", "w-1")
     assert looked_up(served, tmp_path, "warehouse: shared", uses="none") == "none"
     assert served.calls("/sql/warehouses") == []

@@ -58,7 +58,7 @@ def calls_about(served: StandInWorkspace, pipeline_id: str) -> list[str]:
 
 
 def test_it_deploys_to_prod_once_and_then_has_nothing_to_do(built: Path) -> None:
-    """The pipeline, its package and its job are made, the job runs that pipeline, a second deploy writes nothing."""
+    """The pipeline, its package and its job are created, the job runs the pipeline, a second deploy writes nothing."""
     assert {"databricks.yml", "pipelines/flights/pipeline.yml"} <= set(load_bundle(ROOT, target="prod", user=USER).sync)
     bundle = load("prod", built)
     with serve_workspace() as served:
@@ -125,7 +125,7 @@ def test_no_code_is_uploaded_with_ingestion() -> None:
 
 
 def test_what_lasts_cannot_be_destroyed_in_production() -> None:
-    """Gateway, ingestion pipeline, schemas and volume have prevent_destroy; in the dev form none has."""
+    """Gateway, ingestion pipeline, schemas and volume have prevent_destroy; in the dev target none has."""
     kept = {
         target: {each.key for each in load(target).resources if each.prevent_destroy and each.kind != "jobs"}
         for target in INGESTION

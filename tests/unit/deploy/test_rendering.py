@@ -1,4 +1,4 @@
-"""Templates over a short spec become plain bundle files: nothing undefined, nothing outside, nothing half written."""
+"""Templates over a short spec are rendered to plain bundle files, without undefined names and partial writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def render(root: Path) -> str:
 
 
 def fault(root: Path) -> UserError:
-    """The error of rendering; nothing was written."""
+    """Return the error of rendering; asserts that nothing was written."""
     with pytest.raises(UserError) as raised:
         write_rendered(root, rendered_files(root, render=render_here))
     assert not (root / RENDERED).exists() or not any((root / RENDERED).iterdir())
@@ -291,7 +291,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
 def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str) -> None:
-    """By memory, processor time or size, with its line unless it had to be killed; nothing is written."""
+    """Memory, CPU time or size is limited; the error has the line unless the process was killed; nothing is written."""
     write(bundle, template=f"# first\n{line}\n")
     limits = Limits(seconds=0.2, mebibytes=256)
     with pytest.raises(UserError) as raised:

@@ -45,7 +45,7 @@ def test_the_process_dies_at_the_nth_passing(wanted: str, expected: tuple[int, s
 
 
 def test_children_in_a_session_of_its_own_die_too() -> None:
-    """A process that leads its session takes its children along, in whatever group they are."""
+    """A process that leads its session kills its children too, in any process group."""
     program = (
         "import subprocess; from framework.foundation.failpoints import failpoint;"
         "subprocess.Popen(['sleep', '60'], process_group=0); failpoint('storage.before_replace')"
@@ -71,7 +71,7 @@ def test_an_unregistered_failpoint_is_our_bug() -> None:
 
 
 def test_a_misspelt_failpoint_ends_the_program_at_once() -> None:
-    """A crash test that names no failpoint fails, instead of testing nothing."""
+    """A crash test with an unknown failpoint fails instead of testing nothing."""
     environment = {**os.environ, "SLUICE_FAILPOINT": "no.such.place"}
     command = [sys.executable, "-c", "import framework.foundation.failpoints; print('went on')"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

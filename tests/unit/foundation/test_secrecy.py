@@ -57,7 +57,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize(("text", "shown"), TEXTS.items())
 def test_a_secret_inside_a_text_is_a_digest(text: str, shown: str) -> None:
-    """The text around it stays, so that a change of either is seen; hiding twice is hiding once."""
+    """The text around it stays, so that a change of either is visible; hiding is idempotent."""
     assert hide_in_text(text) == shown
     assert hide_in_text(shown) == shown
 

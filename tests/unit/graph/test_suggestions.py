@@ -9,7 +9,7 @@ from framework.graph.rules import did_you_mean
 
 
 def name(text: str) -> QualifiedName:
-    """A name of `main.shop` unless it says otherwise."""
+    """Return a name in `main.shop` by default."""
     return QualifiedName.parse(text, catalog="main", schema="shop")
 
 

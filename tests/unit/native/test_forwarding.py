@@ -34,7 +34,7 @@ DLT = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the test's module goes."""
+    """The path of the test's module."""
     return tmp_path / "module.py"
 
 
@@ -216,7 +216,7 @@ def test_faults_that_are_found_here_are_found_there(file: Path) -> None:
 
 
 def test_a_decorator_that_gives_nothing_back_can_have_no_expectation_above_it(file: Path) -> None:
-    """With Spark's own module, whose decorators return None, the order is an error and not a lost expectation."""
+    """With Spark's own module, whose decorators return None, this order is an error and not a lost expectation."""
     body = "@dp.expect('a', 'b')\n@dp.table\ndef t(): ..."
 
     with as_on_databricks() as native:
@@ -236,7 +236,7 @@ def test_outside_of_a_pipeline_the_module_says_so(file: Path) -> None:
 
 
 def test_what_sluice_itself_runs_on_databricks_stays_with_sluice(file: Path) -> None:
-    """While one of our registries is filled, or a query function runs under our guard, nothing is forwarded."""
+    """While a registry of Sluice is filled, or a query function runs under its guard, nothing is forwarded."""
     from framework import pipelines as dp
 
     registry = Registry(catalog="main", schema="shop")

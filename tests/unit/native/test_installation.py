@@ -41,7 +41,7 @@ def test_spark_is_installed_with_sluice() -> None:
 
 
 def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: Path) -> None:
-    """Databricks' own Spark stays in sight; the wheel still installs, and a second time changes nothing."""
+    """Databricks' own Spark is not hidden; the wheel still installs, and a second run changes nothing."""
     assert main([str(wheel.parent)]) == 0
     assert leave_spark_out(wheel) == ()
     with zipfile.ZipFile(wheel) as archive:

@@ -1,4 +1,4 @@
-"""The interface that we hold the native modules to, compared with those of them that are installed."""
+"""The interface of the native modules, compared with the installed ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def unknown(module: ModuleType) -> list[str]:
 
 
 def test_every_call_of_the_face_has_a_native_form() -> None:
-    """No function of the face is forgotten: each is native, composed of native ones, or an older name of one."""
+    """Each function is native, composed of native ones, or an older name of one."""
     older = {name for names in OLDER_FUNCTIONS.values() for name in names} | {"create_table", "create_view"}
     assert set(face.__all__) == {*INTERFACE, *READS, *COMPOSED} | older
 

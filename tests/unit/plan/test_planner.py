@@ -67,7 +67,7 @@ def a_graph(*, reset_allowed: bool = True) -> DataflowGraph:
 
 
 def settled(**changes: object) -> StoredState:
-    """A state in which everything has run and nothing is new."""
+    """Return a state in which everything has run and there is no new data."""
     tables = {each: TableState(exists=True, definition="d", computed_from="c") for each in (RAW, CLEAN, TOTALS)}
     flows = {
         RAW: FlowState(generation=1, drained=True, latest=1),
@@ -93,7 +93,7 @@ def shape(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
 
 
 def test_a_first_update_creates_begins_and_runs_everything_inputs_first() -> None:
-    """With nothing on storage every table is created and every flow begins its first generation."""
+    """With an empty storage every table is created and every flow starts its first generation."""
     plan = make_plan(a_graph(), UpdateRequest(), StoredState())
     assert shape(plan.steps) == [
         ("create", "raw"), ("begin", "raw"), ("run", "raw"),
@@ -132,7 +132,7 @@ def test_a_view_is_computed_again_when_its_inputs_or_its_code_changed() -> None:
 
 
 def test_a_view_that_can_t_be_told_unchanged_is_always_computed() -> None:
-    """Time, chance and data of unknown version leave no fingerprint."""
+    """Current time, randomness and data of unknown version have no fingerprint."""
     plan = make_plan(a_graph(), UpdateRequest(), settled(totals_from=None))
     assert shape(plan.steps)[-1] == ("refresh", "totals")
 
@@ -146,7 +146,7 @@ def test_an_unfinished_once_flow_goes_on_in_its_generation() -> None:
 
 
 def test_a_full_refresh_is_built_aside_and_published_last() -> None:
-    """Old rows serve: the copy is filled by new generations of all flows, once flows too, then published."""
+    """The old rows stay: new generations of all flows, once flows too, fill the copy, which is then published."""
     plan = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), settled())
     own = [step for step in plan.steps if step.dataset == CLEAN]
     assert shape(tuple(own)) == [
@@ -159,7 +159,7 @@ def test_a_full_refresh_is_built_aside_and_published_last() -> None:
 
 
 def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
-    """The next plain update takes the rebuild's generations up again instead of beginning new ones."""
+    """The next plain update continues the rebuild's generations instead of starting new ones."""
     state = StoredState(
         tables={CLEAN: TableState(exists=True, definition="d", rebuilding=3, last_rebuild=3)},
         flows={
@@ -175,7 +175,7 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
 
 
 def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
-    """Only the named flow begins again; its table is neither created nor rebuilt."""
+    """Only the named flow starts again; its table is neither created nor rebuilt."""
     plan = make_plan(a_graph(), UpdateRequest(reset_checkpoints=(CLEAN,)), settled())
     assert shape(tuple(step for step in plan.steps if step.dataset == CLEAN)) == [
         ("begin", "clean"),
@@ -256,7 +256,7 @@ def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
     "request_of_it", [UpdateRequest(), UpdateRequest(full_refresh=(CLEAN,)), UpdateRequest(reset_checkpoints=(SEED,))]
 )
 def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: UpdateRequest) -> None:
-    """No step touches it, a full refresh least of all: its flows fail, and the plan says so before."""
+    """No step touches it, not even a full refresh: its flows fail, and the plan says so in advance."""
     state = settled()
     foreign = TableState(exists=True, path="/t/clean", other_owner="pipeline other")
     state = replace(state, tables={**state.tables, CLEAN: foreign})
@@ -310,7 +310,7 @@ def schema(columns: Sequence[Any]) -> str:
 def test_columns_that_no_flow_writes_are_named(
     stored: tuple[Any, ...], written: tuple[Any, ...], cdc: ColumnSelection | None, kept: tuple[str, ...]
 ) -> None:
-    """A streaming table keeps a column that its query stopped giving; the plan says which."""
+    """A streaming table keeps a column that its query no longer returns; the plan names it."""
     spec = DatasetSpec(name=CLEAN, kind=DatasetKind.STREAMING_TABLE)
     keys = None if cdc is None else AutoCdcSpec(keys=("id",), sequence_by="id", columns=cdc)
     graph = DataflowGraph(

@@ -58,7 +58,7 @@ def test_a_row_has_the_fields_of_databricks_event_log() -> None:
 
 
 def test_an_event_comes_back_from_its_line() -> None:
-    """One event is one line, whatever its texts hold, and reads back equal."""
+    """One event is one line, whatever its texts contain, and reads back equal."""
     line = EVENT.to_line()
     assert (line.count("\n"), line[-1], parse_event(line)) == (1, "\n", EVENT)
 

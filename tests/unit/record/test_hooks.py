@@ -81,7 +81,7 @@ def test_a_hook_is_switched_off_after_its_failures_in_a_row(log: EventLog) -> No
 
 
 def test_a_hook_without_a_limit_goes_on_failing(log: EventLog) -> None:
-    """Without a limit every event is tried, every failure is recorded, and none causes another."""
+    """Without a limit the hook gets every event, every failure is recorded, and none causes another."""
     calls: list[str] = []
 
     def hook(event: dict[str, Any]) -> None:

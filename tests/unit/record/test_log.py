@@ -83,7 +83,7 @@ def test_emit_takes_the_parts_of_an_event(storage: LocalStorage) -> None:
 
 
 def test_events_of_many_threads_are_all_kept(storage: LocalStorage) -> None:
-    """Eight threads that emit at once lose nothing, and no number is given twice."""
+    """Eight threads that emit at once lose no event, and no number is used twice."""
     with open_log(storage) as log, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: log.emit("update_progress", str(n)), range(400)))
     events = read_events(storage)
@@ -92,7 +92,7 @@ def test_events_of_many_threads_are_all_kept(storage: LocalStorage) -> None:
 
 
 def test_kill_nine_loses_nothing_that_is_five_seconds_old(storage: LocalStorage) -> None:
-    """A process that is killed after its events had their five seconds leaves them all."""
+    """After a kill, the log has all events that are older than five seconds."""
     command = [sys.executable, "-c", EMITTER, storage.root]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -128,7 +128,7 @@ def test_where_appending_is_dear_each_write_is_a_file_of_its_own(tmp_path: pathl
 
 
 def test_a_storage_that_heals_gets_all_events_once(tmp_path: pathlib.Path) -> None:
-    """While writing fails events wait; when it works again they are written, each once."""
+    """While writing fails, events are buffered; when it works again, each is written once."""
     (tmp_path / "events").write_text("a file in the way")
     storage = LocalStorage(str(tmp_path))
     with open_log(storage) as log:
@@ -160,7 +160,7 @@ def test_a_closed_log_takes_no_more_events(storage: LocalStorage) -> None:
 
 
 def test_observers_get_each_event_in_the_emitting_thread(storage: LocalStorage) -> None:
-    """An observer has seen the event when `record` returns."""
+    """The observer has received the event when `record` returns."""
     seen: list[tuple[Event, str]] = []
     with open_log(storage) as log:
         log.subscribe(lambda event: seen.append((event, threading.current_thread().name)))
@@ -169,7 +169,7 @@ def test_observers_get_each_event_in_the_emitting_thread(storage: LocalStorage) 
 
 
 def test_an_observer_that_raises_is_dropped_and_recorded(storage: LocalStorage) -> None:
-    """A broken observer fails no update: it gets one event, and the log says that it was dropped."""
+    """A failing observer fails no update: it gets one event, and the log records that it was removed."""
     calls: list[Event] = []
 
     def broken(event: Event) -> None:

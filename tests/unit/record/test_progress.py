@@ -60,7 +60,7 @@ def test_observed_rows_win_over_the_sink(make: Any) -> None:
 
 
 def test_the_backlog_is_summed_over_the_sources_that_report_one() -> None:
-    """Bytes and files left to read are added up; sources that are silent add nothing."""
+    """Unread bytes and files are summed; sources without a report add nothing."""
     sources: list[dict[str, Any]] = [
         {"metrics": {"numBytesOutstanding": "100", "numFilesOutstanding": "3"}},
         {"metrics": {"numBytesOutstanding": "50.0", "numFilesOutstanding": "NaN", "other": "x"}},

@@ -12,7 +12,7 @@ from tests.support.fake_java import install_java
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """JAVA_HOME's Java is taken, with the version its release file names."""
+    """JAVA_HOME's Java is used, with the version in its release file."""
     wanted = install_java(tmp_path / "wanted", release="21.0.2")
     other = install_java(tmp_path / "other", release="17.0.15")
     java = find_java({"JAVA_HOME": str(tmp_path / "wanted"), "PATH": str(other.parent)})

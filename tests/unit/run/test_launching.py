@@ -1,4 +1,4 @@
-"""A JVM that dies at its start leaves its last words, not a traceback."""
+"""A JVM that dies at its start is reported with its last output, not a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.fake_java import install_java
 
 @pytest.fixture
 def dying_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java that complains and ends; its jars count as there, so that nothing is resolved."""
+    """A Java that prints an error and ends; its jars count as present, so that nothing is resolved."""
     install_java(tmp_path / "jdk", script="echo 'Error: Could not reserve enough space' >&2; exit 3")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -61,7 +61,7 @@ def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
 
 
 def test_the_lock_is_looked_at_without_taking_it_or_writing_anything(storage: LocalStorage) -> None:
-    """An update that can't begin is refused before Spark starts; a storage that is not there stays so."""
+    """An update that can't start is rejected before Spark starts; a missing storage is not created."""
     check_unlocked(storage)
     assert not pathlib.Path(storage.root).exists()
     with update_lock(storage, "u-1"):
@@ -88,7 +88,7 @@ def test_other_pipelines_do_not_wait_for_each_other(storage: LocalStorage, tmp_p
 
 
 def test_a_killed_holder_leaves_the_lock_free(storage: LocalStorage) -> None:
-    """After `kill -9` the next update has the lock at once, though a child of the holder lives on."""
+    """After `kill -9` the next update gets the lock immediately, even if a child of the holder is alive."""
     command = [sys.executable, "-c", HOLDER, storage.root]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -105,7 +105,7 @@ def test_a_killed_holder_leaves_the_lock_free(storage: LocalStorage) -> None:
 
 
 def test_a_holder_that_has_not_said_its_name_yet_holds_the_lock_too(storage: LocalStorage) -> None:
-    """A lock whose file is still empty is taken; the error says so without a name."""
+    """A lock whose file is still empty is held; the error says so without a name."""
     with update_lock(storage, "u-1"):
         pathlib.Path(storage.path("update.lock")).write_text("")
         with pytest.raises(OperationError, match="another process has just begun"), update_lock(storage, "u-2"):
@@ -143,7 +143,7 @@ def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
 
 
 def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
-    """Renewals move the file's time on, so a holder that lives is not given up for dead."""
+    """Renewals update the file's time, so a living holder does not lose the lease."""
     lease = take(storage, 1)
     file = pathlib.Path(storage.path("lease", f"{1:020d}.json"))
     os.utime(file, (0, 0))

@@ -92,7 +92,7 @@ def test_a_short_command_compiles_for_a_quick_start_only() -> None:
 
 
 def test_a_garbage_collector_of_the_users_stays() -> None:
-    """Java takes one collector only, so ours gives way to the user's."""
+    """Java accepts one collector only, so the user's replaces ours."""
     settings = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"}
     for short in (True, False):
         command = gateway_command("java", "x.jar", settings, archive=(), short=short, verbose=False)

@@ -150,7 +150,7 @@ def test_a_flow_starts_again_when_its_source_moved(world: World) -> None:
 
 
 def test_a_flow_without_news_is_not_started(world: World) -> None:
-    """While one flow starts three times, its neighbour starts once."""
+    """While one flow starts three times, the other starts once."""
 
     def and_a_file(step: RunFlow | RefreshView) -> FlowResult:
         world.file("busy")

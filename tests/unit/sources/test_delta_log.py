@@ -127,7 +127,7 @@ def test_only_an_offset_beyond_the_tip_of_its_own_table_is_drained(
 
 
 def test_the_newest_mark_of_ours_is_found_behind_commits_of_others(log: Log) -> None:
-    """Commits without our key, with other texts or with none are passed over."""
+    """Commits without our key, with other texts or with none are skipped."""
     log.commit(0, user_metadata='{"sluice": {"inputs": "a"}}')
     log.commit(1, user_metadata='{"sluice": {"inputs": "b"}}')
     for version, text in enumerate(["nightly", "[1]", '{"other": {}}', '{"sluice": 3}', None], start=2):

@@ -39,7 +39,7 @@ def test_a_command_is_killed_at_the_nth_passing(
 
 
 def test_a_command_that_hangs_is_killed_with_its_children() -> None:
-    """After the time allowed the whole session is killed: the pipe that a child holds too is closed."""
+    """After the timeout the whole session is killed: a pipe that a child has open is closed too."""
     command = [sys.executable, "-c", "import subprocess; subprocess.Popen(['sleep', '600'], process_group=0).wait()"]
     with pytest.raises(subprocess.TimeoutExpired):
         run_killed(command, CrashPoint(name="storage.before_replace"), timeout_seconds=0.2)

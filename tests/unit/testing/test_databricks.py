@@ -14,7 +14,7 @@ from framework.testing.databricks import as_on_databricks
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the test's module goes."""
+    """The path of the test's module."""
     return tmp_path / "module.py"
 
 

@@ -92,7 +92,7 @@ def test_a_finished_snapshot_outlives_a_restart(workspace: StandInWorkspace, cli
 
 
 def test_settings_come_back_in_the_services_spelling(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """Channel and edition are upper case, the catalog is lower case, and the service's own fields are there."""
+    """Channel and edition are upper case, the catalog is lower case, and the service's own fields are present."""
     made = client.pipelines.create(name="p", channel="preview", edition="core", catalog="Main", schema="s")
     assert made.pipeline_id is not None
     spec = client.pipelines.get(made.pipeline_id).spec
@@ -206,7 +206,7 @@ def test_a_lost_answer_leaves_its_effect(workspace: StandInWorkspace, client: Wo
 def test_a_token_that_expired_lets_nobody_in_and_stands_in_no_record(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """Calls are 401 from then on; the record of requests holds no token."""
+    """Calls return 401 from then on; the record of requests contains no token."""
     client.current_user.me()
     workspace.expire_token()
     with pytest.raises(Unauthenticated):
@@ -255,7 +255,7 @@ def gateway_job(client: WorkspaceClient, gateway: str) -> int:
 def test_what_ends_the_run_of_a_gateways_job_ends_the_snapshot(
     workspace: StandInWorkspace, client: WorkspaceClient, change: str
 ) -> None:
-    """A continuous job joins the gateway's update; deleted, paused or reset it takes the update with it."""
+    """A continuous job joins the gateway's update; if it is deleted, paused or reset, the update ends."""
     gateway = make_gateway(workspace, client, SourceTable(name="main.staging.orders", chunks=4))
     job_id = gateway_job(client, gateway)
     workspace.clock.sleep(2 * HOUR)
@@ -293,7 +293,7 @@ def test_a_job_runs_the_gateway_again_when_its_update_was_stopped(
 def test_a_run_of_a_job_runs_its_pipelines_and_jobs_and_ends_with_them(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """In a for-each task, and through another job; settings of a job that is not continuous leave its run alone."""
+    """In a for-each task, and through another job; changed settings of a non-continuous job do not end its run."""
     made = [client.pipelines.create(name=name, catalog="main").pipeline_id for name in ("one", "two")]
     inner_task = {"task_key": "b", "pipeline_task": {"pipeline_id": made[1]}}
     inner = client.api_client.do("POST", "/api/2.2/jobs/create", body={"name": "inner", "tasks": [inner_task]})

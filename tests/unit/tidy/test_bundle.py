@@ -1,4 +1,4 @@
-"""The bundle at the root is one that Databricks takes, and declares the pipelines that run here."""
+"""The bundle at the root is valid for Databricks, and declares the pipelines of this repository."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:
-    """Tests use fakes that behave; a mock would pass whatever the code does."""
+    """Tests use fakes with behaviour; a mock would pass for any code."""
     words = ("Magic" + "Mock", "unittest" + ".mock", "monkeypatch" + ".setattr(", "mocker" + ".")
     found = [(source.path, word) for source in sources("tests") for word in words if word in source.text]
     assert found == []
 
 
 def test_every_rule_waved_through_has_its_reason_beside_it() -> None:
-    """`noqa` and `type: ignore` name their rule; `noqa` says why as well."""
+    """`noqa` and `type: ignore` name their rule; `noqa` also has a reason."""
     bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \S)|# type: ignore(?!\[)")
     found = [
         f"{source.path}:{number}"

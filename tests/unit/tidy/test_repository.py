@@ -23,7 +23,7 @@ _REGISTRY_HOSTS = tuple(
 
 
 def test_no_file_names_the_host_of_a_registry() -> None:
-    """Which mirror serves a package is the machine's to say, so no tracked file does."""
+    """The machine configures the mirror of a registry, so no tracked file names one."""
     found = [
         (file.relative_to(ROOT).as_posix(), host)
         for file in tracked_files()

@@ -71,7 +71,7 @@ def test_the_svg_shows_every_box_and_label(flights_graph: DataflowGraph) -> None
 
 
 def test_the_same_graph_is_always_drawn_the_same(flights_graph: DataflowGraph) -> None:
-    """A drawing kept in a repository changes only when the dataflow does."""
+    """A committed drawing changes only if the dataflow does."""
     assert svg(picture_of(flights_graph)) == svg(picture_of(flights_graph))
 
 

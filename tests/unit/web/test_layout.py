@@ -56,7 +56,7 @@ def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> None:
-    """Each edge is drawn once, starts at its source's right, ends at its target's left and never turns back."""
+    """Each edge is drawn once, from its source's right to its target's left, and never turns back."""
     layout = lay_out(picture)
     boxes = {node.key: box for node, box in layout.boxes}
     assert sorted(picture.edges, key=str) == sorted((edge for edge, _ in layout.lines), key=str)
@@ -70,7 +70,7 @@ def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> 
 @settings(max_examples=100, deadline=None)
 @given(pictures())
 def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
-    """Every label that says something has exactly one box."""
+    """Every non-empty label has exactly one box."""
     labels = [label for label, _ in lay_out(picture).labels]
     assert sorted(edge.label.text for edge in picture.edges if edge.label.text) == sorted(
         label.text for label in labels

@@ -56,7 +56,7 @@ def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: Da
 
 
 def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: DataflowGraph) -> None:
-    """One row is one row, and a flow that counts nothing leaves the note at its state."""
+    """Rows are summed, with a correct singular; a flow without counts shows only its state."""
     notes = []
     for flows in (
         (flow("a", "delays", FlowState.COMPLETED, written=1),),

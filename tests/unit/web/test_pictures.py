@@ -26,7 +26,7 @@ def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGr
 
 
 def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph) -> None:
-    """A named flow's edge says its name, AUTO CDC and once; a dataset's own query needs no label."""
+    """A named flow's edge has its name, AUTO CDC and once; a dataset's own query has no label."""
     picture = picture_of(flights_graph)
     into_flights = [edge for edge in picture.edges if edge.target == "dataset main.flights.flights"]
     expected = [
@@ -58,7 +58,7 @@ def test_a_read_through_a_view_is_drawn_at_the_view_only(flights_graph: Dataflow
 
 
 def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph) -> None:
-    """A flow's name is written once, however many datasets it reads."""
+    """A flow's name is written once, for any number of datasets that it reads."""
     edges = [
         edge for edge in picture_of(flights_graph).edges if "flow main.flights.alerting" in (edge.source, edge.target)
     ]

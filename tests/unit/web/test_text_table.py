@@ -1,4 +1,4 @@
-"""Tables of text stay tables, whatever is in them."""
+"""Tables of text stay aligned for any contents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_numbers_stand_to_the_right_and_texts_to_the_left() -> None:
 
 
 def test_wide_letters_keep_the_columns_aligned() -> None:
-    """Letters that take two columns of a terminal count as two, combining ones as none."""
+    """Wide letters count as two columns, combining ones as none."""
     assert plain(text_table(("city", "n"), [("東京", "x"), ("e\u0301t\u00e9", "y")])) == [
         "city  n",
         "────  ─",
