@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 from tests.support.sources import ROOT, tracked_files
@@ -61,6 +62,27 @@ def test_the_index_lists_every_decision() -> None:
     expected = [(int(name[:4]), title, name) for name, title in sorted(titles.items()) if name != "0000-template.md"]
     rows = re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
     assert [(int(number), f"# {number}. {title}", name) for number, title, name in rows] == expected
+
+
+def test_the_architecture_page_lists_every_room_and_floor() -> None:
+    """Its tables have the layers of the import contracts: the rooms in any order, the floors from the top."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = {
+        contract["id"]: [name for layer in contract["layers"] for name in re.findall(r"\w+", layer)]
+        for contract in contracts
+        if contract["type"] == "layers"
+    }
+    rooms = set(layers.pop("rooms")) - {"__main__"}
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text("utf-8")
+    listed, floors = (page.partition(f"| room | {head}")[2].partition("\n\n")[0] for head in ("contents", "floors"))
+    assert {name for cell in re.findall(r"^\| ([^|]+) \|", listed, re.MULTILINE) for name in _quoted(cell)} == rooms
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", floors, re.MULTILINE)
+    assert {room: _quoted(re.sub(r"\([^)]*\)", "", cell)) for room, cell in rows} == layers
+
+
+def _quoted(cell: str) -> list[str]:
+    """Return the names in backticks of a table's cell."""
+    return re.findall(r"`(\w+)`", cell)
 
 
 def _anchors(page: Path) -> set[str]:
