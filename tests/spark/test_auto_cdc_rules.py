@@ -24,7 +24,7 @@ PARAMETERS = ("sequence_by", "where", "apply_as_deletes", "apply_as_truncates")
 OTHER_ROWS, SEVERAL_ROWS = "reads other rows", "several rows of one"
 OTHER_VALUES, MOMENT = "not deterministic", "when, where or by whom"
 
-# Expressions of a type that orders, and what they depend on beside the row.
+# Expressions of an orderable type, and what they depend on besides the row.
 NOT_OF_ROW = {
     "row_number() OVER (PARTITION BY id ORDER BY ts)": OTHER_ROWS,
     "max(ts)": OTHER_ROWS,

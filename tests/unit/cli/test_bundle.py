@@ -61,7 +61,7 @@ def test_plan_and_deploy_end_with_the_codes_that_scripts_read(served: StandInWor
     assert sluice("bundle", "plan").exit_code == 2
     assert sluice("bundle", "deploy", "--table", TABLE).exit_code == 0
     result = sluice("bundle", "plan")
-    # The gateway's channel, edition and catalog came back in the service's spelling: said, and no call.
+    # The service changed the spelling of the gateway's channel, edition and catalog: reported, without a call.
     assert (result.exit_code, "only spelled differently" in result.stdout) == (0, True)
     assert served.files.files["/Workspace/Shared/.bundle/sales/ingestion/files/flights.py"] == b"x = 1\n"
     status = json.loads(sluice("bundle", "status", "-o", "json").stdout)
