@@ -1,4 +1,4 @@
-"""What Databricks has no form for is told from a module's source, without running it."""
+"""Declarations without a native form are found in a module's source, without running it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = {
     "from framework.pipelines import create_streaming_table as make\nmake('t', private=True)": [
         "m.py:2 NATIVE_ARGUMENT_MISSING"
     ],
-    # The native spellings, which nobody translates there.
+    # The native spellings, which are not translated there.
     "from pyspark import pipelines as dp\n@dp.snapshot_flow('t', ['id'])\ndef f(): ...": [
         "m.py:2 NATIVE_FUNCTION_OURS"
     ],
@@ -40,7 +40,7 @@ CASES = {
     "from framework import Pipeline": ["m.py:1 NATIVE_IMPORT_MISSING"],
     "import framework.session.spark_session": ["m.py:1 NATIVE_IMPORT_MISSING"],
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from framework import Pipeline": [],
-    # What is somebody else's.
+    # Names of other packages.
     "from mine import dp\ndp.create_streaming_table('t', private=True)": [],
     "dp = (": [],
 }
@@ -54,14 +54,14 @@ def test_a_module_s_faults_are_these(source: str) -> None:
 
 
 def test_the_pipelines_of_this_repository_have_no_fault() -> None:
-    """What we deploy ourselves has a native form."""
+    """Every pipeline of this repository has a native form."""
     modules = sorted((ROOT / "pipelines").rglob("*.py"))
     assert len(modules) > 3
     assert files_faults(modules) == ()
 
 
 def test_the_modules_of_a_bundle_s_pipelines_are_checked_and_no_other_file(tmp_path: Path) -> None:
-    """Globs, folders and files of the libraries count; files beside them do not."""
+    """Globs, folders and files of the libraries count; other files do not."""
     text = OURS + "dp.create_streaming_table('t', private=True)\n"
     sync = ("flows/a.py", "flows/deep/b.py", "one/c.py", "one/d.py", "flows/e.sql")
     for path in sync:

@@ -1,4 +1,4 @@
-"""Errors come from one catalogue, and nothing is caught blindly or waved through without a reason."""
+"""Errors come from one catalogue, and no exception is caught or ignored without a reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from framework.foundation.conditions import CONDITIONS
 from tests.support.sources import Source, sources
 
-# The outermost loops: what they catch is recorded, and ends in a named state.
+# The outermost loops: they record what they catch, and end in a named state.
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
     "framework/cli/stopping.py",  # the update's thread: raised again in the one that asked
@@ -36,12 +36,12 @@ def blind_excepts(source: Source) -> list[int]:
 
 
 def _names(types: ast.expr) -> list[ast.Name]:
-    """The names in what a handler catches: one class, or a tuple of classes."""
+    """Return the names in a handler's `except`: one class, or a tuple of classes."""
     return [node for node in ast.walk(types) if isinstance(node, ast.Name)]
 
 
 def test_only_an_outermost_loop_catches_everything() -> None:
-    """`except Exception` stands in the named files only."""
+    """Only the listed files contain `except Exception`."""
     found = {source.path for source in sources("framework") if blind_excepts(source)}
     assert found == _OUTERMOST
 
@@ -50,20 +50,20 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
     code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
     named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
-    # Subconditions may be named by what was called: `f"SESSION_MUTATION….{method}"`.
+    # The name of a subcondition may be computed: `f"SESSION_MUTATION….{method}"`.
     families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
     assert sorted(name for name in set(CONDITIONS) - named if name.partition(".")[0] not in families) == []
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:
-    """Tests use fakes that behave; a mock would pass whatever the code does."""
+    """Tests use fakes with behaviour; a mock would pass for any code."""
     words = ("Magic" + "Mock", "unittest" + ".mock", "monkeypatch" + ".setattr(", "mocker" + ".")
     found = [(source.path, word) for source in sources("tests") for word in words if word in source.text]
     assert found == []
 
 
 def test_every_rule_waved_through_has_its_reason_beside_it() -> None:
-    """`noqa` and `type: ignore` name their rule; `noqa` says why as well."""
+    """`noqa` and `type: ignore` name their rule; `noqa` also has a reason."""
     bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \S)|# type: ignore(?!\[)")
     found = [
         f"{source.path}:{number}"
