@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.cdc.delta.file_statistics import StagedStatistics
+    from framework.cdc.delta.file_statistics import NewFileStatistics
     from framework.cdc.delta.transaction import Transaction
     from framework.declare.specs import AutoCdcSpec
 
@@ -63,12 +63,12 @@ class Load:
     has_distinct_keys: bool
 
     @classmethod
-    def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
+    def prepare(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
         """Write the events, in the shape of `read_events`, to new files of the target."""
         transaction.add(_rows(events, target))
-        staged = transaction.added_rows()
+        written = transaction.added_rows()
         order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
-        again = staged.select(
+        again = written.select(
             *(column(name) for name in target.row_schema.fieldNames()),
             order.alias(ORDER),
             F.lit(UPSERT).alias(OPERATION),
@@ -79,7 +79,7 @@ class Load:
             transaction=transaction,
             counts=counts,
             events=again,
-            has_distinct_keys=_has_distinct_keys(staged, target, statistics, counts),
+            has_distinct_keys=_has_distinct_keys(written, target, statistics, counts),
         )
 
 
@@ -91,7 +91,9 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     return events.alias(SOURCE).select(*(inserted[name].alias(name) for name in target.table_schema.fieldNames()))
 
 
-def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedStatistics, counts: BatchCounts) -> bool:
+def _has_distinct_keys(
+    written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, counts: BatchCounts
+) -> bool:
     """Return whether all keys are unique; a false negative only costs time."""
     key = column(target.keys[0])
     span = statistics.span(target.keys[0]) if _is_one_number(target) else None
@@ -99,12 +101,12 @@ def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedS
         # Dense numbers are bits of a few words, so no row is kept or shuffled.
         number = key.cast("bigint")
         bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
-        words = staged.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
+        words = written.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
         found = words.agg(F.sum(F.bit_count(_BITS))).first()
         assert found is not None  # an aggregate without groups has one row
         return bool(found[0] == counts.rows)
     # Two keys with the same hash count as a duplicate.
-    hashes = staged.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
+    hashes = written.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
     return not hashes.groupBy(_KEY_HASH).count().where("count > 1").limit(1).count()
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.delta import compaction, transaction
 from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.events.key_bounds import may_hold
+from framework.cdc.events.key_bounds import may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.scd1 import merge as scd1
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
@@ -77,10 +77,10 @@ def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
     before, found = files(world), []
 
     def noted(*given: Any) -> bool:
-        found.append(may_hold(*given))
+        found.append(may_contain(*given))
         return found[-1]
 
-    swap.setattr(transaction, "may_hold", noted)
+    swap.setattr(transaction, "may_contain", noted)
     edges = [(-1, "New", "N", "UPDATE", 1), (0, None, None, "DELETE", 1)]
     assert CdcMetrics(rows=2, upserted=1, deleted=1) == world.apply("changes", edges)
     others = [(number, "Old", "O") for number in range(-100, 200) if number not in (-1, 0)]
@@ -117,7 +117,7 @@ def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: P
 
         return note
 
-    for way in ("_decided_by_rows", "_decided_together"):
+    for way in ("_decide_by_rows", "_decide_by_keys"):
         swap.setattr(scd1, way, noted(way))
     world.apply("snapshot", [(number, "Old", "O") for number in range(100)])
     metrics = [
@@ -125,7 +125,7 @@ def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: P
         world.apply("changes", [(number, None, None, "DELETE", 1) for number in range(1, 90)]),
         world.apply("changes", [(0, "Newer", "N", "UPDATE", 2), (101, "New", "N", "INSERT", 1)]),
     ]
-    assert ["_decided_by_rows", "_decided_together", "_decided_together"] == ways
+    assert ["_decide_by_rows", "_decide_by_keys", "_decide_by_keys"] == ways
     assert [(2, 0), (0, 89), (2, 0)] == [(done.upserted, done.deleted) for done in metrics]
     kept = [(number, "Old", "O") for number in range(90, 100)]
     assert sorted([(0, "Newer", "N"), (100, "New", "N"), (101, "New", "N"), *kept], key=repr) == world.rows()

@@ -84,13 +84,13 @@ def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
 
 @pytest.mark.parametrize("kept", ["scd1", "scd2"])
 def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
-    """Batches read the present version of target and companion only."""
+    """Batches read the present version of the target and its auxiliary table only."""
     interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     interpreting.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM's tasks: 10,000
     world = made(interpreting, tmp_path, kept)
     for batch in (FIRST, SECOND, THIRD):
         world.apply("changes", batch)
-        for table in (world.table, world.companion):
+        for table in (world.table, world.auxiliary):
             if Path(str(table.path)).exists():
                 interpreting.sql(f"VACUUM {table.sql} RETAIN 0 HOURS")
     assert AFTER_THIRD[world.target.scd_type] == shown(world)

@@ -38,7 +38,7 @@ def refuse(*_: object, **__: object) -> CdcMetrics:
 def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
     """One commit, no merging; a change flow then finds rows that come before everything."""
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
+        patch.setattr(applying, "replace_by_latest_events", refuse)
         before = world.version()
         assert CdcMetrics(rows=3, upserted=3) == world.apply("snapshot", LOADED)
     assert (LOADED, before + 1) == (world.rows(), world.version())
@@ -65,7 +65,7 @@ def test_keys_are_told_apart_wherever_they_lie(
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
+        patch.setattr(applying, "replace_by_latest_events", refuse)
         assert CdcMetrics(rows=len(rows), upserted=len(rows)) == world.apply("snapshot", rows)
     assert len(rows) == other.apply("snapshot", [*rows, rows[-1]]).upserted
     shown = sorted(rows, key=repr)
@@ -110,7 +110,7 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
         swap.undo()
         frame = world.frame("changes", [(1, "Ann", "A", "INSERT", 9)])
         with swap.context() as patch:
-            patch.setattr(applying, "queued", lambda *_: nullcontext())
+            patch.setattr(applying, "locked", lambda *_: nullcontext())
             other.apply(frame, 0)
 
     swap.setattr(applying, "check_contract", check_late)
@@ -124,7 +124,7 @@ def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
     """Its rows are those that merging it makes, hidden column and all; a delete then ends one of them."""
     loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
     with swap.context() as patch:
-        patch.setattr(applying, "rewrite_history", refuse)
+        patch.setattr(applying, "compute_history", refuse)
         assert CdcMetrics(rows=3, upserted=3) == loaded.apply("snapshot", LOADED)
     with swap.context() as patch:
         patch.setattr(writer, "may_load", lambda *_: False)
@@ -175,8 +175,8 @@ def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
     """Nothing is merged; the first is not taken twice, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
-        patch.setattr(applying, "rewrite_history", refuse)
+        patch.setattr(applying, "replace_by_latest_events", refuse)
+        patch.setattr(applying, "compute_history", refuse)
         assert CdcMetrics(rows=2, upserted=2) == world.take(1, FIRST, ordinal=1)
     assert CdcMetrics() == world.take(1, FIRST, ordinal=1)
     metrics, rows = second

@@ -41,7 +41,7 @@ Catcher = Callable[[SparkSession, Path], None]
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
     """Deletes are forgotten once their batch is done."""
-    patch.setattr(applying, "read_companion", lambda *_: None)
+    patch.setattr(applying, "read_auxiliary_table", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
     """Commits do not say which batch they are."""
     patch.setattr(applying, "committing_once", lambda *_: nullcontext())
-    patch.setattr(Transaction, "has_seen", lambda *_: False)
+    patch.setattr(Transaction, "has_applied", lambda *_: False)
 
 
 def scenario(file: str, called: str) -> Catcher:

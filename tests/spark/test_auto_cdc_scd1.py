@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
-from framework.cdc.delta import auxiliary_table as companion
+from framework.cdc.delta import auxiliary_table as auxiliary
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
@@ -74,9 +74,9 @@ def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
 def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
     """The second delivery of a batch commits nothing to either table."""
     world.apply("changes", GOLDEN, batch_id=0)
-    before, tombstones = world.version(), len(world.companion_rows())
+    before, tombstones = world.version(), len(world.auxiliary_rows())
     assert world.apply("changes", GOLDEN, batch_id=0).skipped
-    assert (before, tombstones) == (world.version(), len(world.companion_rows()))
+    assert (before, tombstones) == (world.version(), len(world.auxiliary_rows()))
     assert EXPECTED == world.rows()
 
 
@@ -99,7 +99,7 @@ def test_a_new_generation_may_read_everything_again(world: World) -> None:
 def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
     """The batch starts over with what the other process wrote, and says nothing of it."""
     world.apply("changes", GOLDEN[:4])
-    replace, losses = scd1.replace_facts, ["Puebla", "Toluca"]
+    replace, losses = scd1.replace_by_latest_events, ["Puebla", "Toluca"]
 
     def replace_too_late(*arguments: Any, **named: Any) -> CdcMetrics:
         done = replace(*arguments, **named)
@@ -109,27 +109,27 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
         return done
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applying, "replace_facts", replace_too_late)
+        patch.setattr(applying, "replace_by_latest_events", replace_too_late)
         metrics = world.apply("changes", GOLDEN[4:])
     shown = [(124, "Raul", "Puebla"), *(row for row in EXPECTED if row[0] != 124)]
     assert (shown, 1, 1, []) == (world.rows(), metrics.upserted, metrics.deleted, losses)
-    assert 1 == len(world.companion_rows())
+    assert 1 == len(world.auxiliary_rows())
 
 
 def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
     """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
-    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], companion.read_companion
+    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], auxiliary.read_auxiliary_table
 
     def read_too_early(*arguments: Any) -> DataFrame | None:
-        companion = read(*arguments)
+        auxiliary = read(*arguments)
         if deletes:
             with swap.context() as patch:
-                patch.setattr(applying, "queued", lambda *_: nullcontext())
+                patch.setattr(applying, "locked", lambda *_: nullcontext())
                 other.apply(world.frame("changes", [deletes.pop()]), 1)
-        return companion
+        return auxiliary
 
-    swap.setattr(applying, "read_companion", read_too_early)
+    swap.setattr(applying, "read_auxiliary_table", read_too_early)
     assert CdcMetrics(rows=2, upserted=1, late=1) == world.apply("snapshot", [(1, "Old", "O"), (2, "Bea", "B")])
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
@@ -147,7 +147,7 @@ def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World
     world.apply("snapshot", [(123, "Isabel", "Old"), (125, "Mercedes", "Old")])
     world.apply("changes", GOLDEN[4:], batch_id=7)
     assert EXPECTED == world.rows()
-    assert {123} == {row["userId"] for row in world.companion_rows()}
+    assert {123} == {row["userId"] for row in world.auxiliary_rows()}
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_a_batch_that_breaks_the_contract_writes_nothing(
         world.apply("changes", rows)
     assert condition == raised.value.condition
     assert fields == {key: raised.value.fields[key] for key in fields}
-    assert (before, []) == (world.version(), world.companion_rows())
+    assert (before, []) == (world.version(), world.auxiliary_rows())
 
 
 def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
-    """The target holds live rows only; deletes are in the companion table."""
+    """The target holds live rows only; deletes are in the auxiliary table."""
     world.apply("changes", GOLDEN)
     assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
-    assert ["delete"] == [row["__sluice"]["operation"] for row in world.companion_rows()]
+    assert ["delete"] == [row["__sluice"]["operation"] for row in world.auxiliary_rows()]
 
 
 def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
@@ -23,7 +23,7 @@ from framework.foundation.table_address import TableAddress
 Rows = Sequence[Sequence[object]]
 
 ALL_ROWS, NO_ROWS = 1_000_000, -1
-"""For `scd1.SHUFFLED_ROWS_A_FACT`: a table's rows always come to the facts, or the facts to the rows."""
+"""For `scd1.SHUFFLED_ROWS_PER_KEY`: shuffle the table's rows always, or never."""
 
 
 def name(table: str) -> QualifiedName:
@@ -59,7 +59,7 @@ class World:
         self.flows = dict(flows)
         self.partitions = tuple(partitions)
         self.table = TableAddress(path=str(root / "target"))
-        self.companion = TableAddress(path=str(root / f"{COMPANION_PREFIX}target"))
+        self.auxiliary = TableAddress(path=str(root / f"{AUXILIARY_PREFIX}target"))
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
         self.target = self.plan()
@@ -86,7 +86,7 @@ class World:
             flow=name(called),
             spec=self.flows[called][0],
             table=self.table,
-            companion=self.companion,
+            auxiliary=self.auxiliary,
             application_id=f"{called}-{self.generation[called]}",
         )
 
@@ -108,11 +108,11 @@ class World:
         shown = columns or tuple(self.target.visible_schema.fieldNames())
         return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
 
-    def companion_rows(self) -> list[Row]:
-        """The rows of the companion table; none when it was never needed."""
-        if not DeltaTable.isDeltaTable(self.spark, str(self.companion.path)):
+    def auxiliary_rows(self) -> list[Row]:
+        """The rows of the auxiliary table; none when it was never needed."""
+        if not DeltaTable.isDeltaTable(self.spark, str(self.auxiliary.path)):
             return []
-        return self.spark.table(self.companion.sql).collect()
+        return self.spark.table(self.auxiliary.sql).collect()
 
     def version(self) -> int:
         """The number of the target's last commit."""

@@ -15,7 +15,7 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 
 
-def check_agreement(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
     """Yield the faults of valid flows that are incompatible: keys, SCD types, histories, snapshots, sequences."""
     first = inputs[0]
     for flow in inputs[1:]:
@@ -49,15 +49,15 @@ def _folded_keys(flow: CdcInput) -> set[str]:
 
 
 def _check_history(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
-    telling = [flow for flow in inputs if flow.spec.track_history.columns is not None]
-    for flow in telling[1:]:
-        if flow.spec.track_history != telling[0].spec.track_history:
+    explicit = [flow for flow in inputs if flow.spec.track_history.columns is not None]
+    for flow in explicit[1:]:
+        if flow.spec.track_history != explicit[0].spec.track_history:
             yield UserError(
                 "AUTOCDC_DIFFERENT_TRACK_HISTORY",
                 location=flow.location,
                 target=target,
                 flow=flow.name,
-                other_flow=telling[0].name,
+                other_flow=explicit[0].name,
             )
 
 
@@ -123,7 +123,7 @@ def check_partition_keys(
             )
 
 
-def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
+def common_sequence_type(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
     """Return the common sequence type of the flows with, or those without, a literal sequence; None without flows."""
     common: DataType | None = None
     for flow in inputs:
@@ -132,14 +132,14 @@ def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | 
     return common
 
 
-def agreed_history(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
+def tracked_columns(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
     """Return the columns whose change begins a new row of SCD type 2; flows without a list use that of the others."""
-    telling = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
-    selection = telling[0] if telling else ColumnSelection()
+    explicit = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
+    selection = explicit[0] if explicit else ColumnSelection()
     return tuple(field.name for field in select_fields(StructType(list(values)), selection))
 
 
-def agreed_columns(
+def merge_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType | None
 ) -> tuple[StructType, list[SluiceError]]:
     """Return the union of the flows' columns, in declared order or order of appearance, and the faults.

@@ -55,7 +55,7 @@ def _root(flow: CdcInput, name: str) -> str:
     return name.split(".", maxsplit=1)[0]
 
 
-def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
+def listed_columns_are_selected(flow: CdcInput) -> Iterator[UserError]:
     """Columns listed for ignored nulls or tracked history are columns of the target; tracked columns are no keys."""
     spec = flow.spec
     nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
@@ -295,7 +295,7 @@ RULES: tuple[Rule, ...] = (
     columns_are_known,
     keys_are_selected,
     keys_are_comparable,
-    lists_name_shown_values,
+    listed_columns_are_selected,
     names_are_distinct,
     columns_are_storable,
     names_are_free,

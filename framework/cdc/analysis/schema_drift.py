@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.types import DataType, StructType
 
-from framework.cdc.analysis.compatibility import agreed_sequence
+from framework.cdc.analysis.compatibility import common_sequence_type
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.model.columns import bare_name, find_field, struct_of
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, METADATA_KEY, SEQUENCE, START_AT
@@ -45,19 +45,19 @@ def check_drift(
 
 
 def _check_sequence(target: QualifiedName, inputs: Sequence[CdcInput], stored: StructType) -> Iterator[UserError]:
-    shown = agreed_sequence(inputs, literal=False)
-    if shown is None:
+    displayed = common_sequence_type(inputs, literal=False)
+    if displayed is None:
         return
     hidden = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
     visible = find_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
-    kept = plain_type(stored_sequence(shown))
+    kept = plain_type(stored_sequence(displayed))
     lost = [
         before.dataType
-        for before, now in ((hidden, kept), (visible, plain_type(shown)))
+        for before, now in ((hidden, kept), (visible, plain_type(displayed)))
         if before is not None and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
     ]
     for before in lost[:1]:
-        types = {"stored_type": before.simpleString(), "type": shown.simpleString()}
+        types = {"stored_type": before.simpleString(), "type": displayed.simpleString()}
         yield UserError("AUTOCDC_SEQUENCE_DRIFT", location=inputs[0].location, target=target, **types)
 
 

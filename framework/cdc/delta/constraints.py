@@ -9,7 +9,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from framework.cdc.delta.destination import Place
+from framework.cdc.delta.destination import Destination
 from framework.foundation.errors import OperationError
 
 _VIOLATION = "DeltaInvariantViolationException"
@@ -17,7 +17,7 @@ _MOST_CAUSES = 20
 
 
 @contextmanager
-def naming_violations(place: Place, batch_id: int) -> Iterator[None]:
+def naming_violations(destination: Destination, batch_id: int) -> Iterator[None]:
     """Name the target's constraint in the error if a batch violates it; Delta then commits nothing of the batch.
 
     Raises:
@@ -31,8 +31,8 @@ def naming_violations(place: Place, batch_id: int) -> Iterator[None]:
             raise
         raise OperationError(
             "AUTOCDC_CONSTRAINT_VIOLATED",
-            flow=place.flow,
-            target=place.target.name,
+            flow=destination.flow,
+            target=destination.target.name,
             batch_id=batch_id,
             violation=violation,
         ) from error

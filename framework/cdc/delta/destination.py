@@ -11,13 +11,13 @@ from framework.foundation.table_address import TableAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Destination:
     """A target, its two tables, and the flow that writes to them.
 
     Args:
         target: the planned target.
         table: the target's Delta table, which exists with `target.table_schema`.
-        companion: the address of the auxiliary table, which is created when it is first needed.
+        auxiliary: the address of the auxiliary table, which is created when it is first needed.
         flow: the flow's name.
         application_id: unique to the flow and its checkpoint generation.
         truncates: whether the flow's events may be truncates.
@@ -25,7 +25,7 @@ class Place:
 
     target: CdcTarget
     table: TableAddress
-    companion: TableAddress
+    auxiliary: TableAddress
     flow: QualifiedName
     application_id: str
     truncates: bool

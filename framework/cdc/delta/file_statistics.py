@@ -14,7 +14,7 @@ _ROWS, _NULLS, _LEAST, _MOST = "numRecords", "nullCount", "minValues", "maxValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedStatistics:
+class NewFileStatistics:
     """Delta's statistics of new files.
 
     Args:
@@ -34,8 +34,8 @@ class StagedStatistics:
         """Return the bounds of a column of whole numbers; None if they are unknown."""
         least = [file.get(_LEAST, {}).get(column) for file in self.files]
         most = [file.get(_MOST, {}).get(column) for file in self.files]
-        told = [value for value in (*least, *most) if isinstance(value, int)]
-        return (min(told), max(told)) if told and len(told) == 2 * len(self.files) else None
+        bounds = [value for value in (*least, *most) if isinstance(value, int)]
+        return (min(bounds), max(bounds)) if bounds and len(bounds) == 2 * len(self.files) else None
 
 
 def _is_faultless(nulls: Mapping[str, Any], target: CdcTarget) -> bool:

@@ -59,9 +59,9 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
-    staged = filtered.select(*_inputs(spec, target, selected))
-    sequence_type = staged.schema[_SEQUENCE_INPUT].dataType
-    return staged.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
+    inputs = filtered.select(*_inputs(spec, target, selected))
+    sequence_type = inputs.schema[_SEQUENCE_INPUT].dataType
+    return inputs.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
 
 
 @built_once

@@ -49,7 +49,7 @@ def _part(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Col
     return F.struct(*(value.getField(name).alias(name) for name in present))
 
 
-def is_dead(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
+def is_undone(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
     """Return whether a delete or a truncate undoes a value written at a point.
 
     Args:

@@ -16,10 +16,10 @@ from framework.cdc.events.leaf_columns import aliased, assembled, author_names, 
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.authorship import authors_to_keep
 from framework.cdc.model.columns import column, struct_of
-from framework.cdc.model.event_order import is_dead, point_of, row_order
+from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
 from framework.cdc.scd1.latest_events import DELETED
-from framework.cdc.scd1.merge_clauses import DOES, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, hidden_column, same_key
+from framework.cdc.scd1.merge_clauses import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, hidden_column, same_key
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _OLD = "__sluice_old"
 _OLD_ORDER = "__sluice_old_order"
-_IS_DEAD = "__sluice_is_dead"
+_IS_UNDONE = "__sluice_is_undone"
 _IS_GONE = "__sluice_is_gone"
 _TAKES = "__sluice_takes"
 _NEWEST = "__sluice_newest"
 
 
 def decide_rows(
-    facts: DataFrame,
+    latest: DataFrame,
     rows: DataFrame,
     target: CdcTarget,
     *,
@@ -47,7 +47,7 @@ def decide_rows(
     """Decide the change of each row that latest events or a truncate affect.
 
     Args:
-        facts: the latest events without undone values, one row per key.
+        latest: the latest events without undone values, one row per key.
         rows: rows of the target.
         target: the target.
         how: the type of the join of latest events with rows.
@@ -55,22 +55,24 @@ def decide_rows(
         floor: the literal of a truncate in the batch.
 
     Returns:
-        `DOES`, null where nothing changes; the carried columns; the columns of the target's table.
+        `CHANGE`, null where nothing changes; the carried columns; the columns of the target's table.
     """
     steps = _steps_without_floor(target) if floor is None else _steps(target, floor)
     theirs = [name for name in carried if name in rows.columns]
     flat = rows.select(*map(column, (*target.keys, *theirs)), *steps.flat).alias(TARGET)
     keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
     # The latest events are in key order, so a merge join in a left join sorts the rows only.
-    met = facts.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
-    staged = met.select(*keys, *map(column, carried), *steps.met).select("*", *steps.gone).select("*", *steps.takes)
+    joined = latest.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
+    joined_rows = (
+        joined.select(*keys, *map(column, carried), *steps.joined).select("*", *steps.gone).select("*", *steps.takes)
+    )
     kept = map(column, (*target.keys, *carried))
-    return staged.select(*kept, *steps.becomes).select(DOES, *map(column, carried), *_row(target))
+    return joined_rows.select(*kept, *steps.becomes).select(CHANGE, *map(column, carried), *_row(target))
 
 
-def new_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+def new_rows(latest: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the rows of keys that have no row yet."""
-    return facts.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
+    return latest.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,14 +81,14 @@ class _Steps:
 
     Args:
         flat: the order of a target row, and the value and author of each of its leaves.
-        met: the columns of latest events and of their row, and whether the row is undone.
+        joined: the columns of latest events and of their row, and whether the row is undone.
         gone: whether each leaf of the row is undone.
         takes: whether each leaf of the latest events is newer.
         becomes: the leaves of the resulting row, and its change.
     """
 
     flat: Sequence[Column]
-    met: Sequence[Column]
+    joined: Sequence[Column]
     gone: Sequence[Column]
     takes: Sequence[Column]
     becomes: Sequence[Column]
@@ -106,9 +108,9 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
     come = zip(authors, old_authors, gone, strict=True)
     return _Steps(
         flat=aliased([_OLD_ORDER, *old_values, *old_authors], flat),
-        met=[
+        joined=[
             *map(column, (ORDER, DELETED, _OLD_ORDER, *values, *authors, *old_values, *old_authors)),
-            is_dead(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_DEAD),
+            is_undone(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_UNDONE),
         ],
         gone=aliased(gone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
         takes=[
@@ -116,7 +118,7 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
             F.greatest(column(ORDER), _theirs()).alias(_NEWEST),
         ],
         becomes=[
-            _does(map(column, takes), map(column, gone)).alias(DOES),
+            _change_of(map(column, takes), map(column, gone)).alias(CHANGE),
             column(_NEWEST),
             *aliased(values, _chosen(takes, gone, values, old_values)),
             *aliased(authors, _chosen(takes, gone, authors, old_authors)),
@@ -125,7 +127,7 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
 
 
 def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:
-    return is_dead(point_of(author, target.order_type), deleted=deleted, floor=floor)
+    return is_undone(point_of(author, target.order_type), deleted=deleted, floor=floor)
 
 
 def _is_newer(new: Column, old: Column, is_gone: Column) -> Column:
@@ -134,16 +136,16 @@ def _is_newer(new: Column, old: Column, is_gone: Column) -> Column:
 
 def _theirs() -> Column:
     """Return the order of the row's newest event; null if there is no row or the event is undone."""
-    return F.when(~column(_IS_DEAD), column(_OLD_ORDER))
+    return F.when(~column(_IS_UNDONE), column(_OLD_ORDER))
 
 
-def _does(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
+def _change_of(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
     """Return the change of a row: an undone row without a new upsert is removed, newer or undone parts update it."""
     upsert, old = column(ORDER), column(_OLD_ORDER)
     is_newer = F.coalesce(upsert > _theirs(), upsert.isNotNull())
     return (
         F.when(old.isNull(), F.when(upsert.isNotNull(), F.lit(INSERTED)))
-        .when(upsert.isNull() & column(_IS_DEAD), F.lit(REMOVED))
+        .when(upsert.isNull() & column(_IS_UNDONE), F.lit(REMOVED))
         .when(F.greatest(is_newer, *takes, *gone), F.lit(UPDATED))
     )
 

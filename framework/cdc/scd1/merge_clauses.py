@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column
-from framework.cdc.model.event_order import is_dead, row_order, row_point
+from framework.cdc.model.event_order import is_undone, row_order, row_point
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
 from framework.cdc.scd1.latest_events import DELETED
 from framework.cdc.spark.expression_cache import built_once
@@ -21,7 +21,7 @@ from framework.cdc.spark.expression_cache import built_once
 SOURCE = "__sluice_source"
 TARGET = "__sluice_target"
 
-DOES = "__sluice_does"
+CHANGE = "__sluice_change"
 """The change of a row in the table: one of the three constants below, or null."""
 
 INSERTED, UPDATED, REMOVED = "inserted", "updated", "deleted"
@@ -72,7 +72,7 @@ def _changes(target: CdcTarget, floor: Column | None) -> Changes:
     row[HIDDEN_COLUMN] = hidden_column(target, upsert)
     keys = {key: column(key, of=SOURCE) for key in target.keys}
     return Changes(
-        delete=upsert.isNull() & is_dead(point, deleted=column(DELETED, of=SOURCE), floor=floor),
+        delete=upsert.isNull() & is_undone(point, deleted=column(DELETED, of=SOURCE), floor=floor),
         update=upsert > row_order(hidden, target.hidden_type),
         updated=row,
         insert=upsert.isNotNull(),

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
-from framework.cdc.delta.transaction import PLACE, Transaction
+from framework.cdc.delta.transaction import LOCATION, Transaction
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.events.leaf_columns import aliased, wrote_names
@@ -31,28 +31,28 @@ from framework.cdc.model.reserved_names import (
     STARTED,
 )
 from framework.cdc.scd1.merge import BROADCAST_ROWS, assignments, merge_metrics
-from framework.cdc.scd2.displayed_sequence import shown_point
+from framework.cdc.scd2.displayed_sequence import displayed_point
 from framework.cdc.scd2.intervals import (
     ENDS,
     ENDS_BY_DELETE,
-    IS_LOST,
     IS_ROW,
     IS_TWIN,
+    IS_UNRECORDED,
     STARTS,
-    write_history,
+    compute_intervals,
 )
 from framework.cdc.scd2.known_events import (
     EVENT_COLUMN,
     OLD,
-    as_new,
+    auxiliary_events,
+    batch_events,
     ended_at,
     old_row,
-    remembered_events,
-    shown_events,
     started_at,
+    target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.cdc.spark.background_work import alongside
+from framework.cdc.spark.background_work import in_background
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -66,49 +66,49 @@ _STAYS = "__sluice_stays"
 _ROW = "__sluice_row"
 
 
-def rows_at_stake(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+def affected_rows(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
     """Return the rows of the target that a batch may change.
 
     Args:
         events: the events of the batch.
-        rows: rows of the target with their `PLACE`; at least those of the batch's keys.
+        rows: rows of the target with their `LOCATION`; at least those of the batch's keys.
         target: the target.
         counts: the counts of the batch.
     """
-    _, is_touched = _at_stake(target)
+    _, is_touched = _affected(target)
     return rows.join(_first_points(events, target, counts), list(target.keys)).where(is_touched)
 
 
 def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
-    earliest, _ = _at_stake(target)
+    earliest, _ = _affected(target)
     return small(events.groupBy(*key_columns(target)).agg(earliest), counts)
 
 
-def rewrite_history(
-    events: DataFrame, touched: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
+def compute_history(
+    events: DataFrame, touched: DataFrame, auxiliary: DataFrame | None, target: CdcTarget, counts: BatchCounts
 ) -> DataFrame:
     """Compute the histories of a batch's keys after the batch.
 
     Args:
         events: the events of the batch.
         touched: the target's rows that the batch may change.
-        companion: the rows of the auxiliary table; None if it does not exist.
+        auxiliary: the rows of the auxiliary table; None if it does not exist.
         target: the target.
         counts: the counts of the batch.
 
     Returns:
-        The result of `write_history`, over the part of each history that the batch may change.
+        The result of `compute_intervals`, over the part of each history that the batch may change.
     """
-    known = as_new(events, target).unionByName(shown_events(touched, target))
-    if companion is not None:
+    known = batch_events(events, target).unionByName(target_events(touched, target))
+    if auxiliary is not None:
         keys = _first_points(events, target, counts)
-        ours = companion.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
-        known = known.unionByName(remembered_events(ours, target))
-    return write_history(known, target)
+        ours = auxiliary.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
+        known = known.unionByName(auxiliary_events(ours, target))
+    return compute_intervals(known, target)
 
 
 @built_once
-def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
+def _affected(target: CdcTarget) -> tuple[Column, Column]:
     """Return a key's first point in a batch, and whether events from that point on may change a row of the key.
 
     A manually inserted row may overlap other rows, so any event of its key turns it into a row of AUTO CDC.
@@ -116,8 +116,8 @@ def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
     earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
     if target.is_authored:  # a newer row may carry over leaves of any older row
         return earliest, F.expr("true")
-    ended, is_by_hand = ended_at(target), column(HIDDEN_COLUMN).isNull()
-    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_by_hand
+    ended, is_manual = ended_at(target), column(HIDDEN_COLUMN).isNull()
+    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_manual
 
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -140,13 +140,13 @@ def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
     return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
 
 
-def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
+def unrecorded_events(history: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the events that the target will not represent, as rows of the auxiliary table."""
-    return history.where(column(IS_LOST)).select(*_lost(target))
+    return history.where(column(IS_UNRECORDED)).select(*_unrecorded(target))
 
 
 @built_once
-def _lost(target: CdcTarget) -> list[Column]:
+def _unrecorded(target: CdcTarget) -> list[Column]:
     names = [field.name for field in target.value_fields]
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     values = (
@@ -159,9 +159,9 @@ def _lost(target: CdcTarget) -> list[Column]:
     record = record_of(
         target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(FINGERPRINT))
     )
-    shape = target.companion_schema[EVENT_COLUMN].dataType
-    told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
-    return [record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)]
+    shape = target.auxiliary_schema[EVENT_COLUMN].dataType
+    event_or_null = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
+    return [record.alias(HIDDEN_COLUMN), *key_columns(target), event_or_null.cast(shape).alias(EVENT_COLUMN)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,56 +172,61 @@ class HistoryCounts:
         lost: events to record in the auxiliary table.
         made: rows to write.
         going: rows of the target to delete or replace.
-        by_hand: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
+        manual: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
             overlap. So if there is any, all rows that the batch may change are replaced.
     """
 
     lost: int
     made: int
     going: int
-    by_hand: int
+    manual: int
 
 
 def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
     """Count a history's changes: one job, which also computes the history."""
     row = history.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
-    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], by_hand=row["by_hand"])
+    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], manual=row["manual"])
 
 
 @built_once
 def _counting(target: CdcTarget) -> list[Column]:
     is_changed = _is_changed(target)
-    is_by_hand = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
+    is_manual = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
     return [
-        F.count_if(column(IS_LOST)).alias("lost"),
+        F.count_if(column(IS_UNRECORDED)).alias("lost"),
         F.count_if(is_changed & column(IS_ROW)).alias("made"),
         F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
-        F.count_if(is_by_hand | column(IS_TWIN)).alias("by_hand"),
+        F.count_if(is_manual | column(IS_TWIN)).alias("manual"),
     ]
 
 
 def replace_history(
-    history: DataFrame, touched: DataFrame, transaction: Transaction, target: CdcTarget, *, asked: HistoryCounts
+    history: DataFrame,
+    touched: DataFrame,
+    transaction: Transaction,
+    target: CdcTarget,
+    *,
+    history_counts: HistoryCounts,
 ) -> CdcMetrics:
     """Stage the changes from the target's rows to the history in a transaction.
 
-    Unchanged rows are not written again, unless some rows are `by_hand`.
+    Unchanged rows are not written again, unless some rows are `manual`.
 
     Returns:
         The numbers of rows to upsert and delete. A row that is replaced by one with the same start is not deleted.
     """
     session, changed = history.sparkSession, history.where(_is_changed(target))
     made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
-    places = going.select(column(OLD).getField(PLACE).alias(PLACE))
-    if asked.by_hand:
-        made, places = history.where(column(IS_ROW)), touched.select(PLACE)
+    locations = going.select(column(OLD).getField(LOCATION).alias(LOCATION))
+    if history_counts.manual:
+        made, locations = history.where(column(IS_ROW)), touched.select(LOCATION)
     upserted, deleted = 0, None
     with ExitStack() as meanwhile:
-        if asked.going or asked.by_hand:
-            meanwhile.enter_context(alongside(session, partial(transaction.remove, places)))
-            deleted = meanwhile.enter_context(alongside(session, partial(_count_deleted, changed, target)))
-        if asked.made or asked.by_hand:
+        if history_counts.going or history_counts.manual:
+            meanwhile.enter_context(in_background(session, partial(transaction.remove, locations)))
+            deleted = meanwhile.enter_context(in_background(session, partial(_count_deleted, changed, target)))
+        if history_counts.made or history_counts.manual:
             upserted = transaction.add(made.select(*_made(target)))
     return CdcMetrics(upserted=upserted, deleted=0 if deleted is None else deleted.result())
 
@@ -242,18 +247,18 @@ def _starts(target: CdcTarget) -> list[Column]:
 
 
 def merge_history(
-    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, asked: HistoryCounts,
+    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, history_counts: HistoryCounts,
     counts: BatchCounts,
 ) -> CdcMetrics:  # fmt: skip
     """Merge the history into the target's rows, in one commit.
 
-    Unchanged rows are not written again, unless some rows are `by_hand`.
+    Unchanged rows are not written again, unless some rows are `manual`.
     """
-    changes = _rows_again(history, touched, target) if asked.by_hand else _row_changes(history, target)
+    changes = _rows_again(history, touched, target) if history_counts.manual else _row_changes(history, target)
     source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
     started, ended = started_at(target, of=_TARGET), ended_at(target, of=_TARGET)
     matching = key_range(counts.ranges, of=_TARGET) & (started == column(STARTS, of=_SOURCE))
-    if asked.by_hand:
+    if history_counts.manual:
         matching = matching & ~stays & ended.eqNullSafe(column(ENDS, of=_SOURCE))
     for key in target.keys:
         matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
@@ -281,7 +286,7 @@ def _is_changed(target: CdcTarget) -> Column:
         deleted=column(ENDS_BY_DELETE),
         content=column(FINGERPRINT),
         authors=column(LEAF_AUTHORS) if target.is_authored else None,
-        place=old.getField(PLACE),
+        location=old.getField(LOCATION),
     )
     return ~(column(IS_ROW) & old.eqNullSafe(now))
 
@@ -312,11 +317,11 @@ def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> Da
 @built_once
 def _made(target: CdcTarget) -> list[Column]:
     """Return the columns of an entry's row after the batch."""
-    shown = _shown_row(target)
-    return [shown.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
+    computed = _computed_columns(target)
+    return [computed.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
 
 
-def _shown_row(target: CdcTarget) -> dict[str, Column]:
+def _computed_columns(target: CdcTarget) -> dict[str, Column]:
     """Return the columns of a row that AUTO CDC computes: its interval and the hidden column."""
     point = column(POINT)
     hidden = {name: point.getField(name) for name in target.point_type.names}
@@ -330,7 +335,7 @@ def _shown_row(target: CdcTarget) -> dict[str, Column]:
         hidden[AUTHORS] = column(LEAF_AUTHORS)
     fields = [hidden[f.name].cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
     return {
-        START_AT: shown_point(target, column(STARTS)),
-        END_AT: F.when(column(ENDS).isNotNull(), shown_point(target, column(ENDS))),
+        START_AT: displayed_point(target, column(STARTS)),
+        END_AT: F.when(column(ENDS).isNotNull(), displayed_point(target, column(ENDS))),
         HIDDEN_COLUMN: F.struct(*fields),
     }

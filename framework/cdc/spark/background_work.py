@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def alongside(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
+def in_background(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
     """Run work in the background during the block; the work has ended, successfully or not, when the block ends.
 
     Args:
@@ -36,7 +36,7 @@ def alongside(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T
         java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
         return work()
 
-    with ThreadPoolExecutor(1, "sluice-alongside") as threads:
+    with ThreadPoolExecutor(1, "sluice-in_background") as threads:
         result = threads.submit(inheritable_thread_target(session)(run))
         yield result
     result.result()

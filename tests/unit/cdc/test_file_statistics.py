@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget, hidden_type
-from framework.cdc.delta.file_statistics import StagedStatistics
+from framework.cdc.delta.file_statistics import NewFileStatistics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.names import QualifiedName
 
@@ -37,7 +37,7 @@ def file(rows: int, *, key_nulls: int | None = 0, **hidden_nulls: object) -> dic
 )
 def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any]) -> None:
     """Each key is there, and of each point some part."""
-    counts = StagedStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
+    counts = NewFileStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
     assert counts is not None
     assert (7, 0, {"id": 0}, {}) == (counts.rows, counts.null_sequences, counts.null_keys, counts.ranges)
 
@@ -55,13 +55,13 @@ def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any
 )
 def test_what_is_not_told_or_may_be_a_fault_must_be_counted(doubtful: dict[str, Any]) -> None:
     """One such file is enough."""
-    assert StagedStatistics(files=[file(3, once=0), doubtful]).counts(TARGET) is None
+    assert NewFileStatistics(files=[file(3, once=0), doubtful]).counts(TARGET) is None
 
 
 def test_the_span_of_a_key_is_that_of_all_files() -> None:
     """It is told only if each file tells it, of whole numbers."""
     files = [file(3), file(1), file(4)]
-    assert (1, 40) == StagedStatistics(files=files).span("id")
-    assert StagedStatistics(files=files).span("name") is None
-    assert StagedStatistics(files=[*files, {"numRecords": 1}]).span("id") is None
-    assert StagedStatistics(files=[{"minValues": {"id": "a"}, "maxValues": {"id": "b"}}]).span("id") is None
+    assert (1, 40) == NewFileStatistics(files=files).span("id")
+    assert NewFileStatistics(files=files).span("name") is None
+    assert NewFileStatistics(files=[*files, {"numRecords": 1}]).span("id") is None
+    assert NewFileStatistics(files=[{"minValues": {"id": "a"}, "maxValues": {"id": "b"}}]).span("id") is None
