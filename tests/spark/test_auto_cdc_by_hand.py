@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.scd1 import merge as scd1
+from framework.cdc.delta import transaction_write
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.spark.test_auto_cdc_scd1 import CHANGES, DDL, FLOWS
 from tests.spark.test_auto_cdc_scd2 import HISTORY
@@ -156,7 +156,7 @@ def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
 ) -> None:
     """Any event of its key replaces it or deletes it; a delete from before does so when the next event comes."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
-    swap.setattr(scd1, "SHUFFLED_ROWS_PER_KEY", rows_a_fact)
+    swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", rows_a_fact)
     world = World(interpreting, tmp_path, FLOWS)
     world.apply("changes", [(3, None, None, "DELETE", 5), (5, "Eve", "E", "INSERT", 1), (6, None, None, "DELETE", 5)])
     put_in(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3, 4, 6)])

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.delta import compaction, transaction
+from framework.cdc.delta import open_tables, transaction, transaction_write
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.events.key_bounds import may_contain
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.scd1 import merge as scd1
 from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
 from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
 from tests.spark.test_auto_cdc_scd2 import HISTORY
@@ -37,7 +36,7 @@ def test_small_files_are_made_into_one_before_they_pile_up(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
     """The rows are the same, and batches that come again are still known."""
-    swap.setattr(compaction, "MANY", 3)
+    swap.setattr(open_tables, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
     world.apply("changes", [(number, "New", "N", "INSERT", 9) for number in (1, 2, 3)])
@@ -70,7 +69,7 @@ def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
     chunks = [[(number, "Old", "O") for number in range(start, start + 100)] for start in (0, 100, -100)]
     world.apply("snapshot", chunks[0])
     with swap.context() as patch:
-        patch.setattr(scd1, "computed_once", lambda *_: pytest.fail("the table's rows are compared"))
+        patch.setattr(transaction_write, "computed_once", lambda *_: pytest.fail("the table's rows are compared"))
         metrics = [world.apply("snapshot", chunk) for chunk in chunks[1:]]
         assert world.apply("snapshot", chunks[2], batch_id=2).skipped
     assert [CdcMetrics(rows=100, upserted=100)] * 2 == metrics
@@ -109,7 +108,7 @@ def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: P
     world, ways = World(spark, tmp_path, FLOWS), []
 
     def noted(way: str) -> Callable[..., DataFrame]:
-        decide: Callable[..., DataFrame] = getattr(scd1, way)
+        decide: Callable[..., DataFrame] = getattr(transaction_write, way)
 
         def note(*given: Any) -> DataFrame:
             ways.append(way)
@@ -118,7 +117,7 @@ def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: P
         return note
 
     for way in ("_decide_by_rows", "_decide_by_keys"):
-        swap.setattr(scd1, way, noted(way))
+        swap.setattr(transaction_write, way, noted(way))
     world.apply("snapshot", [(number, "Old", "O") for number in range(100)])
     metrics = [
         world.apply("changes", [(0, "New", "N", "UPDATE", 1), (100, "New", "N", "INSERT", 1)]),

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from framework.cdc import apply as applying
 from framework.cdc import writer
+from framework.cdc.delta.transaction_write import TransactionWrite
 from framework.cdc.events import batch_validation as contract
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
@@ -38,7 +39,7 @@ def refuse(*_: object, **__: object) -> CdcMetrics:
 def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
     """One commit, no merging; a change flow then finds rows that come before everything."""
     with swap.context() as patch:
-        patch.setattr(applying, "replace_by_latest_events", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
         before = world.version()
         assert CdcMetrics(rows=3, upserted=3) == world.apply("snapshot", LOADED)
     assert (LOADED, before + 1) == (world.rows(), world.version())
@@ -65,7 +66,7 @@ def test_keys_are_told_apart_wherever_they_lie(
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
-        patch.setattr(applying, "replace_by_latest_events", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
         assert CdcMetrics(rows=len(rows), upserted=len(rows)) == world.apply("snapshot", rows)
     assert len(rows) == other.apply("snapshot", [*rows, rows[-1]]).upserted
     shown = sorted(rows, key=repr)
@@ -175,7 +176,7 @@ def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
     """Nothing is merged; the first is not taken twice, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
-        patch.setattr(applying, "replace_by_latest_events", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
         patch.setattr(applying, "compute_history", refuse)
         assert CdcMetrics(rows=2, upserted=2) == world.take(1, FIRST, ordinal=1)
     assert CdcMetrics() == world.take(1, FIRST, ordinal=1)

@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import apply as applying
 from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta import merge_write, open_tables
+from framework.cdc.delta.target_write import SOURCE, TARGET, Clauses
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column
@@ -26,8 +27,6 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows
 from framework.cdc.scd1 import latest_events as facts
 from framework.cdc.scd1 import merge as scd1
-from framework.cdc.scd1 import merge_clauses as changes
-from framework.cdc.scd1.merge_clauses import SOURCE, TARGET, Changes
 from framework.cdc.spark import expression_cache as expressions
 from tests.spark import test_auto_cdc_scd1 as scd1_tests
 from tests.spark.test_auto_cdc_scenarios import FOLDER, IGNORING, outcomes
@@ -41,18 +40,19 @@ Catcher = Callable[[SparkSession, Path], None]
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
     """Deletes are forgotten once their batch is done."""
-    patch.setattr(applying, "read_auxiliary_table", lambda *_: None)
+    patch.setattr(open_tables, "read_auxiliary_table", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
     """An upsert at the point of the row replaces it, whatever it says."""
+    clauses_for = scd1.clauses_for
 
-    def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
-        true = changes.changes_to(target, floor=floor)
+    def mutated(target: CdcTarget, *, floor: Column | None) -> Clauses:
+        clauses = clauses_for(target, floor=floor)
         upsert = point_of(column(ORDER, of=SOURCE), target.order_type)
-        return replace(true, update=upsert >= row_point(column(HIDDEN_COLUMN, of=TARGET), target.hidden_type))
+        return replace(clauses, update=upsert >= row_point(column(HIDDEN_COLUMN, of=TARGET), target.hidden_type))
 
-    patch.setattr(scd1, "changes_to", changes_to)
+    patch.setattr(scd1, "clauses_for", mutated)
 
 
 def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
     """Commits do not say which batch they are."""
-    patch.setattr(applying, "committing_once", lambda *_: nullcontext())
+    patch.setattr(merge_write, "committing_once", lambda *_: nullcontext())
     patch.setattr(Transaction, "has_applied", lambda *_: False)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
-from framework.cdc.scd1 import merge as scd1
+from framework.cdc.delta import merge_write, target_write, transaction_write
 from framework.cdc.spark import local_checkpoint as caching
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
@@ -56,8 +56,8 @@ def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, s
 
     world.apply("changes", [event(1, "one", "U", 2), event(2, "one", "D", 2)])
     with swap.context() as patch:
-        patch.setattr(applying, "computed_once", recording)
-        patch.setattr(scd1, "computed_once", recording)
+        for module in (applying, merge_write, target_write, transaction_write):
+            patch.setattr(module, "computed_once", recording)
         world.apply("changes", [event(1, "two", "U", 3), event(1, "late", "U", 1), event(2, "two", "U", 3)])
     assert [(1, "two", 3), (2, "two", 3)] == [row for row in world.rows("id", "s0.a", "s0.b.d") if row[1] == "two"]
     return sizes

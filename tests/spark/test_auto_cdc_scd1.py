@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
-from framework.cdc.delta import auxiliary_table as auxiliary
+from framework.cdc.delta import open_tables
+from framework.cdc.delta.auxiliary_table import read_auxiliary_table
+from framework.cdc.delta.target_write import KeyedMerge
+from framework.cdc.delta.transaction_write import TransactionWrite
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
@@ -99,17 +101,17 @@ def test_a_new_generation_may_read_everything_again(world: World) -> None:
 def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
     """The batch starts over with what the other process wrote, and says nothing of it."""
     world.apply("changes", GOLDEN[:4])
-    replace, losses = scd1.replace_by_latest_events, ["Puebla", "Toluca"]
+    prepare, losses = TransactionWrite._prepare_merge, ["Puebla", "Toluca"]
 
-    def replace_too_late(*arguments: Any, **named: Any) -> CdcMetrics:
-        done = replace(*arguments, **named)
+    def prepare_too_late(write: TransactionWrite, merge: KeyedMerge) -> CdcMetrics:
+        done = prepare(write, merge)
         assert done is not None
         if losses:
             world.spark.sql(f"UPDATE {world.table.sql} SET city = '{losses.pop()}' WHERE userId = 124")
         return done
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applying, "replace_by_latest_events", replace_too_late)
+        patch.setattr(TransactionWrite, "_prepare_merge", prepare_too_late)
         metrics = world.apply("changes", GOLDEN[4:])
     shown = [(124, "Raul", "Puebla"), *(row for row in EXPECTED if row[0] != 124)]
     assert (shown, 1, 1, []) == (world.rows(), metrics.upserted, metrics.deleted, losses)
@@ -119,7 +121,7 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
 def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
     """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
-    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], auxiliary.read_auxiliary_table
+    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], read_auxiliary_table
 
     def read_too_early(*arguments: Any) -> DataFrame | None:
         auxiliary = read(*arguments)
@@ -129,7 +131,7 @@ def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.Mo
                 other.apply(world.frame("changes", [deletes.pop()]), 1)
         return auxiliary
 
-    swap.setattr(applying, "read_auxiliary_table", read_too_early)
+    swap.setattr(open_tables, "read_auxiliary_table", read_too_early)
     assert CdcMetrics(rows=2, upserted=1, late=1) == world.apply("snapshot", [(1, "Old", "O"), (2, "Bea", "B")])
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.scd1 import merge as scd1
+from framework.cdc.delta import transaction_write
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
 from tests.support.cdc_scenarios import Scenario, read_scenarios
@@ -54,7 +54,7 @@ def test_each_scenario_of_type_1_holds_where_the_table_has_many_rows(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, spec: AutoCdcSpec
 ) -> None:
     """Then the facts come to the rows, which are not shuffled; what comes of it is the same."""
-    swap.setattr(scd1, "SHUFFLED_ROWS_PER_KEY", NO_ROWS)
+    swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", NO_ROWS)
     file, other = ("scd1.txt", None) if spec is CHANGES else ("scd1_ignore_null.txt", CHANGES)
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)

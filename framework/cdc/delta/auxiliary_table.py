@@ -20,6 +20,7 @@ from framework.cdc.delta.transaction_identifiers import Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
+from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import (
     CONTENT,
     HIDDEN_COLUMN,
@@ -74,7 +75,7 @@ def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batc
         _append_wider_rows(rows, table, batch)
     elif batch is None or not transaction.has_applied(batch):
         count = transaction.add(rows)
-        transaction.commit(batch, {"source": count, "inserted": count})
+        transaction.commit(batch, CdcMetrics(rows=count, upserted=count))
 
 
 def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:

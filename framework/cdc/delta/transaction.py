@@ -7,17 +7,17 @@ table is read once, and the changes of a batch are decided from that read. ADR 1
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from framework.cdc.delta.file_statistics import NewFileStatistics
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
+from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
 from framework.cdc.model.type_widening import plain_type
 from framework.cdc.spark.expression_cache import java_class
@@ -38,12 +38,6 @@ _WITH_VECTORS = "delta.enableDeletionVectors"
 # Only a MERGE writes what these properties need: the previous version of each row.
 _REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
-_METRICS = {
-    "source": "operationNumSourceRows",
-    "inserted": "numTargetRowsInserted",
-    "updated": "numTargetRowsUpdated",
-    "deleted": "numTargetRowsDeleted",
-}
 
 
 class Transaction:
@@ -139,10 +133,10 @@ class Transaction:
         """Return the rows added so far, read from their files."""
         return self._version.frame(self._version.sequence(*self._added))
 
-    def added_statistics(self) -> NewFileStatistics:
+    def added_statistics(self) -> Sequence[Mapping[str, Any]]:
         """Return the file statistics of the files added so far."""
         added = self._version.logged(self._version.sequence(*self._added))
-        return NewFileStatistics(files=[file.statistics for file in added])
+        return [file.statistics for file in added]
 
     def remove(self, locations: DataFrame) -> None:
         """Mark rows for removal by the commit.
@@ -168,12 +162,12 @@ class Transaction:
         )
         self._removed += each(found._1())
 
-    def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
+    def commit(self, batch: Batch | None, counts: CdcMetrics) -> None:
         """Commit the added rows and the removals together.
 
         Args:
             batch: the batch that the table records as applied; None for no transaction identifier.
-            counts: the numbers of `source`, `inserted`, `updated` and `deleted` rows, for the table's history.
+            counts: the counts for the table's history, which counts upserted rows as inserted if no row is removed.
 
         Raises:
             pyspark.errors.PySparkException: one of Delta's conflicts.
@@ -204,14 +198,20 @@ class Transaction:
         pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
         return [pair._1(), pair._2()]
 
-    def _metrics(self, counts: Mapping[str, int]) -> Any:
+    def _metrics(self, counts: CdcMetrics) -> Any:
         context = self._session.sparkContext._jsc.sc()
         made = java_class("java.util.HashMap")()
         metrics = java_class("org.apache.spark.sql.execution.metric.SQLMetrics")
-        for name, count in counts.items():
-            metric = metrics.createMetric(context, _METRICS[name])
+        upserted = "numTargetRowsUpdated" if self._removed else "numTargetRowsInserted"
+        named = {
+            "operationNumSourceRows": counts.rows,
+            upserted: counts.upserted,
+            "numTargetRowsDeleted": counts.deleted,
+        }
+        for name, count in named.items():
+            metric = metrics.createMetric(context, name)
             metric.set(count)
-            made.put(_METRICS[name], metric)
+            made.put(name, metric)
         immutable = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$")
         return getattr(immutable, "from")(java_class("scala.jdk.javaapi.CollectionConverters").asScala(made))
 

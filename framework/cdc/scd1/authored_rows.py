@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, same_key
 from framework.cdc.events.leaf_columns import aliased, assembled, author_names, flat_row, numbered, value_names
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.authorship import authors_to_keep
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
-from framework.cdc.scd1.latest_events import DELETED
-from framework.cdc.scd1.merge_clauses import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, hidden_column, same_key
+from framework.cdc.scd1.latest_events import DELETED, hidden_column
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def decide_rows(
     keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
     # The latest events are in key order, so a merge join in a left join sorts the rows only.
     joined = latest.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
-    joined_rows = (
+    decided = (
         joined.select(*keys, *map(column, carried), *steps.joined).select("*", *steps.gone).select("*", *steps.takes)
     )
     kept = map(column, (*target.keys, *carried))
-    return joined_rows.select(*kept, *steps.becomes).select(CHANGE, *map(column, carried), *_row(target))
+    return decided.select(*kept, *steps.becomes).select(CHANGE, *map(column, carried), *_row(target))
 
 
 def new_rows(latest: DataFrame, target: CdcTarget) -> DataFrame:

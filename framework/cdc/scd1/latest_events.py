@@ -14,7 +14,7 @@ from framework.cdc.events.leaf_columns import aliased, author_names, value_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, point_of
-from framework.cdc.model.reserved_names import RECORDED, TOMBSTONE
+from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
 from framework.cdc.spark.expression_cache import built_once
 
 DELETED = "__sluice_deleted"
@@ -129,15 +129,17 @@ def apply_recorded_deletes(
         floor: one row with the latest recorded truncate, also called `RECORDED`.
 
     Returns:
-        The latest events; `ORDER` is null if the newest upsert is undone, and `DELETED` is the newest known delete.
+        The latest events that may still change the target; `ORDER` is null if the newest upsert is undone, and
+        `DELETED` is the newest known delete.
     """
     # A merge join, because both sides have their keys in order; a broadcast would be a job to wait for.
-    settled = latest.join(tombstones.hint("merge"), list(target.keys), "left")
-    settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
+    checked = latest.join(tombstones.hint("merge"), list(target.keys), "left")
+    checked = checked.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
     if floor is None:
-        return clear_undone(settled, target, deleted=column(DELETED), floor=None)
-    settled = settled.crossJoin(F.broadcast(floor))
-    return clear_undone(settled, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+        return clear_undone(checked, target, deleted=column(DELETED), floor=None)
+    checked = checked.crossJoin(F.broadcast(floor))
+    checked = clear_undone(checked, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+    return checked.where(has_effect())
 
 
 def clear_undone(latest: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
@@ -188,3 +190,12 @@ def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
         F.count(column(TOMBSTONE)).alias("tombstones"),
         F.count_if(has_effect()).alias("effects"),
     ]
+
+
+def hidden_column(target: CdcTarget, order: Column, authors: Column | None = None) -> Column:
+    """Return the hidden column of a row whose newest event has this order, its fields in the table's order."""
+    made = {name: order.getField(name) for name in target.order_type.names}
+    if authors is not None:
+        made[AUTHORS] = authors
+    fields = target.hidden_type.fields
+    return F.struct(*(made.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
-from framework.cdc.delta.transaction import LOCATION, Transaction
+from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, broadcast_if_small, same_key
+from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.events.leaf_columns import aliased, wrote_names
 from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import point_of
-from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import (
     AUTHORS,
     CONTENT,
@@ -30,7 +27,6 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
-from framework.cdc.scd1.merge import BROADCAST_ROWS, assignments, merge_metrics
 from framework.cdc.scd2.displayed_sequence import displayed_point
 from framework.cdc.scd2.intervals import (
     ENDS,
@@ -52,17 +48,13 @@ from framework.cdc.scd2.known_events import (
     target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.cdc.spark.background_work import in_background
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.foundation.table_address import TableAddress
 
-_SOURCE = "__sluice_source"
-_TARGET = "__sluice_target"
 _FROM = "__sluice_from"
-_STAYS = "__sluice_stays"
+_IS_ADDED = "__sluice_is_added"
 _ROW = "__sluice_row"
 
 
@@ -81,7 +73,7 @@ def affected_rows(events: DataFrame, rows: DataFrame, target: CdcTarget, counts:
 
 def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
     earliest, _ = _affected(target)
-    return small(events.groupBy(*key_columns(target)).agg(earliest), counts)
+    return broadcast_if_small(events.groupBy(*key_columns(target)).agg(earliest), counts.rows)
 
 
 def compute_history(
@@ -122,7 +114,7 @@ def _affected(target: CdcTarget) -> tuple[Column, Column]:
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the open rows of upserts, each the only event of its key."""
-    return events.select("*", *_alone(target)).select(*_made(target))
+    return events.select("*", *_alone(target)).select(*_row_columns(target))
 
 
 @built_once
@@ -133,11 +125,6 @@ def _alone(target: CdcTarget) -> list[Column]:
         *(point.alias(POINT), column(ORDER).getField(CONTENT).alias(FINGERPRINT), point.alias(STARTS)),
         *(F.lit(None).cast(target.point_type).alias(ENDS), F.expr("false").alias(ENDS_BY_DELETE)),
     ]
-
-
-def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
-    """Return the rows of a batch, with a broadcast hint if the batch is small enough."""
-    return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
 
 
 def unrecorded_events(history: DataFrame, target: CdcTarget) -> DataFrame:
@@ -169,16 +156,16 @@ class HistoryCounts:
     """Counts of a history's changes.
 
     Args:
-        lost: events to record in the auxiliary table.
-        made: rows to write.
-        going: rows of the target to delete or replace.
+        unrecorded: events to record in the auxiliary table.
+        added: rows to write.
+        removed: rows of the target to delete or replace.
         manual: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
             overlap. So if there is any, all rows that the batch may change are replaced.
     """
 
-    lost: int
-    made: int
-    going: int
+    unrecorded: int
+    added: int
+    removed: int
     manual: int
 
 
@@ -186,7 +173,7 @@ def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
     """Count a history's changes: one job, which also computes the history."""
     row = history.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
-    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], manual=row["manual"])
+    return HistoryCounts(**row.asDict())
 
 
 @built_once
@@ -194,85 +181,108 @@ def _counting(target: CdcTarget) -> list[Column]:
     is_changed = _is_changed(target)
     is_manual = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
     return [
-        F.count_if(column(IS_UNRECORDED)).alias("lost"),
-        F.count_if(is_changed & column(IS_ROW)).alias("made"),
-        F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
+        F.count_if(column(IS_UNRECORDED)).alias("unrecorded"),
+        F.count_if(is_changed & column(IS_ROW)).alias("added"),
+        F.count_if(is_changed & column(OLD).isNotNull()).alias("removed"),
         F.count_if(is_manual | column(IS_TWIN)).alias("manual"),
     ]
 
 
-def replace_history(
-    history: DataFrame,
-    touched: DataFrame,
-    transaction: Transaction,
-    target: CdcTarget,
-    *,
-    history_counts: HistoryCounts,
-) -> CdcMetrics:
-    """Stage the changes from the target's rows to the history in a transaction.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HistoryReplacement:
+    """The replacement of the target's rows by those of a history; implements `Replacement`.
 
-    Unchanged rows are not written again, unless some rows are `manual`.
+    Unchanged rows are not written again, unless some rows are manual.
 
-    Returns:
-        The numbers of rows to upsert and delete. A row that is replaced by one with the same start is not deleted.
+    Args:
+        target: the target.
+        history: the result of `compute_history`, computed once.
+        touched: the target's rows that the batch may change.
+        counts: the counts of the history's changes.
+        batch: the counts of the batch.
     """
-    session, changed = history.sparkSession, history.where(_is_changed(target))
-    made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
-    locations = going.select(column(OLD).getField(LOCATION).alias(LOCATION))
-    if history_counts.manual:
-        made, locations = history.where(column(IS_ROW)), touched.select(LOCATION)
-    upserted, deleted = 0, None
-    with ExitStack() as meanwhile:
-        if history_counts.going or history_counts.manual:
-            meanwhile.enter_context(in_background(session, partial(transaction.remove, locations)))
-            deleted = meanwhile.enter_context(in_background(session, partial(_count_deleted, changed, target)))
-        if history_counts.made or history_counts.manual:
-            upserted = transaction.add(made.select(*_made(target)))
-    return CdcMetrics(upserted=upserted, deleted=0 if deleted is None else deleted.result())
 
+    target: CdcTarget
+    history: DataFrame
+    touched: DataFrame
+    counts: HistoryCounts
+    batch: BatchCounts
 
-def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
-    """Count the starts of removed target rows that no new row has."""
-    keys, start = key_columns(target), column(STARTS)
-    starts = changed.select(*_starts(target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
-    return starts.groupBy(*keys, start).agg(F.max(_STAYS).alias(_STAYS)).where(~column(_STAYS)).count()
+    @property
+    def row_count(self) -> int:
+        """The number of the batch's events."""
+        return self.batch.rows
+
+    @property
+    def _changed(self) -> DataFrame:
+        return self.history.where(_is_changed(self.target))
+
+    def added(self) -> DataFrame | None:
+        """Return the new and changed rows, or all rows if some are manual; None if there are none."""
+        if not self.counts.added and not self.counts.manual:
+            return None
+        entries = self.history if self.counts.manual else self._changed
+        return entries.where(column(IS_ROW)).select(*_row_columns(self.target))
+
+    def removed(self) -> DataFrame | None:
+        """Return the `LOCATION` of changed and deleted rows, or of all rows if some are manual; None without any."""
+        if self.counts.manual:
+            return self.touched.select(LOCATION)
+        if not self.counts.removed:
+            return None
+        return self._changed.where(column(OLD).isNotNull()).select(column(OLD).getField(LOCATION).alias(LOCATION))
+
+    def count_deleted(self) -> int:
+        """Count the starts of removed target rows that no new row has."""
+        keys, start = key_columns(self.target), column(STARTS)
+        starts = self._changed.select(*_starts(self.target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
+        return starts.groupBy(*keys, start).agg(F.max(_IS_ADDED).alias(_IS_ADDED)).where(~column(_IS_ADDED)).count()
+
+    def changes(self) -> DataFrame:
+        """Return the rows to add and the bounds of those to remove; one row per key and start if none is manual."""
+        changes = self._all_changes() if self.counts.manual else self._net_changes()
+        change = F.when(column(_IS_ADDED), F.lit(INSERTED)).otherwise(F.lit(REMOVED))
+        return changes.select("*", change.alias(CHANGE))
+
+    def matching(self) -> Column:
+        """Return whether a target row begins where a row of `changes` does; a manual row must end there too."""
+        started = started_at(self.target, of=TARGET) == column(STARTS, of=SOURCE)
+        matching = key_range(self.batch.ranges, of=TARGET) & same_key(self.target) & started
+        if self.counts.manual:
+            ended = ended_at(self.target, of=TARGET)
+            matching = matching & ~column(_IS_ADDED, of=SOURCE) & ended.eqNullSafe(column(ENDS, of=SOURCE))
+        return matching
+
+    def _net_changes(self) -> DataFrame:
+        """Return new and changed rows, and the starts of removed rows; one row per key and start."""
+        keys, names = key_columns(self.target), self.target.table_schema.fieldNames()
+        flags = (F.expr("true").alias(_IS_ADDED), F.expr("false").alias(_IS_ADDED))
+        added = self._changed.where(column(IS_ROW)).select(*_row_columns(self.target), STARTS, flags[0])
+        removed = self._changed.where(column(OLD).isNotNull()).select(
+            *keys, column(OLD).getField("started").alias(STARTS), flags[1]
+        )
+        together = added.unionByName(removed, allowMissingColumns=True)
+        values = F.struct(*(column(name) for name in names if name not in self.target.keys), column(_IS_ADDED))
+        best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_IS_ADDED)).alias(_ROW))
+        return best.select(*keys, STARTS, f"{_ROW}.*")
+
+    def _all_changes(self) -> DataFrame:
+        """Return all rows of the histories, and the bounds of the target rows that they replace."""
+        keys = key_columns(self.target)
+        bounds = (started_at(self.target).alias(STARTS), ended_at(self.target).alias(ENDS))
+        added = self.history.where(column(IS_ROW)).select(
+            *_row_columns(self.target), STARTS, ENDS, F.expr("true").alias(_IS_ADDED)
+        )
+        removed = self.touched.select(*keys, *bounds).distinct().withColumn(_IS_ADDED, F.expr("false"))
+        return added.unionByName(removed, allowMissingColumns=True)
 
 
 @built_once
 def _starts(target: CdcTarget) -> list[Column]:
     """Return the starts of rows after and before the batch, with a flag for those after it."""
-    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
-    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
+    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_IS_ADDED))
+    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_IS_ADDED))
     return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
-
-
-def merge_history(
-    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, history_counts: HistoryCounts,
-    counts: BatchCounts,
-) -> CdcMetrics:  # fmt: skip
-    """Merge the history into the target's rows, in one commit.
-
-    Unchanged rows are not written again, unless some rows are `manual`.
-    """
-    changes = _rows_again(history, touched, target) if history_counts.manual else _row_changes(history, target)
-    source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
-    started, ended = started_at(target, of=_TARGET), ended_at(target, of=_TARGET)
-    matching = key_range(counts.ranges, of=_TARGET) & (started == column(STARTS, of=_SOURCE))
-    if history_counts.manual:
-        matching = matching & ~stays & ended.eqNullSafe(column(ENDS, of=_SOURCE))
-    for key in target.keys:
-        matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
-    row = {name: column(name, of=_SOURCE) for name in target.table_schema.fieldNames()}
-    values = {name: value for name, value in row.items() if name not in target.keys}
-    merge = (
-        DeltaTable.forName(history.sparkSession, table.sql)
-        .alias(_TARGET)
-        .merge(source.alias(_SOURCE), matching)
-        .whenMatchedDelete(condition=~stays)
-        .whenMatchedUpdate(condition=stays, set=assignments(values))
-        .whenNotMatchedInsert(condition=stays, values=assignments(row))
-    )
-    return merge_metrics(merge.execute())
 
 
 @built_once
@@ -291,31 +301,8 @@ def _is_changed(target: CdcTarget) -> Column:
     return ~(column(IS_ROW) & old.eqNullSafe(now))
 
 
-def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return new and changed rows, and the starts of removed rows; one row per key and start."""
-    changed = history.where(_is_changed(target))
-    keys, names = key_columns(target), target.table_schema.fieldNames()
-    made = changed.where(column(IS_ROW)).select(*_made(target), STARTS, F.expr("true").alias(_STAYS))
-    gone = changed.where(column(OLD).isNotNull()).select(
-        *keys, column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
-    )
-    together = made.unionByName(gone, allowMissingColumns=True)
-    values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
-    best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
-    return best.select(*keys, STARTS, f"{_ROW}.*")
-
-
-def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return all rows of the histories, and the bounds of the target rows that they replace."""
-    keys = key_columns(target)
-    made = history.where(column(IS_ROW)).select(*_made(target), STARTS, ENDS, F.expr("true").alias(_STAYS))
-    bounds = (started_at(target).alias(STARTS), ended_at(target).alias(ENDS))
-    gone = touched.select(*keys, *bounds).distinct().withColumn(_STAYS, F.expr("false"))
-    return made.unionByName(gone, allowMissingColumns=True)
-
-
 @built_once
-def _made(target: CdcTarget) -> list[Column]:
+def _row_columns(target: CdcTarget) -> list[Column]:
     """Return the columns of an entry's row after the batch."""
     computed = _computed_columns(target)
     return [computed.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget, hidden_type
-from framework.cdc.delta.file_statistics import NewFileStatistics
+from framework.cdc.initial_load import NewFileStatistics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.names import QualifiedName
 
