@@ -41,9 +41,7 @@ from framework.cdc.scd2.merge import (
     count_history,
     unrecorded_events,
 )
-from framework.cdc.spark.background_work import in_background
-from framework.cdc.spark.local_checkpoint import computed_once
-from framework.cdc.spark.session_settings import planned_once
+from framework.cdc.spark.execution import computed_once, in_background, planned_once
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 

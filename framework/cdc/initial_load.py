@@ -69,17 +69,17 @@ class Load:
         transaction.add(_rows(events, target))
         written = transaction.added_rows()
         order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
-        again = written.select(
+        reread = written.select(
             *(column(name) for name in target.row_schema.fieldNames()),
             order.alias(ORDER),
             F.lit(UPSERT).alias(OPERATION),
         )
         statistics = NewFileStatistics(files=transaction.added_statistics())
-        counts = statistics.counts(target) or count_events(again, target)
+        counts = statistics.counts(target) or count_events(reread, target)
         return cls(
             transaction=transaction,
             counts=counts,
-            events=again,
+            events=reread,
             has_distinct_keys=_has_distinct_keys(written, target, statistics, counts),
         )
 

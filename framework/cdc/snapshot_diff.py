@@ -16,7 +16,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import SEQUENCE
 from framework.cdc.scd2.known_events import ended_at
-from framework.cdc.spark.local_checkpoint import computed_once
+from framework.cdc.spark.execution import computed_once
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from framework.cdc.model.snapshot_versions import SnapshotVersion
     from framework.declare.specs import AutoCdcSpec
 
-_HERE = "__sluice_here"
+_IS_IN_SNAPSHOT = "__sluice_is_in_snapshot"
 _OLD = "__sluice_old"
 _ROWS = "__sluice_rows"
 
@@ -96,14 +96,14 @@ def _changes(rows: DataFrame, version: SnapshotVersion, destination: Destination
         table = table.where(ended_at(target).isNull())
     displayed = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
     whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
-    joined = rows.withColumns({_HERE: F.lit(1)} | whole).join(displayed, list(target.keys), "full_outer")
-    is_gone = column(_HERE).isNull()
+    joined = rows.withColumns({_IS_IN_SNAPSHOT: F.lit(1)} | whole).join(displayed, list(target.keys), "full_outer")
+    is_missing = column(_IS_IN_SNAPSHOT).isNull()
     replaced = {
-        ORDER: F.when(is_gone, _delete_order(target, version)).otherwise(column(ORDER)),
-        OPERATION: F.when(is_gone, F.lit(DELETE)).otherwise(column(OPERATION)),
+        ORDER: F.when(is_missing, _delete_order(target, version)).otherwise(column(ORDER)),
+        OPERATION: F.when(is_missing, F.lit(DELETE)).otherwise(column(OPERATION)),
     }
-    replaced |= {name: ~is_gone & column(name) for name in wrote_names(target)}
-    changed = joined.where(is_gone | ~column(_OLD).eqNullSafe(_values(target)))
+    replaced |= {name: ~is_missing & column(name) for name in wrote_names(target)}
+    changed = joined.where(is_missing | ~column(_OLD).eqNullSafe(_values(target)))
     names = (column(name) for name in event_names(target) if name not in replaced)
     return changed.select(*names, *(value.alias(name) for name, value in replaced.items()))
 
@@ -111,7 +111,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, destination: Destination
 def _values(target: CdcTarget) -> Column:
     """Return a row's values as one comparable struct, which is not null even if all values are."""
     values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
-    return F.struct(F.lit(1).alias(_HERE), *values)
+    return F.struct(F.lit(1).alias(_IS_IN_SNAPSHOT), *values)
 
 
 def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
 from framework.cdc.delta import merge_write, target_write, transaction_write
-from framework.cdc.spark import local_checkpoint as caching
+from framework.cdc.spark import execution
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
 
@@ -48,7 +48,7 @@ def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, s
     @contextmanager
     def recording(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
         sizes.append(frame._jdf.queryExecution().optimizedPlan().toJSON().count('"class":'))
-        with caching.computed_once(frame, at_once=at_once) as computed:
+        with execution.computed_once(frame, at_once=at_once) as computed:
             yield computed
 
     def event(key: int, value: str, operation: str, sequence: int) -> tuple[object, ...]:

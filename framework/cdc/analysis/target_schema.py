@@ -21,14 +21,15 @@ from pyspark.sql.types import (
 from framework.cdc.analysis.compatibility import (
     check_compatibility,
     check_declared_columns,
+    check_drift,
     check_partition_keys,
     common_sequence_type,
     merge_columns,
+    stored_kind,
     tracked_columns,
 )
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.analysis.rules import check_flow
-from framework.cdc.analysis.schema_drift import check_drift, stored_kind
 from framework.cdc.analysis.selections import split_columns
 from framework.cdc.model.authorship import Leaf, split_leaves
 from framework.cdc.model.columns import bare_name, find_field, struct_of

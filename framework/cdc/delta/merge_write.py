@@ -25,7 +25,7 @@ from framework.cdc.events.key_bounds import key_range
 from framework.cdc.model.columns import column, quote
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.local_checkpoint import computed_once
+from framework.cdc.spark.execution import computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from framework.cdc.delta.table_version import TableVersion, can_open, each
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.delta.transaction_identifiers import CONFLICTS
 from framework.cdc.delta.transaction_write import TransactionWrite
-from framework.cdc.spark.session_settings import with_settings
+from framework.cdc.spark.execution import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
+from framework.cdc.spark.execution import computed_once
 from framework.cdc.spark.expression_cache import built_once
-from framework.cdc.spark.local_checkpoint import computed_once
 from framework.foundation.failpoints import failpoint
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.background_work import in_background
-from framework.cdc.spark.local_checkpoint import computed_once
+from framework.cdc.spark.execution import computed_once, in_background
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

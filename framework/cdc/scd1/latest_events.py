@@ -145,12 +145,12 @@ def apply_recorded_deletes(
 def clear_undone(latest: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
     """Clear the upserts, and the leaves, that a delete or a truncate undoes."""
     order = column(ORDER)
-    dead = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
-    changes = {ORDER: F.when(~dead, order)}
+    undone = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
+    changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
-            is_gone = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
-            changes |= {name: F.when(~is_gone, column(name)) for name in (value, author)}
+            is_cleared = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
+            changes |= {name: F.when(~is_cleared, column(name)) for name in (value, author)}
     return latest.withColumns(changes)
 
 

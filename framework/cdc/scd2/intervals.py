@@ -15,7 +15,7 @@ from framework.cdc.events.normalize import DELETE, OPERATION, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
 from framework.cdc.scd2.displayed_sequence import displayed_point
-from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLDS, POINT, build_timeline, key_columns
+from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLD_ROWS, POINT, build_timeline, key_columns
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ IS_ROW = "__sluice_is_row"
 IS_UNRECORDED = "__sluice_is_unrecorded"
 """No row represents the event, and the auxiliary table does not record it yet."""
 
-IS_TWIN = "__sluice_is_twin"
+IS_DUPLICATE = "__sluice_is_duplicate"
 """Several rows of the target belong to the entry, which represents one; the rest were inserted manually."""
 
 _PREVIOUS = "__sluice_previous"
 _FOLLOWING = "__sluice_following"
-_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLDS)
+_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLD_ROWS)
 
 
 def compute_intervals(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -46,7 +46,7 @@ def compute_intervals(events: DataFrame, target: CdcTarget) -> DataFrame:
 
     Returns:
         The timeline entries of `build_timeline`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
-        entry belongs to, and the flags `IS_ROW`, `IS_UNRECORDED` and `IS_TWIN`.
+        entry belongs to, and the flags `IS_ROW`, `IS_UNRECORDED` and `IS_DUPLICATE`.
     """
     entries = build_timeline(events, target).select("*", _previous(target))
     return entries.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
@@ -68,7 +68,9 @@ def _tracked(target: CdcTarget) -> Column:
 @built_once
 def _previous(target: CdcTarget) -> Column:
     """Return the columns of the previous entry that an entry depends on."""
-    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLDS).alias("olds"))
+    seen = F.struct(
+        column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLD_ROWS).alias("old_rows")
+    )
     return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
 
 
@@ -110,13 +112,13 @@ def _bounds(target: CdcTarget) -> list[Column]:
         is_ended.alias(ENDS_BY_DELETE),
         is_row.alias(IS_ROW),
         (column(FRESH) & ~is_represented & ~column(KNOWN)).alias(IS_UNRECORDED),
-        (column(OLDS) - _olds_before(target) > F.lit(1)).alias(IS_TWIN),
+        (column(OLD_ROWS) - _old_rows_before(target) > F.lit(1)).alias(IS_DUPLICATE),
     ]
 
 
-def _olds_before(target: CdcTarget) -> Column:
+def _old_rows_before(target: CdcTarget) -> Column:
     none = F.lit(0)
-    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("olds"), none)
+    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("old_rows"), none)
 
 
 def _has_width(target: CdcTarget, end: Column) -> Column:

@@ -31,8 +31,8 @@ from framework.cdc.scd2.displayed_sequence import displayed_point
 from framework.cdc.scd2.intervals import (
     ENDS,
     ENDS_BY_DELETE,
+    IS_DUPLICATE,
     IS_ROW,
-    IS_TWIN,
     IS_UNRECORDED,
     STARTS,
     compute_intervals,
@@ -94,8 +94,8 @@ def compute_history(
     known = batch_events(events, target).unionByName(target_events(touched, target))
     if auxiliary is not None:
         keys = _first_points(events, target, counts)
-        ours = auxiliary.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
-        known = known.unionByName(auxiliary_events(ours, target))
+        recorded = auxiliary.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
+        known = known.unionByName(auxiliary_events(recorded, target))
     return compute_intervals(known, target)
 
 
@@ -184,7 +184,7 @@ def _counting(target: CdcTarget) -> list[Column]:
         F.count_if(column(IS_UNRECORDED)).alias("unrecorded"),
         F.count_if(is_changed & column(IS_ROW)).alias("added"),
         F.count_if(is_changed & column(OLD).isNotNull()).alias("removed"),
-        F.count_if(is_manual | column(IS_TWIN)).alias("manual"),
+        F.count_if(is_manual | column(IS_DUPLICATE)).alias("manual"),
     ]
 
 

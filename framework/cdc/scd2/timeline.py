@@ -38,15 +38,15 @@ KNOWN = "__sluice_known"
 FINGERPRINT = "__sluice_fingerprint"
 """The fingerprint of an upsert's content."""
 
-OLDS = "__sluice_olds"
+OLD_ROWS = "__sluice_old_rows"
 """The number of target rows at the entry; if events author whole rows, at all entries up to this one."""
 
-_ENTRY = (POINT, OPERATION, FINGERPRINT, OLD, OLDS, FRESH, KNOWN)
+_ENTRY = (POINT, OPERATION, FINGERPRINT, OLD, OLD_ROWS, FRESH, KNOWN)
 
 _RANK = "__sluice_rank"
 _STRENGTH = "strength"
 _END_STRENGTH, _INFERRED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
-_DIED = "__sluice_died"
+_CLEARED_AT = "__sluice_cleared_at"
 _LATEST = "_latest"
 _NEXT_POINT = "__sluice_next_point"
 _OLD_BEFORE, _FRESH_BEFORE, _KNOWN_BEFORE = "__sluice_old_before", "__sluice_fresh_before", "__sluice_known_before"
@@ -63,7 +63,7 @@ def build_timeline(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Build the timeline of each key.
 
     Returns:
-        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLDS`, `FRESH`, `KNOWN` and
+        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLD_ROWS`, `FRESH`, `KNOWN` and
         `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
@@ -108,7 +108,7 @@ def _known_up_to(target: CdcTarget) -> list[Column]:
     return [
         F.lead(POINT).over(ordered).alias(_NEXT_POINT),
         F.max(origin != F.lit(FROM_AUXILIARY)).over(upto).alias(_IS_RELEVANT),
-        F.count(OLD).over(upto).alias(OLDS),
+        F.count(OLD).over(upto).alias(OLD_ROWS),
         *(F.last(found, ignorenulls=True).over(upto).alias(name) for name, found in newest.items()),
     ]
 
@@ -130,7 +130,7 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
         F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
         (F.coalesce(column(_FRESH_BEFORE) == point, no) | is_fresh_end).alias(FRESH),
         F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
-        *(no.alias(IS_INNER), column(OLDS)),
+        *(no.alias(IS_INNER), column(OLD_ROWS)),
     ]
     return is_last & column(_IS_RELEVANT), entry
 
@@ -144,7 +144,7 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(
         *aliased(names, values),
         *aliased(flags, [F.bool_or(flag) for flag in wrote]),
-        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLDS)),
+        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLD_ROWS)),
         (F.max(ORIGIN) >= F.lit(FROM_TARGET)).alias(FRESH),
         F.collect_set(F.when(column(ORIGIN) == F.lit(FROM_AUXILIARY), _identity(target, column(_RANK)))).alias(KNOWN),
     )
@@ -174,11 +174,11 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
     operation = column(OPERATION)
     events = events.withColumn(IS_INNER, is_inner).where(~(column(IS_INNER) & (operation == F.lit(END))))
-    died = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
+    cleared_at = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
     names = value_names(target)
     row = assembled(target, [column(name) for name in names])
     written = F.struct(*(value.alias(name) for name, value in row.items()))
-    marked = events.withColumns({_DIED: died, WRITTEN: written})
+    marked = events.withColumns({_CLEARED_AT: cleared_at, WRITTEN: written})
     # The supposed upsert at a row's start does not count if the true event is known.
     counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
@@ -186,22 +186,22 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     for name, flag in zip(names, wrote_names(target), strict=True):
         value = F.struct(column(name).alias("value"), order.alias("order"))
         latest[f"{name}{_LATEST}"] = F.last(F.when(counts & column(flag), value), ignorenulls=True).over(upto)
-    return marked.withColumns(latest).select(*_alive(target)).select(*_whole(target))
+    return marked.withColumns(latest).select(*_current_leaves(target)).select(*_whole(target))
 
 
 @built_once
-def _alive(target: CdcTarget) -> list[Column]:
+def _current_leaves(target: CdcTarget) -> list[Column]:
     """Return an event with the values and authors of all leaves: those that it wrote and those from before it."""
-    names, died = value_names(target), column(_DIED)
+    names, cleared_at = value_names(target), column(_CLEARED_AT)
     latest = [column(f"{name}{_LATEST}") for name in names]
-    alive = [
-        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > died, F.expr("true")), each)
+    current = [
+        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > cleared_at, F.expr("true")), each)
         for each in latest
     ]
     return [
         *map(column, (*target.keys, *_ENTRY, IS_INNER, WRITTEN, *wrote_names(target))),
-        *aliased(names, [each.getField("value") for each in alive]),
-        *aliased(author_names(target), [each.getField("order") for each in alive]),
+        *aliased(names, [each.getField("value") for each in current]),
+        *aliased(author_names(target), [each.getField("order") for each in current]),
     ]
 
 
