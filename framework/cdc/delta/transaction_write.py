@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -32,8 +32,6 @@ SHUFFLED_ROWS_PER_KEY = 10
 _NUMBER = "__sluice_number"
 _IS_MANUAL = "__sluice_is_manual"
 """The row was inserted manually, not by AUTO CDC."""
-
-T = TypeVar("T")
 
 
 class TransactionWrite:
@@ -76,10 +74,15 @@ class TransactionWrite:
 
     def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
         """Commit a replacement of rows after the prior commit."""
+        deleted = 0
         with nullcontext() if prior is None else in_background(self._session, prior.write):
-            upserted, deleted = self._prepare(replacement.added(), replacement.removed(), replacement.count_deleted)
-        done = CdcMetrics(upserted=upserted, deleted=deleted or 0)
-        return self._commit(done, replacement.row_count, prior)
+            removed = replacement.removed()
+            if removed is None:
+                upserted, _ = self._prepare(replacement.added())
+            else:
+                remove = partial(self._transaction.remove, removed)
+                upserted, (_, deleted) = self._prepare(replacement.added(), remove, replacement.count_deleted)
+        return self._commit(CdcMetrics(upserted=upserted, deleted=deleted), replacement.row_count, prior)
 
     def _commit(self, done: CdcMetrics, row_count: int, prior: PriorCommit | None) -> CdcMetrics:
         if prior is not None:
@@ -113,33 +116,18 @@ class TransactionWrite:
             if not by_keys:
                 known = F.broadcast(decided.select(_NUMBER))
                 added = added.unionByName(_new_rows(source.join(known, _NUMBER, "left_anti"), merge))
-            removed = decided.where(column(CHANGE).isin(UPDATED, REMOVED)).select(LOCATION)
             # At most one file per core, regardless of the number of tasks that read.
             added = added.coalesce(self._session.sparkContext.defaultParallelism)
-            upserted, counted = self._prepare(added, removed, partial(_count_decided, decided))
-        assert counted is not None  # rows to remove are given
-        deleted, manual = counted
+            upserted, ((deleted, manual),) = self._prepare(added, partial(_remove, decided, transaction))
         is_unchecked = bool(manual) and merge.apply_recorded is not None and not by_keys
         return None if is_unchecked else CdcMetrics(upserted=upserted, deleted=deleted)
 
-    def _prepare(
-        self, added: DataFrame | None, removed: DataFrame | None, count: Callable[[], T]
-    ) -> tuple[int, T | None]:
-        """Write new files and deletion vectors, in parallel; return the number of added rows and the counts.
-
-        The counts come last, because nothing waits for them.
-        """
-
-        def remove(locations: DataFrame) -> T:
-            self._transaction.remove(locations)
-            return count()
-
-        removing = None
-        with ExitStack() as background:
-            if removed is not None:
-                removing = background.enter_context(in_background(self._session, partial(remove, removed)))
+    def _prepare(self, added: DataFrame | None, *background: Callable[[], Any]) -> tuple[int, list[Any]]:
+        """Write new files, and do other work in the background; return the number of added rows and its results."""
+        with ExitStack() as until_done:
+            running = [until_done.enter_context(in_background(self._session, work)) for work in background]
             upserted = 0 if added is None else self._transaction.add(added)
-        return upserted, None if removing is None else removing.result()
+        return upserted, [work.result() for work in running]
 
 
 def _new_rows(source: DataFrame, merge: KeyedMerge) -> DataFrame:
@@ -163,9 +151,15 @@ def _decide_by_keys(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> Da
     return merge.decide(checked, rows, how="left", carried=(_IS_MANUAL, LOCATION))
 
 
-def _count_decided(decided: DataFrame) -> tuple[int, int]:
-    """Count the deleted rows, and the manually inserted rows that are replaced: one job."""
+def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
+    """Prepare the removal of the rows that are deleted or replaced.
+
+    Returns:
+        The number of deleted rows, and the number of manually inserted rows that are replaced.
+    """
     change = column(CHANGE)
+    transaction.remove(decided.where(change.isin(UPDATED, REMOVED)).select(LOCATION))
+    # Counted last, because nothing waits for the counts; deletion vectors are written in parallel with new rows.
     row = decided.agg(
         F.count_if(change == F.lit(REMOVED)).alias("deleted"),
         F.count_if((change == F.lit(UPDATED)) & column(_IS_MANUAL)).alias("manual"),
