@@ -1,4 +1,4 @@
-"""The files of an AUTO CDC target: few of them however many batches came, and found however many they are."""
+"""The files of an AUTO CDC target: how they are compacted, skipped and found."""
 
 from __future__ import annotations
 
@@ -32,10 +32,8 @@ def two_by_two(world: World) -> None:
         world.apply("changes", GOLDEN[start : start + 2])
 
 
-def test_small_files_are_made_into_one_before_they_pile_up(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
-) -> None:
-    """The rows are the same, and batches that come again are still known."""
+def test_small_files_are_compacted(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
+    """The rows stay the same, and replayed batches are still skipped."""
     swap.setattr(open_tables, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
@@ -47,11 +45,11 @@ def test_small_files_are_made_into_one_before_they_pile_up(
 
 
 @pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY_FLOWS, INTERVALS)], ids=["scd1", "scd2"])
-def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
+def test_a_table_with_too_many_files_to_list_ends_in_the_same_rows(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
     shown: list[tuple[object, ...]],
 ) -> None:  # fmt: skip
-    """Then Delta finds the files, by the bounds of the batch's keys, and tells their statistics."""
+    """Delta finds the files by the bounds of the batch's keys."""
     swap.setattr(TableVersion, "listed_files", lambda _: None)
     swap.setattr(TableVersion, "listed_batches", lambda _: None)
     world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
@@ -61,10 +59,10 @@ def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
     assert shown == world.rows()
 
 
-def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
+def test_a_batch_of_new_keys_is_appended_without_reading_files(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """The log tells that no file has its keys; the next batch finds them, and reads the files of its keys only."""
+    """The file statistics rule out all files; the next batch reads the files of its keys only."""
     world = World(spark, tmp_path, FLOWS)
     chunks = [[(number, "Old", "O") for number in range(start, start + 100)] for start in (0, 100, -100)]
     world.apply("snapshot", chunks[0])
@@ -88,14 +86,16 @@ def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
 
 
 def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A table whose log does not tell the bounds of its keys ends in the same rows."""
+    """A table whose log has no bounds of keys ends in the same rows."""
     world = World(spark, tmp_path, FLOWS, properties={"delta.dataSkippingNumIndexedCols": "0"})
     two_by_two(world)
     assert EXPECTED == world.rows()
 
 
-def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
-    """Its internals were not tested with ours, so they are not touched."""
+def test_an_untested_version_of_delta_is_written_by_merge(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """The transaction uses Delta's internals, so it runs with tested versions only."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
     swap.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
     world = World(spark, tmp_path, FLOWS)
@@ -103,8 +103,10 @@ def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Pa
     assert EXPECTED == world.rows()
 
 
-def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
-    """Up to ten rows a fact, of which deleted ones are none; to more rows the facts come. Both end in the same."""
+def test_the_join_depends_on_the_rows_per_changed_key(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """Up to ten live rows per key shuffle the table, more broadcast the batch; both end in the same rows."""
     world, ways = World(spark, tmp_path, FLOWS), []
 
     def noted(way: str) -> Callable[..., DataFrame]:

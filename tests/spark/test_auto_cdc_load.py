@@ -1,4 +1,4 @@
-"""The first load of a target: its rows come as they are, and what follows finds them as if each had been merged."""
+"""The first load of a target: rows are stored unchanged, with the same result as a merge."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def refuse(*_: object, **__: object) -> CdcMetrics:
-    """What must not be called."""
+    """Fail if called."""
     raise AssertionError
 
 
-def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
-    """One commit, no merging; a change flow then finds rows that come before everything."""
+def test_a_snapshot_is_stored_unchanged_in_an_empty_target(world: World, swap: pytest.MonkeyPatch) -> None:
+    """One commit without a merge; for a change flow, its rows are older than all events."""
     with swap.context() as patch:
         patch.setattr(TransactionWrite, "merge", refuse)
         before = world.version()
@@ -48,8 +48,8 @@ def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: p
     assert [(1, "Ann", "A"), (3, "Cleo", None), (4, "Di", "D")] == world.rows()
 
 
-def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world: World, tmp_path: Path) -> None:
-    """The rows of that key are merged, and the same one counts whichever came first."""
+def test_a_snapshot_with_a_duplicate_key_ends_as_if_split_into_two_batches(world: World, tmp_path: Path) -> None:
+    """The rows of that key are merged, and the same one counts in any order."""
     twice = [*LOADED, (2, "Bob", "B")]
     metrics = world.apply("snapshot", twice)
     other = World(world.spark, tmp_path / "other", FLOWS)
@@ -59,10 +59,10 @@ def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world
 
 
 @pytest.mark.parametrize("keys", [range(-70, 70), range(32_700, 32_840), (-(2**31), 0, 2**31 - 1)])
-def test_keys_are_told_apart_wherever_they_lie(
+def test_a_load_detects_duplicate_keys_of_any_range(
     world: World, tmp_path: Path, swap: pytest.MonkeyPatch, keys: Sequence[int]
 ) -> None:
-    """Rows of as many keys are taken as they are, and one more row of the last key is not one more row."""
+    """Rows with distinct keys are stored unchanged; a second row of the last key is merged."""
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
@@ -74,7 +74,7 @@ def test_keys_are_told_apart_wherever_they_lie(
 
 
 def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
-    """The contract comes before the commit, with counts."""
+    """The contract is checked before the commit, and the error has the counts."""
     before = world.version()
     with pytest.raises(OperationError, match="NULL_KEY") as raised:
         world.apply("snapshot", [*LOADED, (None, "Nobody", None), (None, "Nobody", "N")])
@@ -82,8 +82,8 @@ def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
     assert ([], before) == (world.rows(), world.version())
 
 
-def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: World) -> None:
-    """The load comes again, and the table has seen it."""
+def test_a_replayed_first_load_is_skipped_after_a_crash_behind_its_commit(world: World) -> None:
+    """The table has the transaction identifier of the load."""
     arm("cdc.after_merge", action=stop)
     try:
         with pytest.raises(Stopped):
@@ -95,14 +95,14 @@ def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: Worl
 
 
 def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
-    """A target without rows may have tombstones: what they undo stays away."""
+    """A target without rows may have tombstones, which suppress older rows."""
     world.apply("changes", [(2, None, None, "DELETE", 5)])
     assert CdcMetrics(rows=3, upserted=2, late=1) == world.apply("snapshot", LOADED)
     assert [(1, "Ada", "A"), (3, "Cleo", None)] == world.rows()
 
 
-def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
-    """What the other process wrote meanwhile counts by its sequence, as ever."""
+def test_a_load_that_conflicts_with_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
+    """Rows that the other process wrote in between count by their sequence."""
     other = world.writer("changes")
     checked = contract.check_contract
 
@@ -119,10 +119,10 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
     assert [(1, "Ann", "A"), *LOADED[1:]] == world.rows()
 
 
-def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
+def test_a_snapshot_is_stored_unchanged_in_an_empty_history(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """Its rows are those that merging it makes, hidden column and all; a delete then ends one of them."""
+    """The rows, with the hidden column, equal those of a merge; a later delete ends one of them."""
     loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
     with swap.context() as patch:
         patch.setattr(applying, "compute_history", refuse)
@@ -143,8 +143,8 @@ def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
     ] == loaded.rows()
 
 
-def test_a_history_of_a_snapshot_with_a_key_twice_has_one_row_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Two rows at one point are one moment, so nothing is taken as it is."""
+def test_a_snapshot_with_a_duplicate_key_has_one_row_of_it_in_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Two rows at one point are one entry of the timeline, so the snapshot is not stored unchanged."""
     world = World(spark, tmp_path, HISTORIES)
     assert CdcMetrics(rows=4, upserted=3) == world.apply("snapshot", [*LOADED, (3, "Cleo", None)])
     assert [(*row, 0, None) for row in LOADED] == world.rows()
@@ -166,14 +166,14 @@ FIRST = [(0, "x", "a", None), (0, "y", "b", "b")]
         ),
     ],
 )
-def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
+def test_the_first_snapshot_of_a_source_is_stored_unchanged(
     spark: SparkSession,
     tmp_path: Path,
     swap: pytest.MonkeyPatch,
     scd_type: int,
     second: tuple[CdcMetrics, set[tuple[object, ...]]],
 ) -> None:
-    """Nothing is merged; the first is not taken twice, and the next is compared with it."""
+    """Nothing is merged; the first snapshot is applied once, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
         patch.setattr(TransactionWrite, "merge", refuse)

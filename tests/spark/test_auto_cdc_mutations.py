@@ -1,4 +1,4 @@
-"""The five ways in which AUTO CDC is usually wrong, and the test that notices each.
+"""The five usual mistakes of AUTO CDC, and the test that finds each.
 
 A mutation is applied to the product, and the test that is named beside it must fail; unchanged, each
 of these tests is green in its own file.
@@ -39,12 +39,12 @@ Catcher = Callable[[SparkSession, Path], None]
 
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
-    """Deletes are forgotten once their batch is done."""
+    """Recorded deletes are not read."""
     patch.setattr(open_tables, "read_auxiliary_table", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
-    """An upsert at the point of the row replaces it, whatever it says."""
+    """An upsert at the point of the row replaces it, whatever its content."""
     clauses_for = scd1.clauses_for
 
     def mutated(target: CdcTarget, *, floor: Column | None) -> Clauses:
@@ -56,7 +56,7 @@ def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
 
 
 def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
-    """An event is newer or older as a whole, whatever each leaf of the row was written by."""
+    """An event is newer or older as a whole, whichever event wrote each leaf of the row."""
 
     def is_newer(_new: Column, _old: Column, _is_gone: Column) -> Column:
         return F.coalesce(column(ORDER) > column(authored_rows._OLD_ORDER), F.expr("true"))
@@ -65,7 +65,7 @@ def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
-    """Of a key's events in a batch the last to come counts."""
+    """The last event of a key in the batch counts."""
 
     def last_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
         names = [field.name for field in target.value_fields]
@@ -78,7 +78,7 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
-    """Commits do not say which batch they are."""
+    """Commits have no transaction identifier."""
     patch.setattr(merge_write, "committing_once", lambda *_: nullcontext())
     patch.setattr(Transaction, "has_applied", lambda *_: False)
 
@@ -101,18 +101,18 @@ def golden(test: Callable[[World], None]) -> Catcher:
 
 MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
     (drop_tombstones, scenario("scd1.txt", "delete before its insert arrives")),
-    (compare_with_or_equal, golden(scd1_tests.test_a_tie_ends_the_same_whichever_comes_first)),
+    (compare_with_or_equal, golden(scd1_tests.test_a_tie_has_the_same_winner_in_any_order_of_arrival)),
     (compare_whole_events, scenario("scd1_ignore_null.txt", "a late event fills what a newer one left")),
     (take_the_last_row, scenario("scd1.txt", "the batch's last row is not its highest sequence")),
-    (skip_the_transaction, golden(scd1_tests.test_a_batch_delivered_twice_is_skipped)),
+    (skip_the_transaction, golden(scd1_tests.test_a_replayed_batch_is_skipped)),
 )
 
 
 @pytest.mark.parametrize(("mutate", "catch"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
-def test_a_mutation_is_caught_by_the_test_that_is_named_for_it(
+def test_a_mutation_fails_its_test(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
 ) -> None:
-    """With the mutation the test fails on what it asserts."""
+    """With the mutation, the test fails with an AssertionError."""
     swap.setattr(expressions, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
     mutate(swap)
     with pytest.raises(AssertionError):

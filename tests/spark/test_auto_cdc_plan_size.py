@@ -1,4 +1,4 @@
-"""The plans of a batch grow with the number of a target's leaves, and not faster."""
+"""The plans of a batch grow linearly with the number of a target's leaves."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ KEEPING = {
 
 
 def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, swap: pytest.MonkeyPatch) -> list[int]:
-    """How many nodes the optimised plans of a batch have that meets rows and tombstones.
+    """Return the number of nodes in each optimized plan of a batch that joins rows and tombstones.
 
     Args:
         spark: the session.
         root: an empty folder.
-        kind: how the target is kept.
-        structs: how many of its columns are structs of three fields.
-        swap: puts a recorder in the place of what computes frames.
+        kind: the kind of the target.
+        structs: the number of its columns that are structs of three fields.
+        swap: replaces the functions that compute DataFrames by a recorder.
     """
     spec, properties = KEEPING[kind]
     columns = ", ".join(f"s{number} STRUCT<a: STRING, b: STRUCT<c: STRING, d: INT>>" for number in range(structs))
@@ -64,10 +64,10 @@ def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, s
 
 
 @pytest.mark.parametrize("kind", KEEPING)
-def test_plans_grow_with_the_leaves_of_a_target_and_not_faster(
+def test_plans_grow_linearly_with_the_leaves_of_a_target(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A further struct column adds as many nodes to a plan as the one before it did."""
+    """Each further struct column adds as many nodes to a plan as the previous one."""
     one, two, three = (
         nodes_of_a_batch(interpreting, tmp_path / str(structs), kind, structs, swap) for structs in (1, 2, 3)
     )

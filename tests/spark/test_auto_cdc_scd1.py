@@ -57,15 +57,15 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return World(spark, tmp_path, FLOWS)
 
 
-def test_the_golden_case_in_one_batch(world: World) -> None:
-    """All events at once leave the newest row of each key that was not deleted last."""
+def test_one_batch_of_all_events_leaves_the_newest_row_per_key(world: World) -> None:
+    """One batch of all events leaves the newest row of each key whose last event is not a delete."""
     metrics = world.apply("changes", GOLDEN)
     assert EXPECTED == world.rows()
     assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
 
 
-def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
-    """Events from last to first, then a snapshot of old rows: the same rows, and no deleted one rises."""
+def test_events_in_reverse_order_with_the_snapshot_last_end_in_the_same_rows(world: World) -> None:
+    """Events from last to first, then a snapshot of old rows, end in the same rows; no deleted row returns."""
     world.apply("changes", GOLDEN[:3:-1])
     world.apply("changes", GOLDEN[3::-1])
     metrics = world.apply("snapshot", [(123, "Isabel", "Old"), (124, "Raul", "Old"), (200, "New", "New")])
@@ -73,8 +73,8 @@ def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
     assert CdcMetrics(rows=3, upserted=1, deleted=0, late=2) == metrics
 
 
-def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
-    """The second delivery of a batch commits nothing to either table."""
+def test_a_replayed_batch_is_skipped(world: World) -> None:
+    """Applying a batch a second time commits nothing to either table."""
     world.apply("changes", GOLDEN, batch_id=0)
     before, tombstones = world.version(), len(world.auxiliary_rows())
     assert world.apply("changes", GOLDEN, batch_id=0).skipped
@@ -82,24 +82,24 @@ def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
     assert EXPECTED == world.rows()
 
 
-def test_a_tie_ends_the_same_whichever_comes_first(world: World) -> None:
-    """Of two upserts at one point the same one counts, in either order."""
+def test_a_tie_has_the_same_winner_in_any_order_of_arrival(world: World) -> None:
+    """Of two upserts at one point the same one counts, in either order of arrival."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 5), (2, "Bea", "B", "INSERT", 5)])
     world.apply("changes", [(1, "Bea", "B", "INSERT", 5), (2, "Ada", "A", "INSERT", 5)])
     (_, *one), (_, *other) = world.rows()
     assert one == other
 
 
-def test_a_new_generation_may_read_everything_again(world: World) -> None:
-    """After a reset of the flow's checkpoint the same events under old numbers change no row."""
+def test_a_new_generation_can_reread_all_events(world: World) -> None:
+    """After a reset of the flow's checkpoint, the same events in batches with the old numbers change no row."""
     world.apply("changes", GOLDEN, batch_id=0)
     world.generation["changes"] += 1
     assert not world.apply("changes", GOLDEN, batch_id=0).skipped
     assert EXPECTED == world.rows()
 
 
-def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
-    """The batch starts over with what the other process wrote, and says nothing of it."""
+def test_a_commit_that_conflicts_with_another_process_is_retried(world: World) -> None:
+    """The retry reads what the other process wrote, and the metrics do not show the conflict."""
     world.apply("changes", GOLDEN[:4])
     prepare, losses = TransactionWrite._prepare_merge, ["Puebla", "Toluca"]
 
@@ -118,8 +118,8 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
     assert 1 == len(world.auxiliary_rows())
 
 
-def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
-    """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
+def test_a_concurrent_delete_of_another_process_is_applied(world: World, swap: pytest.MonkeyPatch) -> None:
+    """A delete committed to both tables after the tombstones were read still suppresses an older row."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
     other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], read_auxiliary_table
 
@@ -136,11 +136,11 @@ def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.Mo
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
 
-@pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])
-def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World, place: str) -> None:
-    """Whatever comes from another flow in between, the batch that was cut ends in the same rows."""
+@pytest.mark.parametrize("name", ["cdc.after_tombstones", "cdc.after_merge"])
+def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World, name: str) -> None:
+    """The replayed batch ends in the same rows, whatever another flow applied in between."""
     world.apply("changes", GOLDEN[:4])
-    arm(place, action=stop)
+    arm(name, action=stop)
     try:
         with pytest.raises(Stopped):
             world.apply("changes", GOLDEN[4:], batch_id=7)
@@ -167,10 +167,10 @@ def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World
         ),
     ],
 )
-def test_a_batch_that_breaks_the_contract_writes_nothing(
+def test_a_batch_that_violates_the_contract_writes_nothing(
     world: World, rows: list[tuple[object, ...]], condition: str, fields: dict[str, object]
 ) -> None:
-    """Null keys and null sequences are counted and named, and neither table has a new commit."""
+    """The error has the counts of null keys and null sequences, and neither table has a new commit."""
     before = world.version()
     with pytest.raises(OperationError) as raised:
         world.apply("changes", rows)
@@ -180,13 +180,13 @@ def test_a_batch_that_breaks_the_contract_writes_nothing(
 
 
 def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
-    """The target holds live rows only; deletes are in the auxiliary table."""
+    """The target has live rows only; deletes are in the auxiliary table."""
     world.apply("changes", GOLDEN)
     assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
     assert ["delete"] == [row["__sluice"]["operation"] for row in world.auxiliary_rows()]
 
 
-def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:
+def test_a_batch_restores_the_settings_of_its_session(world: World) -> None:
     """A batch leaves no transaction identifier behind for the next command of its session."""
     key = "spark.databricks.delta.write.txnAppId"
     world.apply("changes", GOLDEN)
