@@ -165,7 +165,7 @@ def retry(world: World, waiting: list[tuple[int, Turn]], typed: TypedHistories) 
 
 
 def apply(world: World, turn: Turn, number: int, typed: TypedHistories) -> None:
-    """Deliver a turn under its number; in one turn its facts come to the table's rows, in the next the rows to them."""
+    """Apply a turn as the batch with its number; odd turns shuffle the table, even turns broadcast the batch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", ALL_ROWS if number % 2 else NO_ROWS)
         world.apply_frame(turn.flow, typed.frame(world.spark, turn.events), batch_id=number)

@@ -37,13 +37,13 @@ def flow(spec: AutoCdcSpec, source: DataFrame, *, called: str = "changes", once:
 
 
 class World:
-    """One target and its flows; each flow's batches are numbered as its checkpoint would.
+    """One target and its flows; each flow's batches have the numbers that its checkpoint would give them.
 
     Args:
         spark: the session.
         root: an empty folder for the two tables.
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
-        properties: of the target's table, beside those that the engine gives it.
+        properties: of the target's table, in addition to those that the engine sets.
         partitions: the columns that the target's table is partitioned by.
     """
 
@@ -66,7 +66,7 @@ class World:
         self._create({**dict(TABLE_PROPERTIES), **properties})
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:
-        """What the flows make of the target."""
+        """Return the target, planned from its flows."""
         inputs = [
             flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
             for called, (spec, ddl, once) in self.flows.items()
@@ -80,7 +80,7 @@ class World:
         builder.partitionedBy(*self.partitions).execute()
 
     def writer(self, called: str) -> AutoCdcWriter:
-        """The writer that the engine would make for an update of this flow."""
+        """Return a writer as the engine creates it for an update of this flow."""
         return AutoCdcWriter(
             target=self.target,
             flow=name(called),
@@ -95,27 +95,27 @@ class World:
         return self.spark.createDataFrame([tuple(row) for row in rows], self.flows[called][1])
 
     def apply(self, called: str, rows: Rows, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply one batch: the flow's next one, or the one that is told."""
+        """Apply one batch: the flow's next one, or the one with this number."""
         return self.apply_frame(called, self.frame(called, rows), batch_id=batch_id)
 
     def apply_frame(self, called: str, frame: DataFrame, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply rows of a flow's source as its next batch, or as the one that is told."""
+        """Apply rows of a flow's source as its next batch, or as the one with this number."""
         number = next(self._numbers[called]) if batch_id is None else batch_id
         return self.writer(called).apply(frame, number)
 
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
-        """What the target shows, sorted; all visible columns unless some are named."""
+        """Return the target's rows, sorted; all visible columns unless some are named."""
         shown = columns or tuple(self.target.visible_schema.fieldNames())
         return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
 
     def auxiliary_rows(self) -> list[Row]:
-        """The rows of the auxiliary table; none when it was never needed."""
+        """The rows of the auxiliary table; empty if the table does not exist."""
         if not DeltaTable.isDeltaTable(self.spark, str(self.auxiliary.path)):
             return []
         return self.spark.table(self.auxiliary.sql).collect()
 
     def version(self) -> int:
-        """The number of the target's last commit."""
+        """Return the version of the target's last commit."""
         return int(DeltaTable.forPath(self.spark, str(self.table.path)).history(1).collect()[0]["version"])
 
 
