@@ -93,8 +93,8 @@ def test_an_expression_that_is_not_a_function_of_the_row_is_refused_wherever_it_
             texts = [
                 str(each.fields.get(field)) for each in told for field in ("parameter", "expression", "dependency")
             ]
-            is_told = texts[:2] == [parameter, text] and dependency in texts[-1]
-            if [CONDITION] != [each.condition for each in told] or not is_told:
+            is_expected = texts[:2] == [parameter, text] and dependency in texts[-1]
+            if [CONDITION] != [each.condition for each in told] or not is_expected:
                 wrong.append((parameter, text, told))
     assert [] == wrong
 
