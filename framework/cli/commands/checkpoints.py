@@ -18,14 +18,10 @@ def command() -> None:
 def list_generations(call: Call) -> None:
     """List all generations of all flows."""
     from framework.checkpoints.overview import list_checkpoints
-    from framework.cli.checkpoint_tables import COLUMNS, checkpoint_json, checkpoint_rows
+    from framework.views.checkpoints import checkpoints_json, checkpoints_table
 
-    pipeline = call.pipeline()
-    found = list_checkpoints(pipeline.storage)
-    if call.output.as_json:
-        call.output.json([checkpoint_json(each) for each in found])
-    else:
-        call.output.table(COLUMNS, checkpoint_rows(found))
+    checkpoints = list_checkpoints(call.pipeline().storage)
+    call.output.result(checkpoints_table(checkpoints), checkpoints_json(checkpoints))
 
 
 @command.command("reset", cls=SluiceCommand)

@@ -27,11 +27,19 @@ def command(call: Call, /, *, follow: bool, **filters: Any) -> None:
 
     Prints what updates and their flows did, oldest first. Needs no Spark when the storage is local.
     """
-    from framework.cli.event_lines import EventReading
+    from framework.views.events import EventQuery, event_line, events_json, events_table
 
-    reading = EventReading(**filters)
-    pipeline = call.pipeline()
-    if follow:
-        reading.follow(call.output, pipeline.storage, call.surroundings.clock)
-    else:
-        reading.show(call.output, pipeline.storage)
+    query, output = EventQuery(**filters), call.output
+    storage = call.pipeline().storage
+    if not follow:
+        events = query.read(storage)
+        output.result(events_table(events), events_json(events))
+        return
+    try:
+        for event in query.follow(storage, call.surroundings.clock):
+            if output.as_json:
+                output.json_line(event.to_row())
+            else:
+                output.line(event_line(event))
+    except KeyboardInterrupt:
+        return

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from framework.cli.call import Call, pipeline_options
+from framework.cli.call import Call, pipeline_options, refresh_of, refresh_options
 from framework.cli.command import SluiceCommand, styled
-from framework.cli.output import colours_wanted
-from framework.cli.refresh import refresh_of, refresh_options
+from framework.cli.output import Output, colours_wanted
 
 if TYPE_CHECKING:
     from framework.plan.steps import Plan
@@ -33,7 +32,7 @@ def command(call: Call, /, **options: Any) -> None:
     if call.output.as_json:
         call.output.json(plan_json(plan))
     else:
-        call.output.text(_text(plan))
+        _print_plan(call.output, plan)
     refused = refusals(pipeline.graph, plan)
     for error in refused:
         click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
@@ -41,10 +40,11 @@ def command(call: Call, /, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _text(plan: Plan) -> str:
-    from framework.plan.explainer import plan_summary, plan_title, step_lines
+def _print_plan(output: Output, plan: Plan) -> None:
+    from framework.plan.explainer import plan_summary, plan_title
+    from framework.views.plan import plan_table
 
-    lines = [click.style(line, dim=True) if step.skipped else line for step, line in step_lines(plan)]
-    return "\n".join(
-        [click.style(plan_title(plan), bold=True), "", *lines, *([""] if lines else []), plan_summary(plan)]
-    )
+    output.text(f"{click.style(plan_title(plan), bold=True)}\n")
+    if plan.steps:
+        output.text(output.formatted(plan_table(plan), heads=False, indent=2) + "\n")
+    output.text(plan_summary(plan))

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from framework.cli.call import Call, pipeline_options
+from framework.cli.call import Call, pipeline_options, refresh_of, refresh_options
 from framework.cli.command import SluiceCommand
-from framework.cli.refresh import refresh_of, refresh_options
 
 
 @click.command("run", cls=SluiceCommand)

@@ -21,7 +21,7 @@ def command(call: Call, dataset: str, rows: int) -> None:
 
     DATASET is a table of the pipeline; its rows come in no particular order.
     """
-    from framework.cli.row_tables import print_rows
+    from framework.views.rows import RowsView
 
-    pipeline = call.pipeline()
-    print_rows(call.output, pipeline.preview(dataset, rows))
+    found = call.pipeline().preview(dataset, rows)
+    call.output.rows(RowsView.of(found.columns, found.collect()))

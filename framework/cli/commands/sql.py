@@ -23,11 +23,12 @@ def command(call: Call, query: str) -> None:
 
     QUERY is a SELECT over the pipeline's datasets by their names, and over event_log.
     """
-    from framework.cli.row_tables import print_rows
+    from framework.views.rows import RowsView
 
     pipeline = call.pipeline()
     with query_errors():
-        print_rows(call.output, pipeline.sql(query))
+        found = pipeline.sql(query)
+        call.output.rows(RowsView.of(found.columns, found.collect()))
 
 
 @contextmanager

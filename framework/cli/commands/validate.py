@@ -19,18 +19,15 @@ def command(call: Call, /, *, databricks: bool) -> None:
 
     Loads the pipeline's modules, resolves every name and schema, and reports all faults at once.
     """
-    from framework.cli.graph_tables import dataset_rows, graph_json
-    from framework.diagrams.page import graph_summary
+    from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary
 
     if databricks:
         _refuse_local_only(call.spec_file())
     pipeline = call.pipeline()
     graph = pipeline.validate()
-    if call.output.as_json:
-        call.output.json(graph_json(graph))
-        return
-    call.output.table(("dataset", "kind", "flows", "reads", "columns"), dataset_rows(graph))
-    call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+    call.output.result(datasets_table(graph).select(MAIN_COLUMNS), graph_json(graph))
+    if not call.output.as_json:
+        call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
 
 
 def _refuse_local_only(spec_file: Path) -> None:

@@ -30,7 +30,7 @@ def test_validate_lists_the_datasets_and_writes_nothing(sluice: Sluice, pipeline
         "orders   streaming table    load · once  raw.orders        1",
         "by_day   materialized view               orders            1",
         "",
-        "shop is valid: 2 datasets · 2 flows · 1 table read from outside · names in main.shop",
+        "shop is valid: 2 datasets · 2 flows · 1 external table · names in main.shop",
     ]
     assert not pipeline.storage.exists(pipeline.storage.root)
     assert pipeline.closed

@@ -4,57 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from framework.cli.flow_board import FlowBoard
 from framework.cli.live_progress import LiveProgress
 from framework.cli.progress import PlainProgress, open_progress
-from framework.foundation.local_storage import LocalStorage
-from framework.record import drafts
-from framework.record.events import Event, EventDraft, Origin
-from framework.record.log import EventLog
-from framework.testing.manual_clock import ManualClock
-
-
-class Update:
-    """Makes the events of an update, as its log does, on a manual clock."""
-
-    def __init__(self, folder: str) -> None:
-        self.clock = ManualClock()
-        self._log = EventLog(
-            LocalStorage(folder), Origin(pipeline_id="p", pipeline_name="shop", update_id="u-1"), self.clock
-        )
-
-    def state(self, state: str) -> Event:
-        """The update is in a state."""
-        return self._log.record(drafts.update_progress(state=state))
-
-    def flow(
-        self, flow: str, status: str, dataset: str | None = None, message: str | None = None, **counts: Any
-    ) -> Event:
-        """A flow is in a state, with counts."""
-        quality: Mapping[str, Any] | None = None
-        if "failed" in counts:
-            record = drafts.ExpectationRecord(
-                name="e", dataset="main.shop.orders", passed_records=1, failed_records=counts.pop("failed")
-            )
-            quality = drafts.data_quality(dropped_records=counts.pop("dropped", 0), expectations=[record])
-        draft: EventDraft = drafts.flow_progress(
-            flow=f"main.shop.{flow}",
-            dataset=f"main.shop.{dataset or flow}",
-            status=status,
-            metrics=counts,
-            quality=quality,
-            message=message,
-        )
-        return self._log.record(draft)
+from tests.support.update_events import Update
 
 
 @pytest.fixture
-def update(tmp_path: Any) -> Update:
+def update(tmp_path: Path) -> Update:
     """An update that begins now."""
     return Update(str(tmp_path))
 
@@ -65,43 +25,6 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """It is."""
         return True
-
-
-def test_batches_add_up_while_a_flow_runs(update: Update) -> None:
-    """Rows and failed expectations of batches are summed, each batch once."""
-    board = FlowBoard()
-    for event in (
-        update.flow("orders", "STARTING"),
-        update.flow("orders", "RUNNING"),
-        update.flow("orders", "RUNNING", num_output_rows=10, failed=2, dropped=1),
-        update.flow("orders", "RUNNING", num_output_rows=5, failed=1, dropped=0),
-    ):
-        board.take(event)
-    progress = board.flows["main.shop.orders"]
-    assert (progress.written, progress.failed, progress.dropped, progress.ended) == (15, 3, 1, False)
-
-
-def test_the_end_of_a_flow_tells_its_totals(update: Update) -> None:
-    """The counts of the last event are those of the whole run, and are not added to the batches'."""
-    board = FlowBoard()
-    board.take(update.flow("orders", "RUNNING", num_output_rows=10, failed=2))
-    update.clock.sleep(4)
-    board.take(
-        update.flow("orders", "COMPLETED", num_output_rows=12, failed=2, message="Flow x is COMPLETED: all done.")
-    )
-    update.clock.sleep(60)
-    progress = board.flows["main.shop.orders"]
-    assert (progress.written, progress.failed, progress.note) == (12, 2, "all done")
-    assert progress.seconds(update.clock.now()) == 4.0
-
-
-def test_a_failed_flow_keeps_what_its_batches_counted(update: Update) -> None:
-    """An end without counts does not wipe those that are known."""
-    board = FlowBoard()
-    board.take(update.flow("orders", "RUNNING", num_upserted_rows=7, num_deleted_rows=1))
-    board.take(update.flow("orders", "FAILED"))
-    progress = board.flows["main.shop.orders"]
-    assert (progress.status, progress.upserted, progress.deleted) == ("FAILED", 7, 1)
 
 
 def test_plain_lines_tell_each_change_once(update: Update) -> None:

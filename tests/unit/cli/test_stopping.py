@@ -9,9 +9,8 @@ import threading
 
 import pytest
 
-from framework.cli.interruption import Terminated
 from framework.cli.progress import PlainProgress
-from framework.cli.stopping import run_stoppable
+from framework.cli.signals import Terminated, run_stoppable
 from framework.testing.manual_clock import ManualClock
 
 
@@ -28,7 +27,7 @@ def test_a_signal_asks_to_stop_and_waits_for_the_end(number: signal.Signals) -> 
         return "canceled"
 
     progress = PlainProgress(stream, title="shop", clock=ManualClock())
-    assert run_stoppable(work, stopped.set, progress) == "canceled"
+    assert run_stoppable(work, stopped.set, progress.say) == "canceled"
     assert signal.getsignal(number) is before
     assert f"{number.name}: stopping" in stream.getvalue()
 
@@ -46,7 +45,7 @@ def test_a_second_signal_gives_up_waiting() -> None:
 
     progress = PlainProgress(io.StringIO(), title="shop", clock=ManualClock())
     with pytest.raises(KeyboardInterrupt):
-        run_stoppable(work, asked.set, progress)
+        run_stoppable(work, asked.set, progress.say)
     release.set()
 
 
@@ -57,11 +56,11 @@ def test_what_the_work_raises_is_raised_here() -> None:
         raise LookupError(work.__name__)
 
     with pytest.raises(LookupError, match="work"):
-        run_stoppable(work, lambda: None, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))
+        run_stoppable(work, lambda: None, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()).say)
 
 
 @pytest.mark.parametrize(("number", "interrupt"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
-def test_the_first_signal_ends_at_once_while_nothing_has_begun(
+def test_the_first_signal_ends_at_once_while_nothing_has_started(
     number: signal.Signals, interrupt: type[BaseException]
 ) -> None:
     """While Spark starts there is nothing to stop in order."""
@@ -73,7 +72,7 @@ def test_the_first_signal_ends_at_once_while_nothing_has_begun(
 
     progress = PlainProgress(io.StringIO(), title="shop", clock=ManualClock())
     with pytest.raises(interrupt):
-        run_stoppable(work, lambda: None, progress, has_begun=lambda: False)
+        run_stoppable(work, lambda: None, progress.say, has_started=lambda: False)
     release.set()
 
 
@@ -90,4 +89,4 @@ def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
         if listening.is_set():
             heard.set()
 
-    assert run_stoppable(work, stop, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))
+    assert run_stoppable(work, stop, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()).say)

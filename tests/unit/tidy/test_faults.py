@@ -11,7 +11,7 @@ from tests.support.sources import Source, sources
 # The outermost loops: what they catch is recorded, and ends in a named state.
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
-    "framework/cli/stopping.py",  # the update's thread: raised again in the one that asked
+    "framework/cli/signals.py",  # the update's thread: raised again in the command's thread
     "framework/declare/loader.py",  # so is what a module raises
     "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is

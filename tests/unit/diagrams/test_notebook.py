@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from framework.diagrams.outcomes import outcome_picture
-from framework.diagrams.picture import Outcome
+from framework.diagrams.picture import Outcome, outcome_picture
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import Plan, SkipStep
@@ -86,7 +85,7 @@ def test_values_at_a_prompt_are_lines_that_one_reads(flights_graph: DataflowGrap
     assert repr(result(None)).splitlines()[:7] == [
         "FAILED in 3.2 s (update u-1)",
         "",
-        "flow                   state                rows  why",
+        "flow                   state                rows  reason",
         "─────────────────────  ─────────  ──────────────  ─────────────",
         "snapshot into flights  IDLE                       nothing new",
         "changes into flights   COMPLETED  1,204 upserted",
@@ -98,7 +97,7 @@ def test_values_at_a_prompt_are_lines_that_one_reads(flights_graph: DataflowGrap
         "Plan of p (names in main.flights)\n\n  skip  flights  nothing new\n\nNothing to do, 1 skipped."
     )
     assert str(flights_graph).splitlines()[:5] == [
-        "flights: 5 datasets · 6 flows · 1 table read from outside · names in main.flights",
+        "flights: 5 datasets · 6 flows · 1 external table · names in main.flights",
         "",
         "dataset   kind               flows                                           reads             columns",
         "────────  ─────────────────  ──────────────────────────────────────────────  ────────────────  ───────",

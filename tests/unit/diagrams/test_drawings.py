@@ -144,7 +144,7 @@ def test_dot_quotes_what_it_is_given(hostile_graph: DataflowGraph) -> None:
     assert 'label="</title><script>alert(\\"x\\")</script>&\\"\\\\' in text
 
 
-def test_a_plan_shows_as_html_once_the_notebook_room_is_there() -> None:
+def test_a_plan_is_html_in_a_notebook() -> None:
     """`_repr_html_` of a plan gives its steps with their reasons, escaped."""
     name = QualifiedName(catalog="main", schema="flights", table="<b>")
     plan = Plan(pipeline="flights", steps=(SkipStep(dataset=name, flow=None, reason="nothing & nobody"),))

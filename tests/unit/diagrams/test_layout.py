@@ -7,9 +7,10 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.diagrams.layers import assign_layers
+from framework.diagrams.layered import assign_layers
 from framework.diagrams.layout import Box, Layout, lay_out
-from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
+from framework.diagrams.picture import Edge, Node, NodeKind, Picture
+from framework.views.graph import Label
 
 
 @st.composite
@@ -82,7 +83,7 @@ def test_a_cycle_is_drawn_without_the_edge_that_closes_it() -> None:
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "ab")
     edges = (Edge(source="a", target="b", streaming=False), Edge(source="b", target="a", streaming=False))
     layered = assign_layers(Picture(title="ring", nodes=nodes, edges=edges))
-    assert len(layered.chains) == 1
+    assert len(layered.paths) == 1
 
 
 def test_a_source_stands_right_before_what_it_feeds() -> None:
@@ -91,7 +92,7 @@ def test_a_source_stands_right_before_what_it_feeds() -> None:
     pairs = (("a", "b"), ("b", "c"), ("x", "c"))
     edges = tuple(Edge(source=source, target=target, streaming=False) for source, target in pairs)
     layered = assign_layers(Picture(title="line", nodes=nodes, edges=edges))
-    assert [{place.key for place in layer} for layer in layered.layers] == [{"a"}, {"b", "x"}, {"c"}]
+    assert [{vertex.key for vertex in layer} for layer in layered.layers] == [{"a"}, {"b", "x"}, {"c"}]
 
 
 def test_two_crossed_pairs_are_uncrossed() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.diagrams.picture import Edge, Label, NodeKind, picture_of
+from framework.diagrams.picture import Edge, NodeKind, picture_of
 from framework.graph.graph import DataflowGraph
 from framework.sources.port import SourceReference, SourceShape
+from framework.views.graph import Label
 
 
 def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
