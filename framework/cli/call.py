@@ -12,8 +12,8 @@ import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import RESULTS, VERBOSE
-from framework.cli.facade import PipelineFace, PipelineOpener, open_pipeline
 from framework.cli.output import Output
+from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import UserError
 from framework.plan.request import RequestOptions
@@ -57,7 +57,7 @@ class Call:
 
         return find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
 
-    def pipeline(self, *, short: bool = True) -> PipelineFace:
+    def pipeline(self, *, short: bool = True) -> PipelinePort:
         """Open the pipeline of the call; it is closed when the command ends.
 
         By then errors are reported: the text of a Spark error is not available after Spark has stopped.
@@ -71,22 +71,20 @@ class Call:
 
 def verbose_option(command: _Given) -> _Given:
     """Add -v to a command."""
-    return click.option("-v", "--verbose", is_flag=True, help="Show what Spark has to say, and tracebacks of errors.")(
-        command
-    )
+    return click.option("-v", "--verbose", is_flag=True, help="Print Spark's log, and tracebacks of errors.")(command)
 
 
 def output_option(command: _Given) -> _Given:
     """Add -o to a command that prints a result."""
     choice = click.Choice(["table", "json"])
     return click.option(
-        "-o", "--output", type=choice, default="table", show_default=True, help="How to print the result."
+        "-o", "--output", type=choice, default="table", show_default=True, help="Format of the result."
     )(command)
 
 
 def master_option(command: _Given) -> _Given:
     """Add --master to a command that starts Spark."""
-    return click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")(command)
+    return click.option("--master", metavar="URL", help="URL of the Spark master.  [default: local[*]]")(command)
 
 
 def pipeline_options(
@@ -100,7 +98,7 @@ def pipeline_options(
     """
 
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
-        @click.option("--spec", metavar="FILE", help="The pipeline's spec.  [default: the nearest pipeline.yml]")
+        @click.option("--spec", metavar="FILE", help="Spec file of the pipeline.  [default: the nearest pipeline.yml]")
         @master_option
         @verbose_option
         @click.pass_context
@@ -114,7 +112,7 @@ def pipeline_options(
                 "--param",
                 multiple=True,
                 metavar="K=V",
-                help="An entry of the configuration, over the spec's; repeatable.",
+                help="Set a configuration entry; overrides the spec. Repeatable.",
             )(run)
         return output_option(run) if result else run
 
@@ -146,16 +144,18 @@ def _parameter(text: str) -> tuple[str, str]:
 def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the refresh options to a command; `refresh_of` reads them."""
     options = (
-        click.option("--refresh", multiple=True, metavar="A,B", help="Update these datasets only."),
-        click.option("--full-refresh", multiple=True, metavar="A,B", help="Clear these datasets and build them anew."),
-        click.option("--full-refresh-all", is_flag=True, help="Build all datasets anew that allow it."),
+        click.option("--refresh", multiple=True, metavar="A,B", help="Update only these datasets."),
+        click.option("--full-refresh", multiple=True, metavar="A,B", help="Clear these datasets and rebuild them."),
+        click.option(
+            "--full-refresh-all", is_flag=True, help="Clear and rebuild all datasets that allow a full refresh."
+        ),
         click.option(
             "--reset-checkpoint",
             multiple=True,
             metavar="FLOW",
-            help="Begin this flow again; its target keeps its rows. Repeatable.",
+            help="Read the flow's sources again; its target keeps its rows. Repeatable.",
         ),
-        click.option("--continuous", is_flag=True, help="Keep every flow running until Ctrl-C."),
+        click.option("--continuous", is_flag=True, help="Keep all flows running until Ctrl-C."),
     )
     for option in reversed(options):
         command = option(command)

@@ -18,15 +18,15 @@ from framework.cli.signals import exit_code, unwinding_on_sigterm
 from framework.foundation.nearest import nearest_name
 
 _COMMANDS = {
-    "demo": "Run a pipeline on real flights, with nothing to prepare.",
-    "init": "Begin a new pipeline project, one that runs.",
+    "demo": "Run a pipeline on real flight data, without preparation.",
+    "init": "Create a new pipeline project that runs.",
     "validate": "Check definitions, graph and schemas; write nothing.",
-    "plan": "Print the steps that `run` would do, and why.",
-    "run": "Bring the pipeline's datasets up to date.",
-    "graph": "Draw the dataflow.",
-    "events": "Read the event log.",
+    "plan": "Print the steps of an update and their reasons; write nothing.",
+    "run": "Update the datasets of the pipeline.",
+    "graph": "Draw the dataflow graph.",
+    "events": "Print the event log.",
     "show": "Print rows of a dataset.",
-    "sql": "Print the rows of a query.",
+    "sql": "Print the result of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
     "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle, without touching a running snapshot.",

@@ -10,8 +10,8 @@ import click
 
 from framework.cli.call import Call
 from framework.cli.command import styled
-from framework.cli.facade import PipelineFace
 from framework.cli.output import Output, colours_wanted
+from framework.cli.pipeline_port import PipelinePort
 from framework.cli.progress import open_progress
 from framework.cli.signals import run_stoppable
 from framework.diagrams.page import graph_page
@@ -26,7 +26,7 @@ GRAPH_FILE = "graph.html"
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.WARNING: "yellow"}
 
 
-def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) -> None:
+def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) -> None:
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
@@ -86,7 +86,7 @@ def print_errors(result: UpdateResult) -> None:
         click.echo(f"\nFlow {title} failed:\n{styled(error.render())}", err=True, color=colours_wanted(sys.stderr))
 
 
-def write_graph_page(pipeline: PipelineFace) -> str:
+def write_graph_page(pipeline: PipelinePort) -> str:
     """Write the page of the dataflow graph to the storage if it changed, and return its path."""
     storage = pipeline.storage
     path, page = storage.path(GRAPH_FILE), graph_page(pipeline.graph)

@@ -153,12 +153,16 @@ class FlowBoard:
 
 
 class FlowBoardTracker:
-    """Computes the board of one update from its events; may be called from several threads."""
+    """Computes the board of one update from its events; may be called from several threads.
 
-    def __init__(self) -> None:
+    Args:
+        state: the state of the update before its first event.
+    """
+
+    def __init__(self, *, state: str = "INITIALIZING") -> None:
         self._lock = threading.Lock()
         self._update_id = ""
-        self._state = "INITIALIZING"
+        self._state = state
         self._flows: dict[str, FlowProgress] = {}
 
     def __call__(self, event: Event) -> FlowProgress | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.cli.facade import Observer
+from framework.cli.pipeline_port import Observer
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec, ViolationAction
 from framework.foundation.errors import SluiceError
 from framework.foundation.local_storage import LocalStorage

@@ -12,20 +12,25 @@ from framework.record.events import EventLevel, EventType
 
 
 @click.command("events", cls=SluiceCommand)
-@click.option("--type", type=click.Choice([each.value for each in EventType]), help="Events of this type only.")
+@click.option(
+    "--type",
+    type=click.Choice([each.value for each in EventType]),
+    metavar="TYPE",
+    help=f"Only events of this type: {', '.join(EventType)}.",
+)
 @click.option(
     "--level",
     type=click.Choice([each.value for each in EventLevel], case_sensitive=False),
-    help="Events of this level and louder ones.",
+    help="Only events of this level or a higher one.",
 )
-@click.option("--dataset", metavar="D", help="Events about this dataset only.")
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="The newest N events only.")
-@click.option("--follow", is_flag=True, help="Wait for more events, until Ctrl-C; as JSON one a line.")
+@click.option("--dataset", metavar="D", help="Only events about this dataset.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
+@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with -o json, one per line.")
 @pipeline_options(result=True)
 def command(call: Call, /, *, follow: bool, **filters: Any) -> None:
-    """Read the event log.
+    """Print the event log.
 
-    Prints what updates and their flows did, oldest first. Needs no Spark when the storage is local.
+    Lists the events of updates and flows, oldest first. Does not start Spark if the storage is local.
     """
     from framework.views.events import EventQuery, event_line, events_json, events_table
 

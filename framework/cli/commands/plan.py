@@ -1,4 +1,4 @@
-"""`sluice plan`: what an update would do."""
+"""`sluice plan`: the steps of an update."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @refresh_options
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, **options: Any) -> None:
-    """Print the steps that `run` would do, and why.
+    """Print the steps of an update and their reasons; write nothing.
 
-    Takes the same options as `run`, and writes nothing. Ends with 1 if it has a table of somebody else's to refuse.
+    Takes the options of `run`. Exit code 1: the update would refuse a table that the pipeline does not own.
     """
     from framework.plan.explainer import plan_json
     from framework.plan.refusals import refusals

@@ -1,4 +1,4 @@
-"""`sluice validate`: whether the pipeline is sound."""
+"""`sluice validate`: check the pipeline."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from framework.foundation.errors import GraphErrors
 
 
 @click.command("validate", cls=SluiceCommand)
-@click.option("--databricks", is_flag=True, help="First look for declarations that Databricks has no form for.")
+@click.option("--databricks", is_flag=True, help="First check for declarations that Databricks does not support.")
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, *, databricks: bool) -> None:
     """Check definitions, graph and schemas; write nothing.
 
-    Loads the pipeline's modules, resolves every name and schema, and reports all faults at once.
+    Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once.
     """
     from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from framework.cli.call import Surroundings
-from framework.cli.facade import PipelineFace
 from framework.cli.main import cli
+from framework.cli.pipeline_port import PipelinePort
 from framework.foundation.local_storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
@@ -35,7 +35,7 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def open_fake(
         spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
-    ) -> PipelineFace:
+    ) -> PipelinePort:
         opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose}
         pipeline.asked.append(("open", (spec, opened)))
         return pipeline

@@ -58,7 +58,7 @@ def test_list_as_json_has_full_names_and_paths(sluice: Sluice, store: Generation
 def test_reset_begins_a_generation_and_keeps_the_old(sluice: Sluice, store: GenerationStore, flow: str) -> None:
     """The flow may be named by the end of its name; other flows stay as they are."""
     result = sluice("checkpoints", "reset", flow)
-    assert (result.exit_code, result.stdout) == (0, "main.shop.load begins generation 3 at the next update.\n")
+    assert (result.exit_code, result.stdout) == (0, "main.shop.load starts generation 3 at the next update.\n")
     assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.KEPT, 3: GenerationState.CURRENT}
     assert states(store, "changes") == {1: GenerationState.CURRENT}
 

@@ -46,4 +46,4 @@ def test_what_changed_meanwhile_is_kept_and_named(pipeline: FakePipeline, sluice
     pipeline.left = pipeline.changed = (OLD,)
     result = sluice("prune", "--yes", "-o", "json")
     assert (result.exit_code, result.stdout) == (0, "[]\n")
-    assert "kept main.shop.old: it was declared again or written to meanwhile" in result.stderr
+    assert "kept main.shop.old: it is declared again, or was written to" in result.stderr

@@ -19,7 +19,7 @@ _OUTERMOST = {
     "framework/record/log.py",  # so are hooks and observers, which must not stop the update
     "framework/run/update/executor.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
-    "framework/run/update/running_update.py",  # raised again in the thread that waits
+    "framework/running_update.py",  # raised again in the thread that waits
     "framework/run/update/update.py",  # the update ends in a recorded state, whatever ended it
     "framework/run/update/flow_attempts.py",  # a flow's failure is the flow's, and it may be tried again
 }
