@@ -18,7 +18,8 @@ from framework.record.events import Event
 from framework.views.flow_board import STARTED, TONES, FlowBoard, FlowBoardTracker
 from framework.views.table import Tone
 
-_ROOM_FOR_HEADS = 5
+_OTHER_LINES = 5
+_MOST_REASONS = 3
 _REDRAWS_PER_SECOND = 8
 _SIGNS = {
     "COMPLETED": ("✓", "green"),
@@ -65,7 +66,8 @@ class LiveProgress:
 
     def _draw(self) -> RenderableType:
         board, now = self._tracker.board, self._clock.now()
-        excerpt = board.excerpt(max(3, self._console.height - _ROOM_FOR_HEADS))
+        reasons = self._reasons(board)
+        excerpt = board.excerpt(max(3, self._console.height - _OTHER_LINES - len(reasons)))
         head = Table.grid(padding=(0, 1))
         state = board.state.lower().replace("_", " ")
         elapsed = seconds_text(self._clock.monotonic() - self._started_at)
@@ -76,7 +78,18 @@ class LiveProgress:
             return head
         hidden = board.without(excerpt.flows)
         rest = [Text(f"  … and {hidden.tally()}", style="dim")] if hidden.flows else []
-        return Group(head, self._table(board, excerpt, now), *rest)
+        return Group(head, self._table(board, excerpt, now), *rest, *reasons)
+
+    def _reasons(self, board: FlowBoard) -> list[Text]:
+        """Return the reasons of failed and degraded flows, a line each."""
+        titles = board.titles()
+        return [
+            Text(
+                f"  {titles[flow.flow]}: {flow.reason}", style=_SIGNS[flow.state][1], no_wrap=True, overflow="ellipsis"
+            )
+            for flow in board.flows
+            if flow.state in {"FAILED", "DEGRADED"} and flow.reason
+        ][:_MOST_REASONS]
 
     def _table(self, board: FlowBoard, excerpt: FlowBoard, now: datetime) -> Table:
         """Return the rows of an excerpt, with titles that are unambiguous on the whole board."""

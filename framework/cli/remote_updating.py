@@ -30,17 +30,19 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     Raises:
         click.exceptions.Exit: 1, if the update did not complete.
     """
-    around = call.surroundings.bundles
-    workspace = Workspace(around.configure(profile), clock=around.clock)
+    dependencies = call.surroundings.bundles
+    workspace = Workspace(dependencies.configure(profile), clock=dependencies.clock)
     user = str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
-    bundle = around.load(target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace))
+    bundle = dependencies.load(
+        target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace)
+    )
     pipeline = _chosen(bundle, resource)
     state = read_state(workspace, bundle.state_path)
     deployed = None if state is None else state.get(pipeline.key)
     if deployed is None or deployed.id is None:
         raise OperationError("REMOTE_PIPELINE_MISSING", key=pipeline.key, target=target)
     tracker = FlowBoardTracker()
-    with open_progress(sys.stderr, title=pipeline.name, clock=around.clock) as progress:
+    with open_progress(sys.stderr, title=pipeline.name, clock=dependencies.clock) as progress:
 
         def observe(event: Event) -> None:
             tracker(event)

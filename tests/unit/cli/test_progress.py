@@ -10,6 +10,8 @@ import pytest
 
 from framework.cli.live_progress import LiveProgress
 from framework.cli.progress import PlainProgress, open_progress
+from framework.foundation.errors import OperationError
+from framework.record.events import summarize_error
 from tests.support.update_events import Update
 
 
@@ -112,6 +114,26 @@ def test_a_small_terminal_shows_what_matters_and_counts_the_rest(
     assert "busy" in [row[1] for row in shown if len(row) > 1]
     assert shown[-1] == ["…", "and", "19", "flows", "done,", "20", "flows", "more"]
     assert len(shown) <= 8
+
+
+def test_the_reasons_of_failed_and_degraded_flows_are_below_the_table(
+    update: Update, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line each, cut to the width of the terminal, while a continuous update runs."""
+    progress = live(update, monkeypatch, lines=12)
+    progress(update.flow("bad", "FAILED", message="Flow x is FAILED: EXPECTATION_VIOLATION."))
+    fault = summarize_error(OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="no space"), fatal=False)
+    message = f"Flow x is degraded. It starts again in 4 s: {'no ' * 99}"
+    progress(update.flow("slow", "QUEUED", message=message, error=fault))
+    progress(update.flow("fine", "COMPLETED"))
+    shown = draw(progress)
+    assert [line.split()[:3] for line in shown[2:5]] == [
+        ["✗", "bad", "failed"],
+        ["!", "slow", "degraded"],
+        ["✓", "fine", "completed"],
+    ]
+    assert shown[5] == "  bad: EXPECTATION_VIOLATION"
+    assert (shown[6][:12], shown[6][-1], len(shown)) == ("  slow: no n", "…", 7)
 
 
 @pytest.mark.parametrize(("no_colour", "kind"), [("", LiveProgress), ("1", PlainProgress)])
