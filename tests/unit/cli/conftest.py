@@ -1,4 +1,4 @@
-"""A way to call `sluice` on a pipeline without Spark."""
+"""Calls of `sluice` on a pipeline without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.fake_pipeline import FakePipeline
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> FakePipeline:
-    """A fake pipeline with storage of its own."""
+    """A fake pipeline with its own storage."""
     return FakePipeline(storage=LocalStorage(str(tmp_path / "storage")))
 
 
@@ -37,7 +37,7 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
     ) -> PipelinePort:
         opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose}
-        pipeline.asked.append(("open", (spec, opened)))
+        pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 
     surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock())

@@ -17,20 +17,20 @@ from tests.support.update_events import Update
 
 @pytest.fixture
 def update(tmp_path: Path) -> Update:
-    """An update that begins now."""
+    """An update that starts now."""
     return Update(str(tmp_path))
 
 
 class Terminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
 
-def test_plain_lines_tell_each_change_once(update: Update) -> None:
-    """A state is one line; batches in between are silent unless ten seconds went by."""
+def test_plain_progress_prints_each_change_once(update: Update) -> None:
+    """A state is one line; batches in between print a line every ten seconds."""
     stream = io.StringIO()
     with PlainProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.state("RUNNING"))
@@ -53,7 +53,7 @@ def test_plain_lines_tell_each_change_once(update: Update) -> None:
 
 
 def draw(progress: LiveProgress) -> list[str]:
-    """What the live table shows now."""
+    """The lines of the live table."""
     with progress._console.capture() as capture:
         progress._console.print(progress._draw())
     return [line.rstrip() for line in capture.get().splitlines()]
@@ -68,7 +68,7 @@ def live(update: Update, monkeypatch: pytest.MonkeyPatch, *, lines: int) -> Live
 
 
 def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State, rows, seconds and failed expectations stand beside each flow's name."""
+    """A row has the flow's name, state, rows, seconds and failed expectations."""
     progress = live(update, monkeypatch, lines=40)
     progress(update.state("RUNNING"))
     progress(update.flow("schedule", "RUNNING", "orders"))
@@ -98,10 +98,10 @@ def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pyt
     ]
 
 
-def test_a_small_terminal_shows_what_matters_and_counts_the_rest(
+def test_a_small_terminal_displays_an_excerpt_and_counts_the_rest(
     update: Update, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With more flows than lines, what failed or runs stays in sight."""
+    """With more flows than lines, failed and running flows are displayed."""
     progress = live(update, monkeypatch, lines=8)
     for number in range(20):
         progress(update.flow(f"done_{number}", "COMPLETED"))
@@ -137,25 +137,25 @@ def test_the_reasons_of_failed_and_degraded_flows_are_below_the_table(
 
 
 @pytest.mark.parametrize(("no_colour", "kind"), [("", LiveProgress), ("1", PlainProgress)])
-def test_a_terminal_gets_live_progress_unless_it_wants_no_colours(
+def test_a_terminal_gets_live_progress_unless_no_color_is_set(
     update: Update, monkeypatch: pytest.MonkeyPatch, no_colour: str, kind: type
 ) -> None:
-    """NO_COLOR and streams that are no terminal get plain lines."""
+    """With NO_COLOR, and without a terminal, the progress is plain lines."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_colour)
     assert type(open_progress(Terminal(), title="shop", clock=update.clock)) is kind
     assert type(open_progress(io.StringIO(), title="shop", clock=update.clock)) is PlainProgress
 
 
-def test_live_progress_leaves_nothing_behind(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table is gone when the block ends: what remains is what was said."""
+def test_live_progress_is_removed_at_the_end(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is erased at the end of the block; printed sentences stay."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = Terminal()
     with LiveProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.flow("orders", "RUNNING"))
         progress.say("SIGINT: stopping")
     ends = stream.getvalue().rpartition("\x1b[2K")
-    assert ends[1], "the last thing drawn is erased"
+    assert ends[1], "the last table is erased"
     assert "orders" not in ends[2]
     assert "SIGINT: stopping" in stream.getvalue()
     assert os.environ["TERM"] == "xterm-256color"

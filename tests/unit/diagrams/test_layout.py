@@ -70,8 +70,8 @@ def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> 
 
 @settings(max_examples=100, deadline=None)
 @given(pictures())
-def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
-    """Every label that says something has exactly one box."""
+def test_each_label_is_drawn_once_between_its_ends(picture: Picture) -> None:
+    """Every label with a text has exactly one box."""
     labels = [label for label, _ in lay_out(picture).labels]
     assert sorted(edge.label.text for edge in picture.edges if edge.label.text) == sorted(
         label.text for label in labels
@@ -79,14 +79,14 @@ def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
 
 
 def test_a_cycle_is_drawn_without_the_edge_that_closes_it() -> None:
-    """A picture that is no dataflow still ends in a layout."""
+    """A picture with a cycle has a layout, too."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "ab")
     edges = (Edge(source="a", target="b", streaming=False), Edge(source="b", target="a", streaming=False))
     layered = assign_layers(Picture(title="ring", nodes=nodes, edges=edges))
     assert len(layered.paths) == 1
 
 
-def test_a_source_stands_right_before_what_it_feeds() -> None:
+def test_a_source_is_in_the_layer_before_its_target() -> None:
     """A table read only by the last dataset is drawn beside it, not at the far left."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcx")
     pairs = (("a", "b"), ("b", "c"), ("x", "c"))
@@ -96,7 +96,7 @@ def test_a_source_stands_right_before_what_it_feeds() -> None:
 
 
 def test_two_crossed_pairs_are_uncrossed() -> None:
-    """The order within layers avoids a crossing that need not be."""
+    """The order within layers avoids a crossing."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcd")
     edges = (Edge(source="a", target="d", streaming=False), Edge(source="b", target="c", streaming=False))
     boxes = {node.key: box for node, box in lay_out(Picture(title="x", nodes=nodes, edges=edges)).boxes}

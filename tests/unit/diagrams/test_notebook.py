@@ -1,4 +1,4 @@
-"""Graphs, plans and results as a notebook and a prompt show them."""
+"""The display of graphs, plans and results in a notebook and at a prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERROR = OperationError("FLOW_FAILED", flow="main.flights.delays", cause="<b>no</
 
 
 def flow(name: str, into: str, state: FlowState, reason: str = "", **counts: int) -> FlowResult:
-    """How a flow ended."""
+    """The result of a flow."""
     return FlowResult(
         flow=QualifiedName(catalog="main", schema="flights", table=name),
         dataset=QualifiedName(catalog="main", schema="flights", table=into),
@@ -39,12 +39,12 @@ FLOWS = (
 
 
 def result(graph: DataflowGraph | None) -> UpdateResult:
-    """An update in which one of each happened."""
+    """An update with one flow of each state."""
     return UpdateResult(update_id="u-1", state=UpdateState.FAILED, flows=FLOWS, duration_seconds=3.25, graph=graph)
 
 
 def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: DataflowGraph) -> None:
-    """The worst of its flows, and what was written; views and sources have none."""
+    """The worst state of its flows and the written rows; views and sources have no state."""
     picture = outcome_picture(flights_graph, FLOWS)
     found = {node.title: (node.outcome, node.note) for node in picture.nodes if node.outcome is not None}
     assert found == {
@@ -55,7 +55,7 @@ def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: Da
 
 
 def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: DataflowGraph) -> None:
-    """One row is one row, and a flow that counts nothing leaves the note at its state."""
+    """The note has the sum of the rows, and only the state if no flow counts rows."""
     notes = []
     for flows in (
         (flow("a", "delays", FlowState.COMPLETED, written=1),),
@@ -68,7 +68,7 @@ def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: Datafl
     assert notes == ["completed · 1 row", "completed · 5 rows", "completed", "not selected"]
 
 
-def test_a_result_shows_its_picture_its_flows_and_its_errors(flights_graph: DataflowGraph) -> None:
+def test_a_result_has_its_picture_its_flows_and_its_errors(flights_graph: DataflowGraph) -> None:
     """Badges in the picture, a row per flow, and each error as its escaped paragraph."""
     html = result(flights_graph)._repr_html_()
     assert html is not None
@@ -80,7 +80,7 @@ def test_a_result_shows_its_picture_its_flows_and_its_errors(flights_graph: Data
     assert '<div class="error">[FLOW_FAILED] Flow main.flights.delays failed: &lt;b&gt;no&lt;/b&gt;\n' in html
 
 
-def test_values_at_a_prompt_are_lines_that_one_reads(flights_graph: DataflowGraph) -> None:
+def test_values_at_a_prompt_are_aligned_text(flights_graph: DataflowGraph) -> None:
     """A result, a plan and a graph print as aligned text."""
     assert repr(result(None)).splitlines()[:7] == [
         "FAILED in 3.2 s (update u-1)",

@@ -1,4 +1,4 @@
-"""Tables as text stay aligned, whatever is in them."""
+"""Tables as text are aligned for all contents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_texts_wrap_between_words_to_the_width_of_the_terminal() -> None:
 
 
 def test_a_table_is_never_narrower_than_its_longest_words() -> None:
-    """No word, number or time is divided, even if the terminal has to."""
+    """No word, number or time is divided."""
     lines = table_text(EVENTS, width=20).splitlines()
     assert max(map(len, lines)) == len("2026-01-01 00:00:00  main.shop.load  1,204 upserted")
     assert len(table_text(EVENTS).splitlines()) == 4

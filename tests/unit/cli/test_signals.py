@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask an update to stop."""
+"""Ctrl-C and SIGTERM stop an update."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from framework.testing.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_to_stop_and_waits_for_the_end(number: signal.Signals) -> None:
-    """The first signal calls `stop`; the work's own result is returned, and the handlers are put back."""
+def test_a_signal_requests_a_stop_and_waits_for_the_end(number: signal.Signals) -> None:
+    """The first signal calls `stop`; the result of the work is returned, and the handlers are restored."""
     stopped = threading.Event()
     before = signal.getsignal(number)
     stream = io.StringIO()
@@ -32,8 +32,8 @@ def test_a_signal_asks_to_stop_and_waits_for_the_end(number: signal.Signals) -> 
     assert f"{number.name}: stopping" in stream.getvalue()
 
 
-def test_a_second_signal_gives_up_waiting() -> None:
-    """Work that does not stop can be left with a second Ctrl-C."""
+def test_a_second_signal_ends_the_wait() -> None:
+    """A second Ctrl-C ends a command with work that does not stop."""
     release = threading.Event()
     asked = threading.Event()
 
@@ -49,7 +49,7 @@ def test_a_second_signal_gives_up_waiting() -> None:
     release.set()
 
 
-def test_what_the_work_raises_is_raised_here() -> None:
+def test_an_exception_of_the_work_is_raised_in_the_command() -> None:
     """An error in the update's thread reaches the command."""
 
     def work() -> None:
@@ -63,7 +63,7 @@ def test_what_the_work_raises_is_raised_here() -> None:
 def test_the_first_signal_ends_at_once_while_nothing_has_started(
     number: signal.Signals, interrupt: type[BaseException]
 ) -> None:
-    """While Spark starts there is nothing to stop in order."""
+    """While Spark starts, nothing has to be stopped in order."""
     release = threading.Event()
 
     def work() -> None:
@@ -76,8 +76,8 @@ def test_the_first_signal_ends_at_once_while_nothing_has_started(
     release.set()
 
 
-def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
-    """What is to be stopped may come to be after the signal."""
+def test_a_stop_that_was_too_early_is_repeated() -> None:
+    """The update may start after the signal."""
     heard, listening = threading.Event(), threading.Event()
 
     def work() -> bool:
