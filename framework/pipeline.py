@@ -211,7 +211,7 @@ class Pipeline:
         """Update the pipeline's datasets.
 
         Args:
-            observers: called for each event as it happens.
+            observers: called with each event when it happens.
             **request: `refresh`, `full_refresh`, `reset_checkpoints` (names) and `full_refresh_all`;
                 all datasets if no name is given.
 
@@ -233,7 +233,7 @@ class Pipeline:
         """Start a continuous update in the background: every flow keeps running until it is stopped.
 
         Args:
-            observers: called for each event as it happens.
+            observers: called with each event when it happens.
             **request: see `run`.
 
         Returns:

@@ -17,7 +17,7 @@ def command() -> None:
 @pipeline_options(result=True)
 def list_generations(call: Call) -> None:
     """List all generations of all flows."""
-    from framework.checkpoints.overview import list_checkpoints
+    from framework.checkpoints.generations import list_checkpoints
     from framework.views.checkpoints import checkpoints_json, checkpoints_table
 
     checkpoints = list_checkpoints(call.pipeline().storage)

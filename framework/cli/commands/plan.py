@@ -24,7 +24,7 @@ def command(call: Call, /, **options: Any) -> None:
     Takes the options of `run`. Exit code 1: the update would refuse a table that the pipeline does not own.
     """
     from framework.plan.explainer import plan_json
-    from framework.plan.refusals import refusals
+    from framework.plan.steps import refusals
 
     refresh = refresh_of(options)
     pipeline = call.pipeline()
