@@ -41,7 +41,7 @@ def every_box(layout: Layout) -> list[Box]:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
-    """No two boxes or labels share a point, and all of them lie inside of the picture."""
+    """No two boxes or labels overlap, and all are inside of the picture."""
     layout = lay_out(picture)
     for one, other in combinations(every_box(layout), 2):
         apart_across = one.right <= other.left or other.right <= one.left
@@ -57,7 +57,7 @@ def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> None:
-    """Each edge is drawn once, starts at its source's right, ends at its target's left and never turns back."""
+    """Each edge is drawn once, from its source's right to its target's left, and never turns back."""
     layout = lay_out(picture)
     boxes = {node.key: box for node, box in layout.boxes}
     assert sorted(picture.edges, key=str) == sorted((edge for edge, _ in layout.lines), key=str)
