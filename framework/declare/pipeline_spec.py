@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from framework.declare.specs import Pairs
 from framework.declare.yaml_source import YamlDocument, read_yaml
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.names import is_one_name
+from framework.foundation.nearest import nearest_hint
 from framework.foundation.storage import is_local
 
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
@@ -144,8 +144,7 @@ def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
     errors: list[SluiceError] = []
     for key in document.values:
         if key not in _KNOWN:
-            nearest = difflib.get_close_matches(str(key), _KNOWN, n=1)
-            hint = f" Did you mean `{nearest[0]}`?" if nearest else ""
+            hint = nearest_hint(str(key), _KNOWN)
             errors.append(
                 UserError("PIPELINE_SPEC_UNEXPECTED_FIELD", location=document.location(str(key)), field=key, hint=hint)
             )

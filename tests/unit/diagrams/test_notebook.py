@@ -1,12 +1,11 @@
-"""Graphs, plans and results as a notebook and a prompt show them."""
+"""The display of graphs, plans and results in a notebook and at a prompt."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from framework.diagrams.outcomes import outcome_picture
-from framework.diagrams.picture import Outcome
+from framework.diagrams.picture import Outcome, outcome_picture
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import Plan, SkipStep
@@ -19,7 +18,7 @@ ERROR = OperationError("FLOW_FAILED", flow="main.flights.delays", cause="<b>no</
 
 
 def flow(name: str, into: str, state: FlowState, reason: str = "", **counts: int) -> FlowResult:
-    """How a flow ended."""
+    """The result of a flow."""
     return FlowResult(
         flow=QualifiedName(catalog="main", schema="flights", table=name),
         dataset=QualifiedName(catalog="main", schema="flights", table=into),
@@ -40,12 +39,12 @@ FLOWS = (
 
 
 def result(graph: DataflowGraph | None) -> UpdateResult:
-    """An update in which one of each happened."""
+    """An update with one flow of each state."""
     return UpdateResult(update_id="u-1", state=UpdateState.FAILED, flows=FLOWS, duration_seconds=3.25, graph=graph)
 
 
 def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: DataflowGraph) -> None:
-    """The worst state of its flows, and the written rows; views and sources have none."""
+    """The worst state of its flows and the written rows; views and sources have no state."""
     picture = outcome_picture(flights_graph, FLOWS)
     found = {node.title: (node.outcome, node.note) for node in picture.nodes if node.outcome is not None}
     assert found == {
@@ -56,7 +55,7 @@ def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: Da
 
 
 def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: DataflowGraph) -> None:
-    """Rows are summed, with a correct singular; a flow without counts shows only its state."""
+    """The note has the sum of the rows, and only the state if no flow counts rows."""
     notes = []
     for flows in (
         (flow("a", "delays", FlowState.COMPLETED, written=1),),
@@ -69,8 +68,8 @@ def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: Datafl
     assert notes == ["completed · 1 row", "completed · 5 rows", "completed", "not selected"]
 
 
-def test_a_result_shows_its_picture_its_flows_and_its_errors(flights_graph: DataflowGraph) -> None:
-    """State badges in the picture, a row per flow, and each error as an escaped paragraph."""
+def test_a_result_has_its_picture_its_flows_and_its_errors(flights_graph: DataflowGraph) -> None:
+    """Badges in the picture, a row per flow, and each error as its escaped paragraph."""
     html = result(flights_graph)._repr_html_()
     assert html is not None
     assert re.findall(r'class="badge (\w+)"', html) == ["good", "bad", "bad"]
@@ -81,12 +80,12 @@ def test_a_result_shows_its_picture_its_flows_and_its_errors(flights_graph: Data
     assert '<div class="error">[FLOW_FAILED] Flow main.flights.delays failed: &lt;b&gt;no&lt;/b&gt;\n' in html
 
 
-def test_values_at_a_prompt_are_lines_that_one_reads(flights_graph: DataflowGraph) -> None:
+def test_values_at_a_prompt_are_aligned_text(flights_graph: DataflowGraph) -> None:
     """A result, a plan and a graph print as aligned text."""
     assert repr(result(None)).splitlines()[:7] == [
         "FAILED in 3.2 s (update u-1)",
         "",
-        "flow                   state                rows  why",
+        "flow                   state                rows  reason",
         "─────────────────────  ─────────  ──────────────  ─────────────",
         "snapshot into flights  IDLE                       nothing new",
         "changes into flights   COMPLETED  1,204 upserted",
@@ -98,7 +97,7 @@ def test_values_at_a_prompt_are_lines_that_one_reads(flights_graph: DataflowGrap
         "Plan of p (names in main.flights)\n\n  skip  flights  nothing new\n\nNothing to do, 1 skipped."
     )
     assert str(flights_graph).splitlines()[:5] == [
-        "flights: 5 datasets · 6 flows · 1 table read from outside · names in main.flights",
+        "flights: 5 datasets · 6 flows · 1 external table · names in main.flights",
         "",
         "dataset   kind               flows                                           reads             columns",
         "────────  ─────────────────  ──────────────────────────────────────────────  ────────────────  ───────",

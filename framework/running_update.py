@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from framework.record.events import Event, EventType
+from framework.diagrams.notebook import board_html, board_text
+from framework.foundation.clock import SystemClock
+from framework.record.events import Event
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.results import UpdateResult, UpdateState
-from framework.run.update.supervisor import FlowStatus
+from framework.run.update.supervisor import FlowHealth, FlowStatus
 from framework.run.update.update import Update
+from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 
 Observer = Callable[[Event], None]
 
 
 class RunningUpdate:
-    """A continuous update in the background.
+    """A continuous update in the background; a notebook and a prompt display its flow board.
 
     Args:
         make_update: builds the update; called in the caller's thread with an observer of its events.
@@ -28,7 +31,7 @@ class RunningUpdate:
     ) -> None:
         self._stop = stop
         self._on_end = on_end
-        self._state = UpdateState.CREATED
+        self._tracker = FlowBoardTracker(state=UpdateState.CREATED.value)
         self._result: UpdateResult | None = None
         self._error: BaseException | None = None
         self._update = make_update(self._observe)
@@ -38,12 +41,17 @@ class RunningUpdate:
     @property
     def state(self) -> UpdateState:
         """The current state of the update."""
-        return self._state
+        return UpdateState(self._tracker.board.state)
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
         """The current state of each flow; () before the update runs."""
         return self._update.flow_statuses
+
+    @property
+    def board(self) -> FlowBoard:
+        """The state, the counts and the reason of each flow, as a value for pages and programs."""
+        return self._tracker.board.with_states([_progress(status) for status in self.flows])
 
     def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
         """Wait until the update ends, and return its result; None after `timeout_seconds`.
@@ -69,9 +77,15 @@ class RunningUpdate:
         assert result is not None
         return result
 
+    def __repr__(self) -> str:
+        return board_text(self.board, SystemClock().now())
+
+    def _repr_html_(self) -> str:
+        """Return the flow board for notebooks."""
+        return board_html(self.board, SystemClock().now())
+
     def _observe(self, event: Event) -> None:
-        if event.event_type is EventType.UPDATE_PROGRESS:
-            self._state = UpdateState(event.details["update_progress"]["state"])
+        self._tracker(event)
 
     def _run(self) -> None:
         try:
@@ -80,3 +94,8 @@ class RunningUpdate:
             self._error = error
         finally:
             self._on_end()
+
+
+def _progress(status: FlowStatus) -> FlowProgress:
+    state = "COMPLETED" if status.health is FlowHealth.DONE else status.health.value
+    return FlowProgress(flow=str(status.flow), dataset=str(status.dataset), state=state, reason=status.reason)

@@ -7,9 +7,10 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.diagrams.layers import assign_layers
+from framework.diagrams.layered import assign_layers
 from framework.diagrams.layout import Box, Layout, lay_out
-from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
+from framework.diagrams.picture import Edge, Node, NodeKind, Picture
+from framework.views.graph import Label
 
 
 @st.composite
@@ -69,8 +70,8 @@ def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> 
 
 @settings(max_examples=100, deadline=None)
 @given(pictures())
-def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
-    """Every non-empty label has exactly one box."""
+def test_each_label_is_drawn_once_between_its_ends(picture: Picture) -> None:
+    """Every label with a text has exactly one box."""
     labels = [label for label, _ in lay_out(picture).labels]
     assert sorted(edge.label.text for edge in picture.edges if edge.label.text) == sorted(
         label.text for label in labels
@@ -78,24 +79,24 @@ def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
 
 
 def test_a_cycle_is_drawn_without_the_edge_that_closes_it() -> None:
-    """A picture that is no dataflow still ends in a layout."""
+    """A picture with a cycle has a layout, too."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "ab")
     edges = (Edge(source="a", target="b", streaming=False), Edge(source="b", target="a", streaming=False))
     layered = assign_layers(Picture(title="ring", nodes=nodes, edges=edges))
-    assert len(layered.chains) == 1
+    assert len(layered.paths) == 1
 
 
-def test_a_source_stands_right_before_what_it_feeds() -> None:
-    """A table that only the last dataset reads is drawn next to it, not at the far left."""
+def test_a_source_is_in_the_layer_before_its_target() -> None:
+    """A table read only by the last dataset is drawn beside it, not at the far left."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcx")
     pairs = (("a", "b"), ("b", "c"), ("x", "c"))
     edges = tuple(Edge(source=source, target=target, streaming=False) for source, target in pairs)
     layered = assign_layers(Picture(title="line", nodes=nodes, edges=edges))
-    assert [{place.key for place in layer} for layer in layered.layers] == [{"a"}, {"b", "x"}, {"c"}]
+    assert [{vertex.key for vertex in layer} for layer in layered.layers] == [{"a"}, {"b", "x"}, {"c"}]
 
 
 def test_two_crossed_pairs_are_uncrossed() -> None:
-    """The order within layers avoids a crossing that need not be."""
+    """The order within layers avoids a crossing."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcd")
     edges = (Edge(source="a", target="d", streaming=False), Edge(source="b", target="c", streaming=False))
     boxes = {node.key: box for node, box in lay_out(Picture(title="x", nodes=nodes, edges=edges)).boxes}

@@ -9,15 +9,14 @@ import threading
 
 import pytest
 
-from framework.cli.interruption import Terminated
 from framework.cli.progress import PlainProgress
-from framework.cli.stopping import run_stoppable
+from framework.cli.signals import Terminated, run_stoppable
 from framework.testing.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_to_stop_and_waits_for_the_end(number: signal.Signals) -> None:
-    """The first signal calls `stop`; the work's own result is returned, and the handlers are put back."""
+def test_a_signal_requests_a_stop_and_waits_for_the_end(number: signal.Signals) -> None:
+    """The first signal calls `stop`; the result of the work is returned, and the handlers are restored."""
     stopped = threading.Event()
     before = signal.getsignal(number)
     stream = io.StringIO()
@@ -28,13 +27,13 @@ def test_a_signal_asks_to_stop_and_waits_for_the_end(number: signal.Signals) -> 
         return "canceled"
 
     progress = PlainProgress(stream, title="shop", clock=ManualClock())
-    assert run_stoppable(work, stopped.set, progress) == "canceled"
+    assert run_stoppable(work, stopped.set, progress.say) == "canceled"
     assert signal.getsignal(number) is before
     assert f"{number.name}: stopping" in stream.getvalue()
 
 
-def test_a_second_signal_gives_up_waiting() -> None:
-    """Work that does not stop can be left with a second Ctrl-C."""
+def test_a_second_signal_ends_the_wait() -> None:
+    """A second Ctrl-C ends a command with work that does not stop."""
     release = threading.Event()
     asked = threading.Event()
 
@@ -46,25 +45,25 @@ def test_a_second_signal_gives_up_waiting() -> None:
 
     progress = PlainProgress(io.StringIO(), title="shop", clock=ManualClock())
     with pytest.raises(KeyboardInterrupt):
-        run_stoppable(work, asked.set, progress)
+        run_stoppable(work, asked.set, progress.say)
     release.set()
 
 
-def test_what_the_work_raises_is_raised_here() -> None:
+def test_an_exception_of_the_work_is_raised_in_the_command() -> None:
     """An error in the update's thread reaches the command."""
 
     def work() -> None:
         raise LookupError(work.__name__)
 
     with pytest.raises(LookupError, match="work"):
-        run_stoppable(work, lambda: None, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))
+        run_stoppable(work, lambda: None, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()).say)
 
 
 @pytest.mark.parametrize(("number", "interrupt"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
-def test_the_first_signal_ends_at_once_while_nothing_has_begun(
+def test_the_first_signal_ends_at_once_while_nothing_has_started(
     number: signal.Signals, interrupt: type[BaseException]
 ) -> None:
-    """While Spark starts, there is nothing to stop."""
+    """While Spark starts, nothing has to be stopped in order."""
     release = threading.Event()
 
     def work() -> None:
@@ -73,11 +72,11 @@ def test_the_first_signal_ends_at_once_while_nothing_has_begun(
 
     progress = PlainProgress(io.StringIO(), title="shop", clock=ManualClock())
     with pytest.raises(interrupt):
-        run_stoppable(work, lambda: None, progress, has_begun=lambda: False)
+        run_stoppable(work, lambda: None, progress.say, has_started=lambda: False)
     release.set()
 
 
-def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
+def test_a_stop_that_was_too_early_is_repeated() -> None:
     """The update may start after the signal."""
     heard, listening = threading.Event(), threading.Event()
 
@@ -90,4 +89,4 @@ def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
         if listening.is_set():
             heard.set()
 
-    assert run_stoppable(work, stop, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()))
+    assert run_stoppable(work, stop, PlainProgress(io.StringIO(), title="shop", clock=ManualClock()).say)

@@ -19,7 +19,7 @@ def name(table: str) -> QualifiedName:
 
 
 def dataset(table: str, kind: DatasetKind, columns: int = 2, *, comment: str | None = None) -> GraphDataset:
-    """Return a dataset with that many columns; a sink has none."""
+    """A dataset with that many columns; a sink has no schema."""
     fields = [{"name": f"c{i}", "type": "string", "nullable": True, "metadata": {}} for i in range(columns)]
     expectation = ExpectationSpec(name="has_id", condition="id IS NOT NULL", action=ViolationAction.DROP)
     spec = DatasetSpec(
@@ -40,7 +40,7 @@ STREAM = SourceReference(kind="opaque", shape=SourceShape.STREAM, location="rate
 def flow(
     flow_name: str, target: str, *reads: Read, once: bool = False, cdc: bool = False, opaque: bool = False
 ) -> GraphFlow:
-    """A flow with those reads; streaming when one of them is."""
+    """A flow with these reads; it is streaming if one of them is."""
     spec = FlowSpec(
         name=name(flow_name),
         target=name(target),
@@ -57,13 +57,13 @@ def inside(table: str, *, streaming: bool = False) -> Read:
 
 
 def outside(text: str, *, streaming: bool = False) -> Read:
-    """A read of a table outside of the pipeline."""
+    """A read of an external table."""
     return Read(text=text, streaming=streaming)
 
 
 @pytest.fixture
 def flights_graph() -> DataflowGraph:
-    """A graph with a dataset of each kind, two AUTO CDC flows into one, and a source outside."""
+    """A graph with a dataset of each kind, two AUTO CDC flows into one target, and an external source."""
     return DataflowGraph(
         pipeline="flights",
         datasets=(
@@ -86,7 +86,7 @@ def flights_graph() -> DataflowGraph:
 
 @pytest.fixture
 def hostile_graph() -> DataflowGraph:
-    """A graph whose names and texts try to become markup, in every language that pictures speak."""
+    """A graph with markup of all output formats in its names and texts."""
     evil = '</title><script>alert("x")</script>&"\\'
     spec = DatasetSpec(name=name(evil), kind=DatasetKind.STREAMING_TABLE, comment=evil)
     return DataflowGraph(

@@ -1,16 +1,17 @@
-"""The boxes and edges of a picture of a graph."""
+"""The nodes and edges of the picture of a graph."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.diagrams.picture import Edge, Label, NodeKind, picture_of
+from framework.diagrams.picture import Edge, NodeKind, picture_of
 from framework.graph.graph import DataflowGraph
 from framework.sources.port import SourceReference, SourceShape
+from framework.views.graph import Label
 
 
 def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
-    """Each dataset is one box with kind and column count, and each outside source is one box."""
+    """Each dataset is one box with kind and column count, and each external source is a box, too."""
     boxes = [(node.title, node.kind, node.note) for node in picture_of(flights_graph).nodes]
     expected = [
         ("ref.schedule", NodeKind.EXTERNAL, ""),
@@ -26,7 +27,7 @@ def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGr
 
 
 def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph) -> None:
-    """A named flow's edge has its name, AUTO CDC and once; a dataset's own query has no label."""
+    """The label of a named flow has its name, AUTO CDC and once; a dataset's own query has no label."""
     picture = picture_of(flights_graph)
     into_flights = [edge for edge in picture.edges if edge.target == "dataset main.flights.flights"]
     expected = [
@@ -51,14 +52,14 @@ def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph
 
 
 def test_a_read_through_a_view_is_drawn_at_the_view_only(flights_graph: DataflowGraph) -> None:
-    """The graph lists the reads of a flow through a view; the picture shows them once, at the view."""
+    """The graph lists what a flow reads through a view; the picture has it once, at the view."""
     picture = picture_of(flights_graph)
     from_outside = [edge.target for edge in picture.edges if edge.source == "external ref.`schedule`"]
     assert from_outside == ["dataset main.flights.schedule"]
 
 
 def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph) -> None:
-    """A flow's name is written once, for any number of datasets that it reads."""
+    """A flow's name is drawn once, for any number of reads."""
     edges = [
         edge for edge in picture_of(flights_graph).edges if "flow main.flights.alerting" in (edge.source, edge.target)
     ]
@@ -71,7 +72,7 @@ def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph)
     assert expected == ends
 
 
-def test_a_folder_is_one_source_however_it_is_read(flights_graph: DataflowGraph) -> None:
+def test_a_folder_is_one_source_for_all_its_reads(flights_graph: DataflowGraph) -> None:
     """Two flows of one folder share its box, titled by the end of its path; behind a view it is the view's."""
     folder = "/lake/raw/events"
     source = SourceReference(kind="files", shape=SourceShape.FOLDER, location=folder)

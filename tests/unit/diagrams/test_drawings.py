@@ -1,4 +1,4 @@
-"""Drawings in SVG, Mermaid, Graphviz' language and HTML: well-formed, whole and harmless."""
+"""Drawings in SVG, Mermaid, DOT and HTML: well-formed, complete and safe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 class Elements(HTMLParser):
-    """Gathers the elements and the text of a page."""
+    """Collects the elements and the text of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -55,8 +55,8 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_the_svg_shows_every_box_and_label(flights_graph: DataflowGraph) -> None:
-    """All titles, notes and flow labels are texts of the SVG, and its size is its view box's."""
+def test_the_svg_has_every_box_and_label(flights_graph: DataflowGraph) -> None:
+    """All titles, notes and flow labels are texts of the SVG, and its size is that of its view box."""
     root = ET.fromstring(svg(picture_of(flights_graph)))  # noqa: S314 - our own drawing
     texts = [element.text for element in root.iter(f"{NAMESPACE}text")]
     for expected in (
@@ -70,12 +70,12 @@ def test_the_svg_shows_every_box_and_label(flights_graph: DataflowGraph) -> None
     assert root.attrib["viewBox"].split()[2:] == [root.attrib["width"], root.attrib["height"]]
 
 
-def test_the_same_graph_is_always_drawn_the_same(flights_graph: DataflowGraph) -> None:
-    """A committed drawing changes only if the dataflow does."""
+def test_a_graph_always_has_the_same_drawing(flights_graph: DataflowGraph) -> None:
+    """A drawing in a repository changes only if the dataflow changes."""
     assert svg(picture_of(flights_graph)) == svg(picture_of(flights_graph))
 
 
-def test_a_source_outside_is_dashed(flights_graph: DataflowGraph) -> None:
+def test_an_external_source_is_dashed(flights_graph: DataflowGraph) -> None:
     """External sources have the class whose rectangles are dashed."""
     text = svg(picture_of(flights_graph))
     assert ".sluice-external rect{stroke-dasharray:" in text
@@ -84,18 +84,18 @@ def test_a_source_outside_is_dashed(flights_graph: DataflowGraph) -> None:
 
 @pytest.mark.parametrize("tones", [LIGHT, DARK])
 def test_text_in_boxes_has_contrast(tones: dict[object, object]) -> None:
-    """The text of each kind has at least the contrast of the accessibility rules."""
+    """The contrast of each kind's text and box meets the accessibility rules."""
     assert {kind: contrast(tone.text, tone.fill) >= 4.5 for kind, tone in tones.items()} == dict.fromkeys(tones, True)  # type: ignore[attr-defined]
 
 
-def test_what_has_no_box_reads_on_white_and_on_black() -> None:
+def test_text_without_a_box_is_readable_on_white_and_on_black() -> None:
     """The legend's colour has contrast with a white and with a dark page."""
     assert contrast(ON_PAGE, "#ffffff") >= 3.5
     assert contrast(ON_PAGE, "#0d1117") >= 3.5
 
 
 def test_names_can_not_become_markup(hostile_graph: DataflowGraph) -> None:
-    """Names with markup are escaped in the SVG, the page and the notebook."""
+    """Names with markup are text in the SVG, the page and the notebook."""
     root = ET.fromstring(svg(picture_of(hostile_graph)))  # noqa: S314 - our own drawing
     assert not [element for element in root.iter() if element.tag == f"{NAMESPACE}script"]
     for html in (graph_page(hostile_graph), graph_html(hostile_graph)):
@@ -104,7 +104,7 @@ def test_names_can_not_become_markup(hostile_graph: DataflowGraph) -> None:
         assert '</title><script>alert("x")</script>&"\\' in page.words
 
 
-def test_the_page_needs_nothing_from_elsewhere(flights_graph: DataflowGraph) -> None:
+def test_the_page_loads_no_external_resource(flights_graph: DataflowGraph) -> None:
     """The page has no script and no address of a resource, and forbids both."""
     page = Elements(graph_page(flights_graph))
     assert not {"script", "link", "iframe", "img"} & set(page.tags)
@@ -129,8 +129,8 @@ def test_the_page_lists_datasets_in_order_of_update(flights_graph: DataflowGraph
     assert "transformations/flights.py:7" in words
 
 
-def test_mermaid_knows_names_only_as_character_codes(hostile_graph: DataflowGraph) -> None:
-    """Letters that Mermaid or HTML could parse as syntax are written as codes."""
+def test_mermaid_has_character_codes_for_syntax_in_names(hostile_graph: DataflowGraph) -> None:
+    """Characters that may be syntax in Mermaid or HTML are encoded."""
     labels = re.findall(r'"([^"]*)"', mermaid(picture_of(hostile_graph)))
     assert len(labels) == 3
     assert not [
@@ -138,14 +138,14 @@ def test_mermaid_knows_names_only_as_character_codes(hostile_graph: DataflowGrap
     ]
 
 
-def test_dot_quotes_what_it_is_given(hostile_graph: DataflowGraph) -> None:
-    """Every quote and backslash inside a name is escaped in Graphviz' language."""
+def test_dot_escapes_names(hostile_graph: DataflowGraph) -> None:
+    """Quotes and backslashes in names are escaped."""
     text = dot(picture_of(hostile_graph))
     assert 'label="</title><script>alert(\\"x\\")</script>&\\"\\\\' in text
 
 
-def test_a_plan_shows_as_html_once_the_notebook_room_is_there() -> None:
-    """`_repr_html_` of a plan gives its steps with their reasons, escaped."""
+def test_a_plan_is_html_in_a_notebook() -> None:
+    """`_repr_html_` of a plan has its steps with their reasons, escaped."""
     name = QualifiedName(catalog="main", schema="flights", table="<b>")
     plan = Plan(pipeline="flights", steps=(SkipStep(dataset=name, flow=None, reason="nothing & nobody"),))
     html = plan._repr_html_()

@@ -36,7 +36,7 @@ class Rows(Protocol):
         ...
 
 
-class PipelineFace(Protocol):
+class PipelinePort(Protocol):
     """The part of `framework.pipeline.Pipeline` that the command line calls."""
 
     @property
@@ -96,14 +96,14 @@ class PipelineOpener(Protocol):
 
     def __call__(
         self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
-    ) -> PipelineFace:
+    ) -> PipelinePort:
         """Open the pipeline of a spec file; `short` is True for a short-running command."""
         ...
 
 
 def open_pipeline(
     spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
-) -> PipelineFace:
+) -> PipelinePort:
     """Open the real pipeline of a spec file."""
     # PySpark is imported here, because an invalid command line and `--help` don't need it.
     from framework.pipeline import Pipeline
