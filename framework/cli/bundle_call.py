@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framework.deploy.plan.policy import Policy
 
 _Rest = ParamSpec("_Rest")
-_NOBODY = "somebody@example.com"
+_PLACEHOLDER_USER = "somebody@example.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class BundleCall:
 
         With `lint`, the findings are printed, and errors among them are refused; then `build` builds the artifacts.
         """
-        from framework.cli.bundle_findings import refuse_errors, tell_findings
+        from framework.cli.bundle_findings import print_findings, refuse_errors
         from framework.deploy.deployer import Deployer
 
         workspace = self.workspace()
@@ -69,7 +69,7 @@ class BundleCall:
         bundle = self._load(self.target, user, workspace)
         _check_host(bundle, workspace)
         if lint:
-            tell_findings(bundle.findings)
+            print_findings(bundle.findings)
             refuse_errors(bundle.findings, bundle.target)
         if build:
             self.surroundings.build(bundle)
@@ -83,7 +83,7 @@ class BundleCall:
         from framework.cli.bundle_validation import Validation, findings_of
         from framework.deploy.bundle.findings import of_error
 
-        user, workspace = self._user_or_nobody()
+        user, workspace = self._user_or_placeholder()
         bundles, findings = [], []
         is_one = self.target is not None or self.output.as_json
         for target in (self.target,) if is_one else self.surroundings.list_targets():
@@ -101,15 +101,15 @@ class BundleCall:
         look_up = None if workspace is None else workspace_lookup(workspace)
         return self.surroundings.load(target=target, variables=dict(self.variables), user=user, look_up=look_up)
 
-    def _user_or_nobody(self) -> tuple[str, Workspace | None]:
+    def _user_or_placeholder(self) -> tuple[str, Workspace | None]:
         try:
             workspace = self.workspace()
             return self.user(workspace), workspace
         except UserError as error:
             if error.condition != "WORKSPACE_NOT_CONFIGURED":
                 raise
-            click.echo(f"No workspace is named: checked as {_NOBODY} would deploy it.", err=True)
-            return _NOBODY, None
+            click.echo(f"No workspace is named: checked as {_PLACEHOLDER_USER} would deploy it.", err=True)
+            return _PLACEHOLDER_USER, None
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:

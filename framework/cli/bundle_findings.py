@@ -15,7 +15,7 @@ from framework.foundation.errors import UserError
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
-def tell_findings(findings: Iterable[Finding]) -> None:
+def print_findings(findings: Iterable[Finding]) -> None:
     """Print findings without duplicates."""
     for finding in dict.fromkeys(findings):
         text = styled(finding.render(), colour=_COLOURS[finding.severity])

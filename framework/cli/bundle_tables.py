@@ -22,15 +22,15 @@ def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedCha
     if output.as_json:
         output.json(_plan_json(plan, changes, code))
         return
-    told = [each for each in changes if each.verdict is not Verdict.NOTHING or each.phantoms or each.acts]
-    if told:
-        output.table(_COLUMNS, [_row(each) for each in told])
-    for change in told:
+    listed = [each for each in changes if each.verdict is not Verdict.NOTHING or each.phantoms or each.acts]
+    if listed:
+        output.table(_COLUMNS, [_row(each) for each in listed])
+    for change in listed:
         for field in change.fields:
             output.text(f"  {change.key}  {_field_text(field)}")
     if plan.uploads or plan.removals:
         output.text(f"{len(plan.uploads)} files to upload, {len(plan.removals)} to delete")
-    if not told and not plan.uploads and not plan.removals:
+    if not listed and not plan.uploads and not plan.removals:
         output.text("Nothing to do.")
 
 

@@ -66,12 +66,12 @@ def _plural(count: int, word: str) -> str:
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    place = finding.location
+    location = finding.location
     return {
         "condition": finding.condition,
         "severity": finding.severity.value,
         "what": finding.what,
         "remedy": finding.remedy,
-        "file": None if place is None else place.file,
-        "line": None if place is None else place.line,
+        "file": None if location is None else location.file,
+        "line": None if location is None else location.line,
     }

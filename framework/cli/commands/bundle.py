@@ -42,8 +42,8 @@ def render(context: click.Context, /, *, check: bool, output: str, verbose: bool
 
     context.meta[VERBOSE] = verbose
     files = rendered_files(Path.cwd())
-    told = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
-    rows = [{"file": file.path.as_posix(), "state": file.state} for file in told]
+    reported = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
+    rows = [{"file": file.path.as_posix(), "state": file.state} for file in reported]
     results = Output(stream=context.meta[RESULTS], as_json=output == "json")
     if rows or results.as_json:
         results.table(("file", "state"), rows)
@@ -62,11 +62,11 @@ def validate(call: BundleCall, /, *, strict: bool) -> None:
 
     Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
     """
-    from framework.cli.bundle_findings import tell_findings
+    from framework.cli.bundle_findings import print_findings
     from framework.cli.bundle_validation import print_validation
 
     validation = call.validation()
-    tell_findings(validation.findings)
+    print_findings(validation.findings)
     print_validation(call.output, validation)
     raise click.exceptions.Exit(0 if validation.passes(strict=strict) else 2)
 

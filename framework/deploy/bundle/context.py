@@ -46,14 +46,14 @@ def short_name(user: str) -> str:
 
 def with_context(tree: Node, *, target: str, user: str | None, git: GitState) -> Node:
     """Return the tree with `bundle.target`, `bundle.git`, the current user and the default paths."""
-    bundle = tree.get("bundle") or as_node({}, tree.place)
-    workspace = tree.get("workspace") or as_node({}, tree.place)
+    bundle = tree.get("bundle") or as_node({}, tree.location)
+    workspace = tree.get("workspace") or as_node({}, tree.location)
     own = dict(workspace.entries("workspace"))
     if user is not None:
-        own["current_user"] = as_node(_user_fields(user), workspace.place)
+        own["current_user"] = as_node(_user_fields(user), workspace.location)
     for key, default in _PATHS:
         if workspace.get(key) is None:
-            own[key] = as_node(default, workspace.place)
+            own[key] = as_node(default, workspace.location)
         own[key] = _in_workspace(own[key])
     bundle = _with_git(bundle, git).with_entry("target", target).with_entry("environment", target)
     return tree.with_entry("bundle", bundle).with_entry("workspace", own)
@@ -75,14 +75,14 @@ def check_settings(tree: Node, *, target: str, user: str | None) -> None:
     for path in _UNSUPPORTED:
         node = tree.get(*path)
         if node is not None and node.value is not False and node.value != {}:
-            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=node.place, field=".".join(path))
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=node.location, field=".".join(path))
     mode, wanted = tree.get("mode"), tree.get("bundle", "git", "wanted_branch")
     actual = tree.get("bundle", "git", "branch")
     if mode is None or mode.value != "production" or wanted is None or actual is None or not actual.value:
         return
     if wanted.value != actual.value:
         raise UserError(
-            "BUNDLE_GIT_BRANCH", location=wanted.place, target=target, wanted=wanted.value, actual=actual.value
+            "BUNDLE_GIT_BRANCH", location=wanted.location, target=target, wanted=wanted.value, actual=actual.value
         )
 
 
@@ -95,10 +95,10 @@ def _check_paths(tree: Node, *, target: str, user: str | None) -> None:
             continue
         path, field = node.text(f"workspace.{key}"), f"workspace.{key}"
         if path.startswith("/Volumes/") and key != "artifact_path":
-            raise UserError("BUNDLE_VOLUME_PATH", location=node.place, field=field, path=path)
+            raise UserError("BUNDLE_VOLUME_PATH", location=node.location, field=field, path=path)
         is_development = mode is not None and mode.value == "development"
         if is_development and user is not None and user not in path and short_name(user) not in path:
-            raise UserError("BUNDLE_PATH_SHARED", location=node.place, field=field, path=path, target=target)
+            raise UserError("BUNDLE_PATH_SHARED", location=node.location, field=field, path=path, target=target)
 
 
 def _with_git(bundle: Node, git: GitState) -> Node:
@@ -106,7 +106,7 @@ def _with_git(bundle: Node, git: GitState) -> Node:
     written = bundle.get("git")
     own = {} if written is None else dict(written.entries("bundle.git"))
     known = {"branch": git.branch, "commit": git.commit, "origin_url": git.origin_url}
-    found = {key: as_node(value, bundle.place) for key, value in known.items() if value or key not in own}
+    found = {key: as_node(value, bundle.location) for key, value in known.items() if value or key not in own}
     if "branch" in own:
         found["wanted_branch"] = own["branch"]
     return bundle.with_entry("git", own | found)
@@ -118,7 +118,7 @@ def _in_workspace(path: Node) -> Node:
     if not isinstance(text, str):
         return path
     if text.startswith("~/"):
-        return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], place=path.place)
+        return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], location=path.location)
     if text.startswith("/") and not text.startswith(("/Workspace/", "/Volumes/")):
-        return Node(value=f"/Workspace{text}", place=path.place)
+        return Node(value=f"/Workspace{text}", location=path.location)
     return path

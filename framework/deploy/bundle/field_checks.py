@@ -66,7 +66,7 @@ class FieldChecks:
             return self._mismatch(node, "a mapping", path)
         for field in sorted(required):
             if field not in node.value:
-                self._report("BUNDLE_FIELD_MISSING", node.place, field=f"{path}.{field}")
+                self._report("BUNDLE_FIELD_MISSING", node.location, field=f"{path}.{field}")
         known = frozenset(hints)
         kept: dict[str, Node] = {}
         for key, value in node.value.items():
@@ -78,19 +78,19 @@ class FieldChecks:
                 kept[key] = value
             else:
                 self._unknown(path, key, value, known)
-        return Node(value=kept, place=node.place)
+        return Node(value=kept, location=node.location)
 
     def _list(self, node: Node, item: Any, path: str) -> Node:
         if not isinstance(node.value, tuple):
             return self._mismatch(node, "a list", path)
         items = (self.convert(each, item, f"{path}[{number}]") for number, each in enumerate(node.value))
-        return Node(value=tuple(items), place=node.place)
+        return Node(value=tuple(items), location=node.location)
 
     def _map(self, node: Node, item: Any, path: str) -> Node:
         if not node.is_map:
             return self._mismatch(node, "a mapping", path)
         entries = {key: self.convert(each, item, f"{path}.{key}") for key, each in node.value.items()}
-        return Node(value=entries, place=node.place)
+        return Node(value=entries, location=node.location)
 
     def _scalar(self, node: Node, type_: Any, path: str) -> Node:
         choices = _choices(type_)
@@ -102,15 +102,15 @@ class FieldChecks:
             return self._mismatch(node, _EXPECTED[wanted], path)
         if choices is not None and value not in choices:
             known = ", ".join(choice for choice in choices if choice)
-            self._report("BUNDLE_FIELD_CHOICE", node.place, field=path, value=hide_in_text(str(value)), known=known)
-        return Node(value=value, place=node.place)
+            self._report("BUNDLE_FIELD_CHOICE", node.location, field=path, value=hide_in_text(str(value)), known=known)
+        return Node(value=value, location=node.location)
 
     def _mismatch(self, node: Node, expected: str, path: str) -> Node:
         actual = kind_of(node.value)
         if isinstance(node.value, str) and expected != "a text":
             is_secret = is_secret_name(path.rpartition(".")[2])
             actual = "a text" if is_secret else f"the text {hide_in_text(node.value)!r}"
-        self._report("BUNDLE_FIELD_TYPE", node.place, field=path, actual=actual, expected=expected)
+        self._report("BUNDLE_FIELD_TYPE", node.location, field=path, actual=actual, expected=expected)
         return node
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _URL = re.compile(r"^\s*url\s*=\s*(\S+)")
 _CREDENTIALS = re.compile(r"^(\w+://)[^/@]*@")
-_MOST_BYTES = 10_000_000
+_MAX_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def _pairs(path: Path) -> Iterator[tuple[str, str]]:
 def _read(path: Path) -> str:
     """Return the text of a file; empty if it is missing, unreadable or too large."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -19,10 +19,10 @@ _SECTIONS = frozenset({
     "artifacts", "bundle", "environment", "presets", "resources", "run_as", "sync", "targets", "var", "variables",
     "workspace",
 })  # fmt: skip
-_MOST_ROUNDS = 20
-_MOST_OPEN = 100
-_MOST_VALUES = 1_000_000
-_LONGEST_TEXT = 1_000_000
+_MAX_ROUNDS = 20
+_MAX_OPEN = 100
+_MAX_VALUES = 1_000_000
+_MAX_TEXT_LENGTH = 1_000_000
 
 
 class Interpolation:
@@ -55,9 +55,9 @@ class Interpolation:
         """
         self._add(1, node)
         if isinstance(node.value, dict):
-            return Node(value={key: self.resolve(each) for key, each in node.value.items()}, place=node.place)
+            return Node(value={key: self.resolve(each) for key, each in node.value.items()}, location=node.location)
         if isinstance(node.value, tuple):
-            return Node(value=tuple(self.resolve(each) for each in node.value), place=node.place)
+            return Node(value=tuple(self.resolve(each) for each in node.value), location=node.location)
         if not isinstance(node.value, str):
             return node
         return self._resolve_text(node)
@@ -77,28 +77,28 @@ class Interpolation:
                 entry["value"] = self._refer(f"var.{name}", declaration)
             elif name in self._looked_up:
                 entry["value"] = self._looked_up[name]
-            found[name] = Node(value=entry, place=declaration.place)
+            found[name] = Node(value=entry, location=declaration.location)
         return found
 
     def _resolve_text(self, node: Node) -> Node:
         """Resolve the references of a text, the innermost first, as in `${var.name_${bundle.target}}`."""
         text: str = node.value
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             whole = REFERENCE.fullmatch(text)
             if whole is not None:
                 return self._refer(whole[1], node)
             replaced = REFERENCE.sub(lambda match: self._text(match[1], node), text)
-            if len(replaced) > _LONGEST_TEXT:
-                self._add(_MOST_VALUES, node)
+            if len(replaced) > _MAX_TEXT_LENGTH:
+                self._add(_MAX_VALUES, node)
             if replaced == text:
-                return Node(value=text, place=node.place)
+                return Node(value=text, location=node.location)
             text = replaced
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.place)
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.location)
 
     def _add(self, count: int, at: Node) -> None:
         self._count += count
-        if self._count > _MOST_VALUES:
-            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.place, limit=_MOST_VALUES)
+        if self._count > _MAX_VALUES:
+            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.location, limit=_MAX_VALUES)
 
     def _weight(self, value: object) -> int:
         """Return the number of values in a value, itself included; a shared value counts once for each reference."""
@@ -115,19 +115,19 @@ class Interpolation:
             return str(value).lower()
         if isinstance(value, dict | tuple):
             raise UserError(
-                "BUNDLE_REFERENCE_NOT_TEXT", location=at.place, reference=f"${{{path}}}", actual=kind_of(value)
+                "BUNDLE_REFERENCE_NOT_TEXT", location=at.location, reference=f"${{{path}}}", actual=kind_of(value)
             )
         return "" if value is None else str(value)
 
     def _refer(self, path: str, at: Node) -> Node:
         if path.startswith("resources.") or self._is_foreign(path, at):
-            return Node(value=f"${{{path}}}", place=at.place)
+            return Node(value=f"${{{path}}}", location=at.location)
         if path in self._open:
-            circle = " -> ".join([*self._open[self._open.index(path) :], path])
-            raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.place, path=circle)
+            cycle = " -> ".join([*self._open[self._open.index(path) :], path])
+            raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.location, path=cycle)
         if path not in self._resolved:
-            if len(self._open) == _MOST_OPEN:
-                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.place)
+            if len(self._open) == _MAX_OPEN:
+                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.location)
             self._open.append(path)
             try:
                 self._resolved[path] = self.resolve(self._find(path, at))
@@ -135,7 +135,7 @@ class Interpolation:
                 self._open.pop()
         value = self._resolved[path].value
         self._add(self._weight(value), at)
-        return Node(value=value, place=at.place)
+        return Node(value=value, location=at.location)
 
     def _is_foreign(self, path: str, at: Node) -> bool:
         """Return whether a reference is not the bundle's but text for a shell or another tool, such as `${HOME}`.
@@ -145,7 +145,7 @@ class Interpolation:
         section = re.split(r"[.\[]", path)[0]
         if section in _SECTIONS or section in self._tree.value or nearest_hint(section, _SECTIONS):
             return False
-        self.findings.append(warning("BUNDLE_REFERENCE_FOREIGN", at.place, reference=f"${{{path}}}"))
+        self.findings.append(warning("BUNDLE_REFERENCE_FOREIGN", at.location, reference=f"${{{path}}}"))
         return True
 
     def _find(self, path: str, at: Node) -> Node:
@@ -161,11 +161,11 @@ class Interpolation:
             found = self._below(found, part)
         if found is None:
             if path.startswith(_USER):
-                raise UserError("BUNDLE_USER_UNKNOWN", location=at.place, reference=f"${{{path}}}")
+                raise UserError("BUNDLE_USER_UNKNOWN", location=at.location, reference=f"${{{path}}}")
             top = self._tree.value if len(parts) == 1 else (self._tree.get(str(parts[0])) or self._tree).value
             names = [f"{parts[0]}.{key}" for key in top] if isinstance(top, dict) else []
             hint = nearest_hint(path, names)
-            raise UserError("BUNDLE_REFERENCE_UNKNOWN", location=at.place, reference=f"${{{path}}}", hint=hint)
+            raise UserError("BUNDLE_REFERENCE_UNKNOWN", location=at.location, reference=f"${{{path}}}", hint=hint)
         return found
 
     def _below(self, node: Node | None, part: str | int) -> Node | None:
@@ -181,26 +181,26 @@ class Interpolation:
         known = self._variables
         if name not in known.declared:
             hint = nearest_hint(name, known.declared)
-            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.place, name=name, hint=hint)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.location, name=name, hint=hint)
         if name in known.lookups:
             if name not in self._looked_up:
                 self._looked_up[name] = self._from_workspace(name, known.lookups[name])
             return self._looked_up[name]
         if name not in known.values:
-            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.place, name=name)
+            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.location, name=name)
         return known.values[name]
 
     def _from_workspace(self, name: str, lookup: Node) -> Node:
         ((kind, node),) = self.resolve(lookup).value.items()
         wanted = node.text(f"variables.{name}.lookup.{kind}")
         if self._look_up is None:
-            raise UserError("BUNDLE_LOOKUP_OFFLINE", location=node.place, name=name, kind=kind, wanted=wanted)
+            raise UserError("BUNDLE_LOOKUP_OFFLINE", location=node.location, name=name, kind=kind, wanted=wanted)
         ids = self._look_up(kind, wanted)
         if not ids:
-            raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.place, name=name, kind=kind, wanted=wanted)
+            raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.location, name=name, kind=kind, wanted=wanted)
         if len(ids) > 1:
             raise UserError(
-                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.place, name=name, kind=kind, wanted=wanted,
+                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.location, name=name, kind=kind, wanted=wanted,
                 count=len(ids), ids=", ".join(ids),
             )  # fmt: skip
-        return as_node(ids[0], node.place)
+        return as_node(ids[0], node.location)

@@ -23,7 +23,7 @@ def expand_libraries(settings: Node, root: Path) -> Node:
     if libraries is None or not isinstance(libraries.value, tuple):
         return settings
     entries = tuple(each for entry in libraries.value for each in _expanded(entry, root))
-    return settings.with_entry("libraries", Node(value=entries, place=libraries.place))
+    return settings.with_entry("libraries", Node(value=entries, location=libraries.location))
 
 
 def is_notebook(path: Path) -> bool:
@@ -42,11 +42,11 @@ def _expanded(entry: Node, root: Path) -> Iterator[Node]:
         path = entry.get(kind, "path")
         if path is None or not isinstance(path.value, str) or not _is_local_pattern(path.value):
             continue
-        folder = posixpath.dirname(path.place.file)
+        folder = posixpath.dirname(path.location.file)
         found = sorted(each for each in (root / folder).glob(path.value.replace("**", "*")) if each.is_file())
         for each in found:
             name = Path(os.path.relpath(each, root / folder)).as_posix()
-            yield entry.with_entry(kind, {"path": Node(value=name, place=path.place)})
+            yield entry.with_entry(kind, {"path": Node(value=name, location=path.location)})
         if found:
             return
     yield entry

@@ -15,9 +15,9 @@ def leads_outside(path: Path, root: Path) -> bool:
 
 def first_link(root: Path, path: str) -> str | None:
     """Return the first part of a path below a folder that is a link; None if no part is a link."""
-    place = Path()
+    current = Path()
     for part in Path(path).parts:
-        place /= part
-        if (root / place).is_symlink():
-            return place.as_posix()
+        current /= part
+        if (root / current).is_symlink():
+            return current.as_posix()
     return None

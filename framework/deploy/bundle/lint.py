@@ -18,7 +18,7 @@ from framework.deploy.bundle.volatile_values import VolatileValues, leaves_in
 from framework.foundation.locations import SourceLocation
 
 _PRINCIPAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_LASTING = ("schemas", "volumes")
+_DATA_KINDS = ("schemas", "volumes")
 
 
 def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], target: str) -> tuple[Finding, ...]:
@@ -32,16 +32,16 @@ def lint(tree: Node, values: Mapping[str, Node], resources: Sequence[Resource], 
     """
     written = {resource.key: _written(tree, resource) for resource in resources}
     specs = {resource.key: resource.spec.as_dict() for resource in resources}
-    found = [*_spelling(resources, specs, written)]
+    found = [*_letter_case(resources, specs, written)]
     gateways = [each for each in resources if "gateway_definition" in specs[each.key]]
     if gateways:
-        found += _company(gateways, resources, specs, target)
+        found += _mixed_targets(gateways, resources, specs, target)
         found += _unprotected(resources, specs)
         volatile = VolatileValues(tree, values)
         for gateway in gateways:
-            found += _changing(gateway.key, written[gateway.key], volatile)
+            found += _changing_fields(gateway.key, written[gateway.key], volatile)
             found += _presets(gateway.key, written[gateway.key], tree, volatile)
-    return tuple(sorted(found, key=_place))
+    return tuple(sorted(found, key=_sort_key))
 
 
 def check_production(
@@ -58,10 +58,10 @@ def check_production(
     jobs = [each.spec.as_dict() for each in resources if each.kind == "jobs"]
     is_named = all(job.get("run_as") for job in jobs) or (user is not None and _PRINCIPAL.fullmatch(user) is not None)
     severity = warning if is_named else error
-    return (severity("BUNDLE_PRODUCTION_PATH", mode.place, target=target),)
+    return (severity("BUNDLE_PRODUCTION_PATH", mode.location, target=target),)
 
 
-def _company(
+def _mixed_targets(
     gateways: Sequence[Resource], resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], target: str
 ) -> Iterator[Finding]:
     """Find gateways in a target that also deploys pipelines of another kind."""
@@ -72,9 +72,9 @@ def _company(
     ]
     if others:
         for gateway in gateways:
-            others_text = ", ".join(others)
+            other_keys = ", ".join(others)
             yield warning(
-                "BUNDLE_GATEWAY_NOT_APART", gateway.location, key=gateway.key, target=target, others=others_text
+                "BUNDLE_GATEWAY_NOT_APART", gateway.location, key=gateway.key, target=target, others=other_keys
             )
 
 
@@ -82,12 +82,12 @@ def _unprotected(resources: Sequence[Resource], specs: Mapping[str, dict[str, An
     """Find resources that hold or move ingested data without a `prevent_destroy`; an explicit `false` is accepted."""
     for each in resources:
         spec = specs[each.key]
-        lasts = each.kind in _LASTING or bool({"gateway_definition", "ingestion_definition"} & set(spec))
-        if lasts and not isinstance((spec.get("lifecycle") or {}).get("prevent_destroy"), bool):
+        holds_data = each.kind in _DATA_KINDS or bool({"gateway_definition", "ingestion_definition"} & set(spec))
+        if holds_data and not isinstance((spec.get("lifecycle") or {}).get("prevent_destroy"), bool):
             yield warning("BUNDLE_DESTROY_NOT_PREVENTED", each.location, key=each.key)
 
 
-def _spelling(
+def _letter_case(
     resources: Sequence[Resource], specs: Mapping[str, dict[str, Any]], written: Mapping[str, Node | None]
 ) -> Iterator[Finding]:
     """Find a pipeline's channel, edition or catalog that is not in the service's letter case."""
@@ -99,13 +99,13 @@ def _spelling(
             if isinstance(value, str) and "${" not in value and value != fold(value):
                 node = written[each.key]
                 at = None if node is None else node.get(field)
-                place = each.location if at is None else at.place
+                location = each.location if at is None else at.location
                 yield warning(
-                    "BUNDLE_SPELLING", place, key=each.key, field=field, value=value, expected=fold(value)
+                    "BUNDLE_SPELLING", location, key=each.key, field=field, value=value, expected=fold(value)
                 )  # fmt: skip
 
 
-def _changing(key: str, written: Node | None, volatile: VolatileValues) -> Iterator[Finding]:
+def _changing_fields(key: str, written: Node | None, volatile: VolatileValues) -> Iterator[Finding]:
     """Find fields of a gateway that change at each deploy."""
     for path, node in leaves_in(written) if written is not None else ():
         source = volatile.source(node)
@@ -113,9 +113,9 @@ def _changing(key: str, written: Node | None, volatile: VolatileValues) -> Itera
             continue
         name = ".".join(path)
         if path[0] == "tags" or "custom_tags" in path:
-            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.place, key=key, field=name, source=source)
+            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.location, key=key, field=name, source=source)
         else:
-            yield error("BUNDLE_GATEWAY_CHANGES", node.place, key=key, field=name, source=source)
+            yield error("BUNDLE_GATEWAY_CHANGES", node.location, key=key, field=name, source=source)
 
 
 def _presets(key: str, written: Node | None, tree: Node, volatile: VolatileValues) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _presets(key: str, written: Node | None, tree: Node, volatile: VolatileValue
     presets = tree.get("presets")
     prefix = None if presets is None else presets.get("name_prefix")
     if prefix is not None and (source := volatile.source(prefix)) is not None:
-        yield error("BUNDLE_GATEWAY_CHANGES", prefix.place, key=key, field="name", source=source)
+        yield error("BUNDLE_GATEWAY_CHANGES", prefix.location, key=key, field="name", source=source)
     tags = None if presets is None else presets.get("tags")
     own = None if written is None else written.get("tags")
     for tag, node in tags.entries("presets.tags").items() if tags is not None else ():
@@ -132,15 +132,15 @@ def _presets(key: str, written: Node | None, tree: Node, volatile: VolatileValue
             continue
         field, source = f"tags.{tag}", volatile.source(node)
         if source is None:
-            yield warning("BUNDLE_GATEWAY_TAG_UNPINNED", node.place, key=key, tag=tag)
+            yield warning("BUNDLE_GATEWAY_TAG_UNPINNED", node.location, key=key, tag=tag)
         else:
-            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.place, key=key, field=field, source=source)
+            yield warning("BUNDLE_GATEWAY_TAG_CHANGES", node.location, key=key, field=field, source=source)
 
 
 def _written(tree: Node, resource: Resource) -> Node | None:
     return tree.get("resources", *resource.key.split(".", 1))
 
 
-def _place(finding: Finding) -> tuple[str, int, str]:
-    place: SourceLocation | None = finding.location
-    return ("", 0, finding.condition) if place is None else (place.file, place.line, finding.condition)
+def _sort_key(finding: Finding) -> tuple[str, int, str]:
+    location: SourceLocation | None = finding.location
+    return ("", 0, finding.condition) if location is None else (location.file, location.line, finding.condition)

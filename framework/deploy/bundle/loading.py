@@ -28,7 +28,7 @@ from framework.foundation.errors import UserError
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def _gc_disabled() -> Iterator[None]:
     """Disable cyclic garbage collection while the block runs.
 
     Trees of many small values have no cycles, and the search for cycles takes as long as the loading itself.
@@ -42,7 +42,7 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collections()
+@_gc_disabled()
 def load_bundle(
     root: Path,
     *,
@@ -114,10 +114,10 @@ def list_targets(root: Path) -> tuple[str, ...]:
 def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[str, Node]]:
     """Return the sections of a target with references resolved and scalars converted, and its variables."""
     try:
-        resolved = interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+        resolved = interpolation.resolve(Node(value=_deployed(tree), location=tree.location))
         return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
     except RecursionError:
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.place) from None
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.location) from None
 
 
 def _as_written(tree: Node) -> Node:
@@ -142,5 +142,5 @@ def _locks(tree: Node, *, is_development: bool) -> bool:
 def _text(tree: Node, *keys: str) -> str:
     node = tree.get(*keys)
     if node is None:
-        raise UserError("BUNDLE_FIELD_MISSING", location=tree.place, field=".".join(keys))
+        raise UserError("BUNDLE_FIELD_MISSING", location=tree.location, field=".".join(keys))
     return node.text(".".join(keys))

@@ -18,11 +18,11 @@ class Node:
 
     Args:
         value: a scalar, a dict of text to Node, or a tuple of Nodes.
-        place: its source location.
+        location: its source location.
     """
 
     value: Any
-    place: SourceLocation
+    location: SourceLocation
 
     @property
     def is_map(self) -> bool:
@@ -84,11 +84,11 @@ class Node:
 
     def with_entry(self, key: str, value: Any) -> Node:
         """Return the mapping with one entry set to a value; a plain value gets the mapping's location."""
-        return Node(value={**self.value, key: as_node(value, self.place)}, place=self.place)
+        return Node(value={**self.value, key: as_node(value, self.location)}, location=self.location)
 
     def _refuse(self, field: str, expected: str) -> None:
         raise UserError(
-            "BUNDLE_FIELD_TYPE", location=self.place, field=field, actual=kind_of(self.value), expected=expected
+            "BUNDLE_FIELD_TYPE", location=self.location, field=field, actual=kind_of(self.value), expected=expected
         )
 
 
@@ -104,12 +104,12 @@ def kind_of(value: Any) -> str:
     return "a list" if isinstance(value, tuple) else _KINDS[type(value)]
 
 
-def as_node(value: Any, place: SourceLocation) -> Node:
+def as_node(value: Any, location: SourceLocation) -> Node:
     """Convert a plain value to nodes at one location; a node stays unchanged."""
     if isinstance(value, Node):
         return value
     if isinstance(value, dict):
-        return Node(value={str(key): as_node(each, place) for key, each in value.items()}, place=place)
+        return Node(value={str(key): as_node(each, location) for key, each in value.items()}, location=location)
     if isinstance(value, list | tuple):
-        return Node(value=tuple(as_node(each, place) for each in value), place=place)
-    return Node(value=value, place=place)
+        return Node(value=tuple(as_node(each, location) for each in value), location=location)
+    return Node(value=value, location=location)

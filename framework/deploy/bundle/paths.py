@@ -87,39 +87,39 @@ class _Translation:
         if path[0] == "*":
             if not isinstance(node.value, tuple):
                 return node
-            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), place=node.place)
+            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), location=node.location)
         below = node.get(path[0])
         if below is None or (path[0] in _NOT_NOTEBOOKS and _is_from_git(below)):
             return node
-        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, place=node.place)
+        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, location=node.location)
 
     def _translated(self, node: Node, role: _Role) -> Node:
         text = node.value
         if isinstance(text, str) and role is _Role.LIBRARY and (option := _OPTION.match(text)):
-            path = self._translated(Node(value=text[option.end() :], place=node.place), _Role.FILE)
-            return Node(value=f"{option[0]}{path.value}", place=node.place)
+            path = self._translated(Node(value=text[option.end() :], location=node.location), _Role.FILE)
+            return Node(value=f"{option[0]}{path.value}", location=node.location)
         if not isinstance(text, str) or not _is_local(text, role):
             return node
-        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.place.file), text))
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.location.file), text))
         if inside == ".." or inside.startswith("../"):
-            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=text, root=self._root)
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.location, path=text, root=self._root)
         if role is _Role.LIBRARY and _PACKAGE.search(inside):
-            return Node(value=f"./{inside}", place=node.place)
+            return Node(value=f"./{inside}", location=node.location)
         if role not in (_Role.PATTERN, _Role.LIBRARY):
             inside = self._found(inside, node, role)
-        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
+        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), location=node.location)
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
         link = first_link(self._root, inside)
         if link is not None:
-            raise UserError("BUNDLE_PATH_LINK", location=node.place, path=node.value, link=link)
+            raise UserError("BUNDLE_PATH_LINK", location=node.location, path=node.value, link=link)
         path = self._root / inside
         if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
-            raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
+            raise UserError("BUNDLE_PATH_MISSING", location=node.location, path=node.value, inside=inside)
         if role in (_Role.SOURCE, _Role.NOTEBOOK) and is_notebook(path) != (role is _Role.NOTEBOOK):
             kinds = ("a notebook", "a plain file") if role is _Role.SOURCE else ("a plain file", "a notebook")
             raise UserError(
-                "BUNDLE_NOT_A_NOTEBOOK", location=node.place, path=node.value, inside=inside,
+                "BUNDLE_NOT_A_NOTEBOOK", location=node.location, path=node.value, inside=inside,
                 actual=kinds[0], expected=kinds[1],
             )  # fmt: skip
         if role is not _Role.NOTEBOOK or inside.endswith(_DESIGNER):

@@ -23,13 +23,15 @@ def check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Findi
     ingests = kind == "pipelines" and settings.is_map and any(settings.get(each) for each in _INGESTION)
     unknown_field = error if ingests else warning
 
-    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+    def report(condition: str, location: SourceLocation, **fields: object) -> None:
         severity = error if condition == "BUNDLE_FIELD_TYPE" else warning
-        found.append(severity(condition, place, **fields))
+        found.append(severity(condition, location, **fields))
 
     def unknown(path: str, name: str, value: Node, known: frozenset[str]) -> None:
         hint = nearest_hint(name, known)
-        found.append(unknown_field("BUNDLE_FIELD_UNKNOWN", value.place, field=f"{path}.{name}", where=path, hint=hint))
+        found.append(
+            unknown_field("BUNDLE_FIELD_UNKNOWN", value.location, field=f"{path}.{name}", where=path, hint=hint)
+        )
 
     hints, required = resource_types(kind)
     # The name is optional: it defaults to the resource's key.
@@ -37,14 +39,14 @@ def check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Findi
     converted = checks.struct(settings, hints, required - {"name"}, key)
     found += _managed(key, converted)
     found += _principals(key, converted)
-    return converted if converted.is_map else Node(value={}, place=settings.place), tuple(found)
+    return converted if converted.is_map else Node(value={}, location=settings.location), tuple(found)
 
 
 def _managed(key: str, settings: Node) -> list[Finding]:
     """Find fields of `deployment` that the tool sets."""
     below = ((name, settings.get("deployment", name)) for name in _MANAGED)
     return [
-        error("BUNDLE_FIELD_MANAGED", node.place, field=f"{key}.deployment.{name}")
+        error("BUNDLE_FIELD_MANAGED", node.location, field=f"{key}.deployment.{name}")
         for name, node in below
         if node is not None
     ]
@@ -56,7 +58,7 @@ def _principals(key: str, settings: Node) -> list[Finding]:
     entries = grants.value if grants is not None and isinstance(grants.value, tuple) else ()
     principals = [(entry, entry.get("principal")) for entry in entries]
     return [
-        error("BUNDLE_GRANT_WITHOUT_PRINCIPAL", entry.place, field=f"{key}.grants[{number}]")
+        error("BUNDLE_GRANT_WITHOUT_PRINCIPAL", entry.location, field=f"{key}.grants[{number}]")
         for number, (entry, principal) in enumerate(principals)
         if principal is None or principal.value == ""
     ]

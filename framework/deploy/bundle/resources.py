@@ -27,13 +27,13 @@ def resources_in(
     mode = None if (node := tree.get("mode")) is None else str(node.value)
     presets = presets_of(tree, mode, user)
     permissions, run_as = tree.get("permissions"), check_run_as(tree)
-    places = tree.get("workspace", "file_path")
-    file_path = "" if places is None else places.text("workspace.file_path")
+    file_path_node = tree.get("workspace", "file_path")
+    file_path = "" if file_path_node is None else file_path_node.text("workspace.file_path")
     found, findings = [], []
     for kind, name, written in resources_of(tree):
         key = f"{kind}.{name}"
         if kind in UNDEPLOYED_KINDS:
-            findings.append(error("BUNDLE_KIND_NOT_DEPLOYED", written.place, key=key, kind=kind))
+            findings.append(error("BUNDLE_KIND_NOT_DEPLOYED", written.location, key=key, kind=kind))
         if kind not in KINDS:
             continue
         settings, faults = check_fields(kind, key, written)
@@ -57,7 +57,7 @@ def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:
         kind=kind,
         name=name,
         spec=spec,
-        location=written.place,
+        location=written.location,
         depends_on=tuple(sorted({each.key for each in references_in(spec.as_dict()) if _is_deployed(each.key)})),
         # A reference to a field of a resource has no value yet: it protects.
         prevent_destroy=protected is not None and protected.value is not False,

@@ -12,7 +12,7 @@ from framework.deploy.bundle.references import resolve
 from framework.deploy.bundle.resource_types import resource_types
 from framework.foundation.locations import SourceLocation
 
-_PLACE = SourceLocation(file="", line=1)
+_NO_LOCATION = SourceLocation(file="", line=1)
 
 
 def resolve_settings(
@@ -35,7 +35,7 @@ def resolve_settings(
     if resolved == spec:
         return resolved
     hints, _ = resource_types(kind)
-    converted = FieldChecks(_ignore).struct(as_node(resolved, _PLACE), hints, frozenset(), kind)
+    converted = FieldChecks(_ignore).struct(as_node(resolved, _NO_LOCATION), hints, frozenset(), kind)
     plain: dict[str, Any] = converted.plain()
     return plain
 

@@ -11,7 +11,7 @@ from framework.deploy.bundle.nodes import Node
 _GIT = "bundle.git."
 _NESTED = re.compile(r"\$\{[^{}]*\$\{")
 # A date, a timestamp, a timestamp in digits, seconds or milliseconds since 1970; a full commit hash.
-_MOMENT = re.compile(
+_TIME_OR_COMMIT = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T _-]\d\d[:_-]?\d\d.*)?|20\d{12}|\d{8}[T_-]\d{4,6}Z?|1\d{9}|1\d{12}|[0-9a-f]{40}"
 )
 
@@ -67,7 +67,7 @@ class VolatileValues:
         written = self._tree.get("variables", name, "default")
         if written is not None and written.value == value.value:
             return None
-        if not isinstance(value.value, str) or _MOMENT.fullmatch(value.value) is None:
+        if not isinstance(value.value, str) or _TIME_OR_COMMIT.fullmatch(value.value) is None:
             return None
         return f"${{var.{name}}}, which is {value.value} this time"
 

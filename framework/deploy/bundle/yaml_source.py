@@ -18,8 +18,8 @@ from framework.deploy.bundle.nodes import Node
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
-_MOST_NODES = 200_000
-_DEEPEST = 100
+_MAX_NODES = 200_000
+_MAX_DEPTH = 100
 _TEXT = "tag:yaml.org,2002:str"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -42,46 +42,46 @@ class _Reader:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-            place = SourceLocation(file=self._name, line=line, column=column)
-            raise self._invalid(place, getattr(error, "problem", None) or str(error)) from error
+            location = SourceLocation(file=self._name, line=line, column=column)
+            raise self._invalid(location, getattr(error, "problem", None) or str(error)) from error
         except RecursionError as error:
-            place = SourceLocation(file=self._name, line=1, column=1)
-            raise self._invalid(place, "it is nested too deeply") from error
+            location = SourceLocation(file=self._name, line=1, column=1)
+            raise self._invalid(location, "it is nested too deeply") from error
         if root is None:
-            return Node(value={}, place=SourceLocation(file=self._name, line=1, column=1))
+            return Node(value={}, location=SourceLocation(file=self._name, line=1, column=1))
         node = self._convert(root, 0)
         if not node.is_map:
-            raise self._invalid(node.place, "its top is no mapping")
+            raise self._invalid(node.location, "its top is no mapping")
         return node
 
-    def _invalid(self, place: SourceLocation, cause: str) -> UserError:
-        return UserError("BUNDLE_INVALID_YAML", location=place, path=self._name, cause=cause)
+    def _invalid(self, location: SourceLocation, cause: str) -> UserError:
+        return UserError("BUNDLE_INVALID_YAML", location=location, path=self._name, cause=cause)
 
-    def _place(self, node: yaml.Node) -> SourceLocation:
+    def _location(self, node: yaml.Node) -> SourceLocation:
         mark = node.start_mark
         return SourceLocation(file=self._name, line=mark.line + 1, column=mark.column + 1)
 
     def _convert(self, node: yaml.Node, depth: int) -> Node:
         self._count += 1
-        if self._count > _MOST_NODES:
-            raise self._invalid(self._place(node), f"it holds more than {_MOST_NODES:,} values")
-        if depth > _DEEPEST:
-            raise self._invalid(self._place(node), "it is nested too deeply, or an alias holds itself")
+        if self._count > _MAX_NODES:
+            raise self._invalid(self._location(node), f"it holds more than {_MAX_NODES:,} values")
+        if depth > _MAX_DEPTH:
+            raise self._invalid(self._location(node), "it is nested too deeply, or an alias holds itself")
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
-            raise self._invalid(self._place(node), f"the tag {node.tag} is not known here")
+            raise self._invalid(self._location(node), f"the tag {node.tag} is not known here")
         if isinstance(node, yaml.MappingNode):
-            return Node(value=dict(self._pairs(node, depth)), place=self._place(node))
+            return Node(value=dict(self._pairs(node, depth)), location=self._location(node))
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self._convert(each, depth + 1) for each in node.value)
-            return Node(value=items, place=self._place(node))
-        return Node(value=self._scalar(node), place=self._place(node))
+            return Node(value=items, location=self._location(node))
+        return Node(value=self._scalar(node), location=self._location(node))
 
     def _pairs(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Node]]:
         seen: set[str] = set()
         inherited: dict[str, Node] = {}
         merges = [key for key, _ in node.value if key.tag == "tag:yaml.org,2002:merge"]
         if len(merges) > 1:
-            raise self._invalid(self._place(merges[1]), "`<<` is there twice; write one list, `<<: [*a, *b]`")
+            raise self._invalid(self._location(merges[1]), "`<<` is there twice; write one list, `<<: [*a, *b]`")
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
@@ -92,9 +92,9 @@ class _Reader:
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
             if not isinstance(key, yaml.ScalarNode):
-                raise self._invalid(self._place(key), "a key is no text")
+                raise self._invalid(self._location(key), "a key is no text")
             if key.value in seen:
-                raise self._invalid(self._place(key), f"`{key.value}` is there twice")
+                raise self._invalid(self._location(key), f"`{key.value}` is there twice")
             seen.add(key.value)
             own[key.value] = self._convert(value, depth + 1)
         yield from (inherited | own).items()
@@ -102,13 +102,13 @@ class _Reader:
     def _merged(self, source: yaml.Node, depth: int) -> dict[str, Node]:
         node = self._convert(source, depth + 1)
         if not isinstance(node.value, dict):
-            raise self._invalid(node.place, "`<<` takes a mapping")
+            raise self._invalid(node.location, "`<<` takes a mapping")
         return node.value
 
     def _scalar(self, node: yaml.Node) -> Any:
         text = str(node.value)
         if node.tag not in _PLAIN:
-            raise self._invalid(self._place(node), f"the tag {node.tag} is not known here")
+            raise self._invalid(self._location(node), f"the tag {node.tag} is not known here")
         if node.tag.endswith(":timestamp") or (node.tag in _NUMBERS and ":" in text):
             return text
         if node.tag.endswith(":bool") and text.lower() not in ("true", "false"):
@@ -116,7 +116,7 @@ class _Reader:
         try:
             value = self._scalars.construct_object(node)
         except (ValueError, yaml.YAMLError) as error:
-            raise self._invalid(self._place(node), str(error)) from error
+            raise self._invalid(self._location(node), str(error)) from error
         if isinstance(value, float) and not math.isfinite(value):
             return text
         return value

@@ -103,5 +103,5 @@ def _events(rows: Iterable[Sequence[str | None]]) -> Iterator[GatewayEvent]:
             operation=is_operation,
             status=str(operation_status if is_operation else flow_status),
             percent=None if percent is None else float(percent),
-            left_seconds=None if left is None else float(left) / 1000,
+            remaining_seconds=None if left is None else float(left) / 1000,
         )

@@ -85,7 +85,7 @@ _RECREATES: Mapping[str, frozenset[FieldPath]] = {
 
 
 # Settings that no service fills in by itself.
-_WRITTEN_BY_PEOPLE = frozenset({
+_USER_ONLY_FIELDS = frozenset({
     "clusters", "configuration", "libraries", "notifications", "tags",
     "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
 })  # fmt: skip
@@ -97,7 +97,7 @@ def compare(
     wanted: Mapping[str, Any],
     deployed: Mapping[str, Any] | None,
     remote: Mapping[str, Any],
-    remote_then: Mapping[str, Any] | None,
+    remote_at_deploy: Mapping[str, Any] | None,
 ) -> Comparison:
     """Compare a bundle's settings with those in the workspace and classify each difference.
 
@@ -106,19 +106,19 @@ def compare(
         wanted: settings in the bundle.
         deployed: settings of the last deploy; None if unknown, as for an adopted resource.
         remote: current settings in the workspace.
-        remote_then: settings in the workspace right after the last deploy; None if unknown.
+        remote_at_deploy: settings in the workspace right after the last deploy; None if unknown.
     """
     now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
     last = None if deployed is None else _leaves(kind, deployed)
-    then = None if remote_then is None else _leaves(kind, remote_then)
+    at_deploy = None if remote_at_deploy is None else _leaves(kind, remote_at_deploy)
     changes, settled, unnamed = [], [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
             continue
-        outside = _origin(path, bundle, last, now, then)
+        outside = _origin(path, bundle, last, now, at_deploy)
         if outside is None:
             settled += [path] if path in bundle else []
-            unnamed += [path] if path not in bundle and _is_written_by_people(kind, path) else []
+            unnamed += [path] if path not in bundle and _is_user_only(kind, path) else []
             continue
         changes.append(
             FieldChange(
@@ -143,21 +143,21 @@ def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
     return flatten(normalise(kind, hide_secrets(spec)))
 
 
-def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, then: Leaves | None) -> bool | None:
+def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, at_deploy: Leaves | None) -> bool | None:
     """Return the origin of a difference: False for the bundle, True for an outside change, None for the service."""
-    stands = then is not None and then.get(path) == now.get(path)
+    is_unchanged = at_deploy is not None and at_deploy.get(path) == now.get(path)
     if last is None:
         # Without a last deploy, a field in the bundle is a change by the bundle, any other field an outside change.
         return path not in bundle
     if last.get(path) != bundle.get(path):
         return False
-    return None if stands else True
+    return None if is_unchanged else True
 
 
-def _is_written_by_people(kind: str, path: FieldPath) -> bool:
+def _is_user_only(kind: str, path: FieldPath) -> bool:
     """Whether no service fills in a field by itself; it does fill in the id of a connection that is named."""
     is_fixed = path in _RECREATES.get(kind, frozenset()) and path != ("gateway_definition", "connection_id")
-    return is_fixed or path[0] in _WRITTEN_BY_PEOPLE
+    return is_fixed or path[0] in _USER_ONLY_FIELDS
 
 
 def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:

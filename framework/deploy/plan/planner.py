@@ -21,7 +21,7 @@ from framework.deploy.state.redaction import hidden_spec
 from framework.deploy.state.resource_api import Remote, access_of
 from framework.deploy.state.state import Deployed, DeployState
 
-_CALM = frozenset(
+_INDEPENDENT_OF_PHASE = frozenset(
     {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
 )
 
@@ -55,9 +55,9 @@ def make_plan(
         if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
             # It gets a new id, so that the resources that refer to it differ too.
             ids.pop(key, None)
-    gone = [each for each in state.resources if each.key not in resources]
-    deletions = {each.key: each.depends_on for each in gone}
-    by_key = {each.key: each for each in gone}
+    removed = [each for each in state.resources if each.key not in resources]
+    deletions = {each.key: each.depends_on for each in removed}
+    by_key = {each.key: each for each in removed}
     first = [plan_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
     uploads, removals = changed_files(files, state.files)
     return DeployPlan(
@@ -89,9 +89,9 @@ def changed_resources(
     )
 
 
-def is_at_stake(change: PlannedChange, policy: Policy) -> bool:
+def needs_gateway_state(change: PlannedChange, policy: Policy) -> bool:
     """Return whether the verdict on a change depends on the gateway's state, if it can stop one."""
-    return change.change_class not in _CALM or policy.tag_reason_for(change.key) is not None
+    return change.change_class not in _INDEPENDENT_OF_PHASE or policy.tag_reason_for(change.key) is not None
 
 
 def plan_resource(
@@ -178,7 +178,7 @@ def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, rem
         wanted=spec,
         deployed=None if known is None else known.spec.as_dict(),
         remote=remote.spec.as_dict() | _identity(spec, remote),
-        remote_then=None if known is None or known.remote is None else known.remote.as_dict(),
+        remote_at_deploy=None if known is None or known.remote is None else known.remote.as_dict(),
     )
 
 
@@ -252,13 +252,13 @@ def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
     held: dict[str, Verdict] = {}
     found = []
     for change in changes:
-        above = next((held[key] for key in change.depends_on if key in held), None)
+        held_by = next((held[key] for key in change.depends_on if key in held), None)
         if change.verdict in WAITING - {Verdict.DEFER}:
             held[change.key] = change.verdict
-        elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
-            held[change.key] = above
+        elif change.verdict is Verdict.APPLY and held_by is not None and change.change_class is not ChangeClass.DELETE:
+            held[change.key] = held_by
             change = replace(  # noqa: PLW2901 - the change, held
-                change, verdict=above, reason="what it depends on waits", record=change.changes_protection
+                change, verdict=held_by, reason="what it depends on waits", record=change.changes_protection
             )
         found.append(change)
     return found

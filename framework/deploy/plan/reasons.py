@@ -11,8 +11,8 @@ from framework.deploy.plan.gateway_state import GatewayState, Phase, TableSnapsh
 from framework.deploy.plan.policy import Policy, Verdict
 from framework.foundation.wording import counted
 
-_WHOLE = "no part of it done: without primary key, unique key or index it is read in one"
-_UNTOLD = "whether in chunks is not told"
+_NOTHING_DONE = "no part of it done: without primary key, unique key or index it is read in one"
+_CHUNKS_UNKNOWN = "whether in chunks is not told"
 
 
 _FOREIGN = "its settings were changed outside of this bundle"
@@ -116,12 +116,12 @@ def table_text(table: TableSnapshot) -> str:
     Examples:
         >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, chunkable=True))
         'a.b.c 62% (in chunks)'
-        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, left_seconds=5400))
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, remaining_seconds=5400))
         'a.b.c 0% (1.5 h left, no part of it done: without primary key, unique key or index it is read in one)'
     """
     percent = "" if table.percent is None else f" {int(table.percent)}%"
-    notes = [] if table.left_seconds is None else [f"{table.left_seconds / 3600:.1f} h left"]
-    notes.append("in chunks" if table.chunkable else _UNTOLD if table.percent is None else _WHOLE)
+    notes = [] if table.remaining_seconds is None else [f"{table.remaining_seconds / 3600:.1f} h left"]
+    notes.append("in chunks" if table.chunkable else _CHUNKS_UNKNOWN if table.percent is None else _NOTHING_DONE)
     return f"{table.table}{percent} ({', '.join(notes)})"
 
 

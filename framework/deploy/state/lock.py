@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from databricks.sdk.errors import ResourceAlreadyExists
 
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.foundation.errors import OperationError
 
 LOCK_FILE = "deploy.lock"
@@ -77,7 +77,7 @@ class DeployLock:
             self._workspace.write_file(self._path, json.dumps(content).encode("utf-8"), overwrite=False)
         except ResourceAlreadyExists:
             return False
-        except AnswerLost:
+        except ResponseLost:
             holder = self._holder()
             return holder is not None and holder.get("ID") == self._id
         return True

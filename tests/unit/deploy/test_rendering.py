@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from framework.cli.main import cli
 from framework.deploy.ingestion.rendered_files import RENDERED, rendered_files, write_rendered
-from framework.deploy.ingestion.rendering_process import Limits, render_apart, render_here
+from framework.deploy.ingestion.rendering_process import Limits, render_in_process, render_in_subprocess
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT
 
@@ -45,14 +45,14 @@ def write(root: Path, *, spec: str | None = None, template: str | None = None) -
 
 def render(root: Path) -> str:
     """Render, and read what is there then."""
-    write_rendered(root, rendered_files(root, render=render_here))
+    write_rendered(root, rendered_files(root, render=render_in_process))
     return (root / RENDERED / "sales.yml").read_text("utf-8")
 
 
 def fault(root: Path) -> UserError:
     """The error of rendering; nothing was written."""
     with pytest.raises(UserError) as raised:
-        write_rendered(root, rendered_files(root, render=render_here))
+        write_rendered(root, rendered_files(root, render=render_in_process))
     assert not (root / RENDERED).exists() or not any((root / RENDERED).iterdir())
     return raised.value
 
@@ -295,7 +295,7 @@ def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str
     write(bundle, template=f"# first\n{line}\n")
     limits = Limits(seconds=0.2, mebibytes=256)
     with pytest.raises(UserError) as raised:
-        rendered_files(bundle, render=lambda *given: render_apart(*given, limits=limits))
+        rendered_files(bundle, render=lambda *given: render_in_subprocess(*given, limits=limits))
     error = raised.value
     killed, too_long = "(10 ** 10)" in line, "name * 99" in line
     place = "bundles/specs/sales.yml:1:11" if killed else f"bundles/templates/t.yml.j2:{1 if too_long else 2}"
@@ -305,7 +305,7 @@ def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str
 
 def test_a_process_of_its_own_renders_the_same_and_tells_the_same_faults(bundle: Path) -> None:
     """Texts, and for a fault condition, fields and place."""
-    assert rendered_files(bundle) == rendered_files(bundle, render=render_here)
+    assert rendered_files(bundle) == rendered_files(bundle, render=render_in_process)
     write(bundle, template="\na: {{ nobody }}\n")
     here = fault(bundle)
     with pytest.raises(UserError) as raised:

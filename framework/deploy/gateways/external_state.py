@@ -12,8 +12,8 @@ from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.bundle.references import resolve
 from framework.deploy.gateways.cli_state import CliState, StateUnknown, read_cli_state
+from framework.deploy.gateways.gateway_reader import GatewayReader
 from framework.deploy.gateways.ingested_tables import ingested_tables
-from framework.deploy.gateways.parts import GatewayParts
 from framework.deploy.gateways.unclaimed import Unclaimed
 from framework.deploy.plan.planner import is_gateway
 from framework.deploy.state.resource_api import RemoteKind
@@ -22,7 +22,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.secrecy import hide_in_text
 
 
-def foreign_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle) -> DeployState:
+def external_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle) -> DeployState:
     """Return which resource has which id, as a deploy of the bundle by another tool would find them.
 
     The command line's state comes first. A baseline of ours counts where it is of the same resource. A gateway that no
@@ -35,54 +35,54 @@ def foreign_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle:
     """
     try:
         own = read_state(workspace, bundle.state_path) or new_state()
-        theirs = read_cli_state(workspace, bundle.state_path)
-        state = _with_cli_state(own, theirs, bundle)
-        return _Names(workspace, kinds, bundle, knows_all=theirs is not None).complete(state)
+        cli_state = read_cli_state(workspace, bundle.state_path)
+        state = _merge_cli_state(own, cli_state, bundle)
+        return _NameLookup(workspace, kinds, bundle, has_cli_state=cli_state is not None).complete(state)
     except StateUnknown:
         raise
     except (OperationError, DatabricksError) as error:
-        raise unknown_by(error) from error
+        raise state_unknown(error) from error
 
 
-def unknown_by(error: OperationError | DatabricksError) -> StateUnknown:
+def state_unknown(error: OperationError | DatabricksError) -> StateUnknown:
     """Return the error that says that a call failed on which the answer of the guard depends."""
     what = error.what if isinstance(error, OperationError) else hide_in_text(str(error)) or type(error).__name__
     return StateUnknown("GUARD_STATE_UNKNOWN", cause=" ".join(what.split()).removesuffix("."))
 
 
-def _with_cli_state(own: DeployState, theirs: CliState | None, bundle: Bundle) -> DeployState:
+def _merge_cli_state(own: DeployState, cli_state: CliState | None, bundle: Bundle) -> DeployState:
     resources = {each.key: each for each in bundle.resources}
     state = own
-    if theirs is None:
+    if cli_state is None:
         return own
-    for key, found in theirs.ids.items():
-        former = own.get(key)
-        if former is not None and former.id == found:
+    for key, found in cli_state.ids.items():
+        previous = own.get(key)
+        if previous is not None and previous.id == found:
             continue
-        if former is not None and former.id is not None:
-            cause = f"{key} is {former.id} to Sluice and {found} to {theirs.path}"
+        if previous is not None and previous.id is not None:
+            cause = f"{key} is {previous.id} to Sluice and {found} to {cli_state.path}"
             raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
         state = state.with_resource(_known(key, found, resources.get(key)))
     return state
 
 
-class _Names:
+class _NameLookup:
     """Looks up by name what no state knows: gateways, then jobs that run one.
 
     Args:
         workspace: the workspace.
         kinds: the calls for each kind of resource.
         bundle: the bundle.
-        knows_all: whether the state of the command line is there, so that its deploy reaches nothing else.
+        has_cli_state: whether the state of the command line is there, so that its deploy reaches nothing else.
     """
 
     def __init__(
-        self, workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, *, knows_all: bool
+        self, workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle, *, has_cli_state: bool
     ) -> None:
         self._workspace = workspace
         self._kinds = kinds
         self._bundle = bundle
-        self._knows_all = knows_all
+        self._has_cli_state = has_cli_state
         self._look_up = workspace_lookup(workspace)
 
     def complete(self, state: DeployState) -> DeployState:
@@ -92,14 +92,14 @@ class _Names:
             StateUnknown: a name is not unique, or a gateway may have another name in the workspace.
         """
         resources = self._bundle.resources
-        strangers = [each for each in resources if (known := state.get(each.key)) is None or known.id is None]
-        for resource in (each for each in strangers if each.kind == "pipelines"):
+        unrecorded = [each for each in resources if (known := state.get(each.key)) is None or known.id is None]
+        for resource in (each for each in unrecorded if each.kind == "pipelines"):
             state = self._with_pipeline(state, resource)
         self._check_unclaimed_gateways(state)
-        parts = GatewayParts(self._workspace, self._kinds, ingested_tables(self._bundle))
-        for resource in (each for each in strangers if each.kind == "jobs"):
-            state = self._with_job(state, resource, parts)
-        self._check_unclaimed_jobs(state, parts)
+        gateway_reader = GatewayReader(self._workspace, self._kinds, ingested_tables(self._bundle))
+        for resource in (each for each in unrecorded if each.kind == "jobs"):
+            state = self._with_job(state, resource, gateway_reader)
+        self._check_unclaimed_jobs(state, gateway_reader)
         return state
 
     def _with_pipeline(self, state: DeployState, resource: Resource) -> DeployState:
@@ -111,12 +111,12 @@ class _Names:
                 return state
         return _adopted(state, resource, found)
 
-    def _with_job(self, state: DeployState, resource: Resource, parts: GatewayParts) -> DeployState:
+    def _with_job(self, state: DeployState, resource: Resource, gateway_reader: GatewayReader) -> DeployState:
         """The job of that name, if it runs a gateway there or in the bundle."""
         found = self._look_up("job", resource.name)
         remotes = [self._kinds["jobs"].read(each) for each in found]
         specs = [self._resolved(state, resource), *(each.spec.as_dict() for each in remotes if each is not None)]
-        return _adopted(state, resource, found) if parts.behind(specs) else state
+        return _adopted(state, resource, found) if gateway_reader.gateways_run_by(specs) else state
 
     def _check_unclaimed_gateways(self, state: DeployState) -> None:
         unclaimed = self._unclaimed(state)
@@ -124,15 +124,15 @@ class _Names:
             if is_gateway(spec := self._resolved(state, resource)):
                 unclaimed.check_gateway(resource.key, spec)
 
-    def _check_unclaimed_jobs(self, state: DeployState, parts: GatewayParts) -> None:
+    def _check_unclaimed_jobs(self, state: DeployState, gateway_reader: GatewayReader) -> None:
         unclaimed = self._unclaimed(state)
         for resource in self._missing(state, "jobs"):
-            if gateways := parts.behind([self._resolved(state, resource)]):
+            if gateways := gateway_reader.gateways_run_by([self._resolved(state, resource)]):
                 unclaimed.check_job(resource.key, gateways)
 
     def _missing(self, state: DeployState, kind: str) -> Iterator[Resource]:
         """The resources of a kind that neither a state nor a name tells; none where the command line knows all."""
-        for resource in () if self._knows_all else self._bundle.resources:
+        for resource in () if self._has_cli_state else self._bundle.resources:
             known = state.get(resource.key)
             if resource.kind == kind and (known is None or known.id is None):
                 yield resource

@@ -17,7 +17,7 @@ from framework.deploy.state.resource_api import Remote, RemoteKind
 from framework.foundation.errors import OperationError
 
 
-class GatewayParts:
+class GatewayReader:
     """Finds the gateways behind jobs, and reads what each does; reads a pipeline, a job and a log once.
 
     Args:
@@ -41,7 +41,7 @@ class GatewayParts:
         self._faults: dict[tuple[str, str], str] = {}
         self._states: dict[str, GatewayState] = {}
 
-    def behind(self, specs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    def gateways_run_by(self, specs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         """Return the gateways that jobs with these settings run: ids, or what of it can't be known.
 
         A pipeline or job that can't be read, and a task whose pipeline only a run knows, count as a gateway.
