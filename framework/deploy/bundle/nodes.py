@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Node:
-    """A value of a bundle file and its source location.
-
-    Args:
-        value: a scalar, a dict of text to Node, or a tuple of Nodes.
-        location: its source location.
-    """
-
-    value: Any
-    location: SourceLocation
-
-    @property
-    def is_map(self) -> bool:
-        """Whether it is a mapping."""
-        return isinstance(self.value, dict)
-
-    def get(self, *keys: str) -> Node | None:
-        """Return the node at nested keys; None if it is missing or null."""
-        node: Node | None = self
-        for key in keys:
-            if node is None or not node.is_map:
-                return None
-            node = node.value.get(key)
-        return None if node is None or node.value is None else node
-
-    def plain(self) -> Any:
-        """Return the value as plain dicts, lists and scalars."""
-        if isinstance(self.value, dict):
-            return {key: each.plain() for key, each in self.value.items()}
-        if isinstance(self.value, tuple):
-            return [each.plain() for each in self.value]
-        return self.value
+class Node(YamlNode):
+    """A value of a bundle file, with reads that check its type."""
 
     def entries(self, field: str) -> Mapping[str, Node]:
         """Return the entries of a mapping; empty if it is null.
@@ -90,6 +63,21 @@ class Node:
         raise UserError(
             "BUNDLE_FIELD_TYPE", location=self.location, field=field, actual=kind_of(self.value), expected=expected
         )
+
+
+BUNDLE_YAML = YamlFormat(
+    node=Node, unreadable="BUNDLE_FILE_UNREADABLE", invalid="BUNDLE_INVALID_YAML", is_yaml_1_2=True, may_be_empty=True
+)
+"""A file of a bundle."""
+
+
+def read_bundle_yaml(path: Path, *, root: Path) -> Node:
+    """Read the mapping of a file; its locations are relative to the bundle's root.
+
+    Raises:
+        UserError: BUNDLE_FILE_UNREADABLE; BUNDLE_INVALID_YAML with line and column.
+    """
+    return read_yaml(path, BUNDLE_YAML, name=Path(os.path.relpath(path, root)).as_posix())
 
 
 def kind_of(value: Any) -> str:

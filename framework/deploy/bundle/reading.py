@@ -10,10 +10,10 @@ from framework.deploy.bundle.findings import Finding, warning
 from framework.deploy.bundle.known_keys import TOP_KEYS, check_names
 from framework.deploy.bundle.links import leads_outside
 from framework.deploy.bundle.merging import merge
-from framework.deploy.bundle.nodes import Node
-from framework.deploy.bundle.yaml_source import find_anchors, read_bundle_yaml
+from framework.deploy.bundle.nodes import Node, read_bundle_yaml
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.yaml_documents import find_anchors
 
 ROOT_FILE = "databricks.yml"
 _FORMER_TARGETS = "environments"

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from framework.deploy.bundle.links import leads_outside
-from framework.deploy.bundle.nodes import Node
-from framework.deploy.bundle.yaml_source import parse_bundle_yaml, read_bundle_yaml
+from framework.deploy.bundle.nodes import BUNDLE_YAML, Node, read_bundle_yaml
 from framework.deploy.ingestion.rendering_process import RenderCall, render_in_subprocess
 from framework.deploy.ingestion.spec import IngestionSpec, read_ingestion_spec
 from framework.foundation.errors import UserError
+from framework.foundation.yaml_documents import parse_yaml
 
 SPECS = Path("bundles/specs")
 TEMPLATES = Path("bundles/templates")
@@ -128,7 +128,7 @@ def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
 def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
     """Refuse a rendered text that is not valid YAML, before it replaces a valid file."""
     try:
-        parse_bundle_yaml(text, output.as_posix())
+        parse_yaml(text, BUNDLE_YAML, name=output.as_posix())
     except UserError as error:
         raise UserError(
             "BUNDLE_RENDERED_INVALID", location=error.location, template=spec.template, spec=name, cause=error.what,
