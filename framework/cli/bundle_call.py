@@ -17,7 +17,7 @@ from framework.cli.output import Output
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.cli.bundle_validation import Validation
+    from framework.cli.bundle_output import Validation
     from framework.deploy.api.workspace import Workspace
     from framework.deploy.bundle.bundle import Bundle
     from framework.deploy.deployer import Deployer
@@ -61,7 +61,7 @@ class BundleCall:
 
         With `lint`, the findings are printed, and errors among them are refused; then `build` builds the artifacts.
         """
-        from framework.cli.bundle_findings import print_findings, refuse_errors
+        from framework.cli.bundle_output import print_findings, refuse_errors
         from framework.deploy.deployer import Deployer
 
         workspace = self.workspace()
@@ -80,7 +80,7 @@ class BundleCall:
 
         Without a target, all targets are checked; in JSON, which has the configuration of one, the default target.
         """
-        from framework.cli.bundle_validation import Validation, findings_of
+        from framework.cli.bundle_output import Validation, findings_of
         from framework.deploy.bundle.findings import of_error
 
         user, workspace = self._user_or_placeholder()

@@ -13,8 +13,7 @@ from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec
-from framework.deploy.bundle.references import unresolved
-from framework.deploy.bundle.typed_references import resolve_settings
+from framework.deploy.bundle.references import resolve_settings, unresolved
 from framework.deploy.observe import observe_before_write
 from framework.deploy.plan.deploy_plan import PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass

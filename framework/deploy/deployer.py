@@ -17,14 +17,11 @@ from framework.deploy.gateways.external_state import external_state, state_unkno
 from framework.deploy.history import Deployment, check_table, record_deployment
 from framework.deploy.observe import observe, with_unrecorded_creates
 from framework.deploy.plan.acceptance import Acceptance, accept_resource
-from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
-from framework.deploy.plan.guard import judge_gateways
-from framework.deploy.plan.named_keys import check_keys
+from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, check_keys, judge_gateways, skip_if_refused
 from framework.deploy.plan.planner import make_plan
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.state.files import hash_files, is_below, upload_files, workspace_path
-from framework.deploy.state.lock import DeployLock
-from framework.deploy.state.queue import leave_queue, put_in_queue, queued_fingerprint
+from framework.deploy.state.lock import DeployLock, leave_queue, put_in_queue, queued_fingerprint
 from framework.deploy.state.resource_api import remote_kinds
 from framework.deploy.state.state import STATE_FILE, Deployed, DeployState, new_state, read_state, write_state
 from framework.foundation.errors import OperationError, UserError

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec
+from framework.deploy.gateways.event_log import ingested_tables
 from framework.deploy.gateways.gateway_reader import GatewayReader
-from framework.deploy.gateways.ingested_tables import ingested_tables
 from framework.deploy.plan.deploy_plan import PlannedChange
 from framework.deploy.plan.gateway_state import GatewayState
 from framework.deploy.plan.planner import Observed, changed_resources, is_gateway, needs_gateway_state

@@ -62,8 +62,7 @@ def validate(call: BundleCall, /, *, strict: bool) -> None:
 
     Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
     """
-    from framework.cli.bundle_findings import print_findings
-    from framework.cli.bundle_validation import print_validation
+    from framework.cli.bundle_output import print_findings, print_validation
 
     validation = call.validation()
     print_findings(validation.findings)
@@ -79,7 +78,7 @@ def plan(call: BundleCall, /, **options: Any) -> None:
 
     Exit codes: 0 nothing to do, 2 changes, 20 held, 22 refused, 23 a gateway's state is unknown.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     made = call.deployer(policy=policy_of(options), lint=True).plan()
     code = made.exit_code()
@@ -101,7 +100,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
 
     Exit codes: 0 deployed, 1 failed, 20 held, 21 queued, 22 refused, 23 a gateway's state is unknown.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, build=True, **options)
     if queued:
@@ -118,7 +117,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
 @bundle_options
 def status(call: BundleCall) -> None:
     """List what the target has deployed."""
-    from framework.cli.bundle_tables import print_state
+    from framework.cli.bundle_output import print_state
 
     print_state(call.output, call.deployer().status())
 
@@ -136,7 +135,7 @@ def destroy(call: BundleCall, /, **options: Any) -> None:
     Pipelines, and jobs that run a gateway, need --allow-recreate each; what has prevent_destroy stays, and then so does
     all else.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     result = call.deployer(policy=policy_of(options), **options).destroy()
     print_changes(call.output, result.plan, result.done, result.exit_code)
@@ -166,7 +165,7 @@ def accept(call: BundleCall, /, *, key: str, **options: Any) -> None:
     What was changed outside of the bundle, or added by the service, is no drift any more. No call writes to the
     resource, and what the bundle changes stays a change.
     """
-    from framework.cli.bundle_tables import print_acceptance
+    from framework.cli.bundle_output import print_acceptance
 
     acceptance = call.deployer(**options).accept(key)
     print_acceptance(call.output, acceptance.change)
@@ -184,7 +183,7 @@ def guard(call: BundleCall, /, **options: Any) -> None:
     Exit codes: 0 go on, 20 held, 22 refused, 23 unknown what a gateway does, or which one the deploy would reach.
     A difference in tags is 20 too: other tools than this one write it.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
     print_changes(call.output, replace(plan, uploads=(), removals=()), gateways, code)

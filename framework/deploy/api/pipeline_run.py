@@ -19,26 +19,6 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteRefresh:
-    """Selection of tables that an update refreshes; an empty selection means all tables."""
-
-    refresh: tuple[str, ...] = ()
-    full_refresh: tuple[str, ...] = ()
-    full_refresh_all: bool = False
-    reset_checkpoints: tuple[str, ...] = ()
-
-    def body(self) -> dict[str, Any]:
-        """Return the body of the request that starts the update."""
-        fields = {
-            "refresh_selection": list(self.refresh),
-            "full_refresh_selection": list(self.full_refresh),
-            "reset_checkpoint_selection": list(self.reset_checkpoints),
-            "full_refresh": self.full_refresh_all,
-        }
-        return {key: value for key, value in fields.items() if value}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteUpdate:
     """Id and final state of an update."""
 
@@ -49,7 +29,7 @@ class RemoteUpdate:
 def run_remotely(
     workspace: Workspace,
     pipeline_id: str,
-    refresh: RemoteRefresh,
+    selection: Mapping[str, Any],
     *,
     observer: Callable[[Event], None],
     is_stopping: Callable[[], bool] = lambda: False,
@@ -60,7 +40,7 @@ def run_remotely(
     Args:
         workspace: workspace of the pipeline.
         pipeline_id: id of the pipeline.
-        refresh: selection of tables to refresh.
+        selection: body of the request that starts the update: the tables to refresh; empty for all tables.
         observer: receives the events.
         is_stopping: checked at each poll; once it is true, the update is stopped and followed until it ends.
         max_seconds: time after which the update is no longer followed.
@@ -68,7 +48,7 @@ def run_remotely(
     Raises:
         OperationError: WORKSPACE_CALL_FAILED if another update runs; REMOTE_UPDATE_SILENT if the update does not end.
     """
-    update_id = _start(workspace, pipeline_id, refresh)
+    update_id = _start(workspace, pipeline_id, selection)
     seen: set[str] = set()
     stopped = False
     for _ in range(int(max_seconds / _POLL_SECONDS) + 1):
@@ -121,12 +101,12 @@ def parse_remote_event(row: Mapping[str, Any]) -> Event | None:
         return None
 
 
-def _start(workspace: Workspace, pipeline_id: str, refresh: RemoteRefresh) -> str:
+def _start(workspace: Workspace, pipeline_id: str, selection: Mapping[str, Any]) -> str:
     """Start one update and return its id; if the response is lost, it is the newest update that is not in `before`."""
     path = f"/api/2.0/pipelines/{pipeline_id}/updates"
     before = {each["update_id"] for each in _updates(workspace, path)}
     try:
-        return str(workspace.write("POST", path, refresh.body())["update_id"])
+        return str(workspace.write("POST", path, dict(selection))["update_id"])
     except ResourceConflict as error:
         raise OperationError("WORKSPACE_CALL_FAILED", call=f"POST {path}", cause=str(error)) from None
     except ResponseLost:

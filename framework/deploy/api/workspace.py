@@ -150,6 +150,11 @@ class Workspace:
             return
 
 
+def error_name(error: Exception) -> str:
+    """Return the condition of an error, or the name of its type."""
+    return error.condition if isinstance(error, OperationError) else type(error).__name__
+
+
 class _RetryDelays:
     """Wait times between the attempts of one call: the service's `Retry-After`, or else 1 to 10 seconds, increasing."""
 

@@ -13,6 +13,10 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.secrecy import hide_in_text
 
 _DEFAULT_BUILD = "python3 setup.py bdist_wheel"
+_SHELLS = ("bash", "sh")
+_MAX_SECONDS = 1800
+_OUTPUT_LINES = 20
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")
 
 
 def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
@@ -30,7 +34,7 @@ def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
         if dynamic is not None and dynamic.value is not False:
             field = f"artifacts.{name}.dynamic_version"
             raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=dynamic.location, field=field)
-        if executable is not None and executable.value not in SHELLS:
+        if executable is not None and executable.value not in _SHELLS:
             field = f"artifacts.{name}.executable: {executable.value}"
             raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=executable.location, field=field)
         yield Artifact(
@@ -61,12 +65,6 @@ def _command(folder: Path, node: Node) -> str | None:
         return build.text("build")
     is_wheel = kind is not None and kind.value == "whl"
     return _DEFAULT_BUILD if is_wheel and (folder / "setup.py").is_file() else None
-
-
-SHELLS = ("bash", "sh")
-_MAX_SECONDS = 1800
-_OUTPUT_LINES = 20
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

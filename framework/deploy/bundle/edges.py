@@ -8,10 +8,9 @@ from typing import Any
 
 from framework.deploy.bundle.bundle import Resource
 from framework.deploy.bundle.format import UNDEPLOYED_KINDS
-from framework.deploy.bundle.nodes import Node, kind_of
+from framework.deploy.bundle.nodes import Node, kind_of, leaves_in
 from framework.deploy.bundle.references import MISSING, Reference, field_value, references_in
 from framework.deploy.bundle.targets import other_targets_with
-from framework.deploy.bundle.volatile_values import leaves_in
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint

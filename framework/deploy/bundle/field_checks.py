@@ -1,6 +1,6 @@
 """Checks and conversions of settings by the types of their fields.
 
-The types are those of `format` and `resource_types`: typed dictionaries, dataclasses, enumerations, lists,
+The types are those of `format`: typed dictionaries, dataclasses, enumerations, lists,
 dictionaries and scalars. A scalar is converted to the type of its field, as in the Databricks CLI: a variable's value
 from the environment is a text, and `development: ${var.dev}` needs true or false.
 """

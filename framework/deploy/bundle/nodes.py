@@ -1,9 +1,9 @@
-"""Nodes: settings of a bundle with their source locations."""
+"""Nodes: settings of a bundle with their source locations, and their traversal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,3 +101,27 @@ def as_node(value: Any, location: SourceLocation) -> Node:
     if isinstance(value, list | tuple):
         return Node(value=tuple(as_node(each, location) for each in value), location=location)
     return Node(value=value, location=location)
+
+
+def texts_in(node: Node) -> Iterator[str]:
+    """Return all texts in settings."""
+    if isinstance(node.value, dict):
+        for each in node.value.values():
+            yield from texts_in(each)
+    elif isinstance(node.value, tuple):
+        for each in node.value:
+            yield from texts_in(each)
+    elif isinstance(node.value, str):
+        yield node.value
+
+
+def leaves_in(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Return all scalars in settings with their paths; items of lists have their index."""
+    if isinstance(node.value, dict):
+        for key, each in node.value.items():
+            yield from leaves_in(each, (*path, key))
+    elif isinstance(node.value, tuple):
+        for number, each in enumerate(node.value):
+            yield from leaves_in(each, (*path, str(number)))
+    else:
+        yield path, node

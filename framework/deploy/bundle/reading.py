@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from framework.deploy.bundle.findings import Finding, warning
 from framework.deploy.bundle.known_keys import TOP_KEYS, check_names
-from framework.deploy.bundle.links import leads_outside
 from framework.deploy.bundle.merging import merge
 from framework.deploy.bundle.nodes import Node, read_bundle_yaml
+from framework.deploy.bundle.paths import leads_outside
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.yaml_documents import find_anchors

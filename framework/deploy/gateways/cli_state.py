@@ -13,12 +13,11 @@ from typing import Any
 
 from databricks.sdk.errors.base import DatabricksError
 
-from framework.deploy.api.workspace import Workspace
-from framework.deploy.gateways.event_log import condition_of
+from framework.deploy.api.workspace import Workspace, error_name
 from framework.foundation.errors import OperationError
 
-TERRAFORM_STATE = "terraform.tfstate"
-DIRECT_STATE = "resources.json"
+_TERRAFORM_STATE = "terraform.tfstate"
+_DIRECT_STATE = "resources.json"
 _TERRAFORM_VERSION = 4
 _DIRECT_VERSIONS = range(4)
 _TERRAFORM_KINDS: Mapping[str, str] = {
@@ -53,7 +52,7 @@ def read_cli_state(workspace: Workspace, folder: str) -> CliState | None:
     """
     found = [
         state
-        for name, ids_in in ((TERRAFORM_STATE, _terraform_ids), (DIRECT_STATE, _direct_ids))
+        for name, ids_in in ((_TERRAFORM_STATE, _terraform_ids), (_DIRECT_STATE, _direct_ids))
         if (state := _read(workspace, f"{folder}/{name}", ids_in)) is not None
     ]
     if len(found) == 2:
@@ -77,7 +76,7 @@ def _read(workspace: Workspace, path: str, ids_in: Callable[[Any], dict[str, str
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         cause = type(error).__name__
     except (OperationError, DatabricksError) as error:
-        cause = condition_of(error)
+        cause = error_name(error)
     raise StateUnknown("GUARD_STATE_UNKNOWN", cause=f"{path} can't be read: {cause}")
 
 

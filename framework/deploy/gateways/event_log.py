@@ -5,17 +5,19 @@ A gateway writes an event per table and interval, for as long as it runs; the se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from databricks.sdk.errors.base import DatabricksError
 
 from framework.deploy.api.statements import require_warehouse, run_statement
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.gateways.ingested_tables import IngestedTables
+from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.plan.gateway_state import GatewayEvent, GatewayState, Phase, gateway_state, progress_seconds
 from framework.deploy.state.resource_api import Remote
-from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.errors import SluiceError
 
 _KIND = "event_type, origin.dataset_name, origin.flow_name, details:operation_progress.type"
 _COLUMNS = (
@@ -66,11 +68,6 @@ def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -
     )
 
 
-def condition_of(error: Exception) -> str:
-    """Return the condition of an error, or the name of its type."""
-    return error.condition if isinstance(error, OperationError) else type(error).__name__
-
-
 def _cause(error: SluiceError | DatabricksError) -> str:
     """What is wrong and what to do, on one line."""
     text = f"{error.what} {error.remedy}" if isinstance(error, SluiceError) else str(error) or type(error).__name__
@@ -105,3 +102,42 @@ def _events(rows: Iterable[Sequence[str | None]]) -> Iterator[GatewayEvent]:
             percent=None if percent is None else float(percent),
             remaining_seconds=None if left is None else float(left) / 1000,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedTables:
+    """The last parts of the names of tables, in lower case.
+
+    Args:
+        names: all tables that are ingested; None when the bundle does not name each, as with a whole schema.
+        keyed: those that have `primary_keys` wherever the bundle names them.
+    """
+
+    names: frozenset[str] | None
+    keyed: frozenset[str]
+
+
+def ingested_tables(bundle: Bundle) -> IngestedTables:
+    """Return the tables that the ingestion pipelines of a bundle take."""
+    found: dict[str, bool] = {}
+    is_complete = True
+    for resource in bundle.resources:
+        definition = resource.spec.as_dict().get("ingestion_definition") if resource.kind == "pipelines" else None
+        if not isinstance(definition, Mapping):
+            continue
+        objects = definition.get("objects") or []
+        is_complete = is_complete and all("table" in entry for entry in objects)
+        for name, has_keys in _tables(definition):
+            found[name] = has_keys and found.get(name, True)
+    return IngestedTables(
+        names=frozenset(found) if is_complete and found else None,
+        keyed=frozenset(name for name, has_keys in found.items() if has_keys),
+    )
+
+
+def _tables(definition: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    for entry in definition.get("objects") or []:
+        table = entry.get("table") or {}
+        keys = (table.get("table_configuration") or {}).get("primary_keys")
+        for name in {table.get("source_table"), table.get("destination_table")} - {None}:
+            yield str(name).lower(), bool(keys)

@@ -1,17 +1,23 @@
-"""Values of a deploy plan: for each resource its differences, its change class and the guard's verdict."""
+"""Values of a deploy plan: for each resource its differences, its change class and the guard's verdict.
+
+The functions check a plan against the policy's keys, skip a refused plan, and judge it for a deploy by another tool.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from framework.deploy.bundle.bundle import FrozenSpec
 from framework.deploy.plan.diff import ChangeClass, FieldChange
 from framework.deploy.plan.gateway_state import GatewayState
-from framework.deploy.plan.policy import ExitCode, Verdict, exit_code
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.state.files import FileHashes
 from framework.deploy.state.normalize import FieldPath
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +153,68 @@ def skip_if_refused(plan: DeployPlan) -> DeployPlan:
         for change in plan.changes
     )
     return replace(plan, changes=changes, uploads=(), removals=())
+
+
+def check_keys(plan: DeployPlan, policy: Policy, *, declared: Sequence[str]) -> None:
+    """Check that each key in the policy names a resource, and for an override or tag write a gateway or a job.
+
+    Args:
+        plan: plan of the target.
+        policy: the caller's policy.
+        declared: keys of the bundle's resources, for a plan that deletes all of them.
+
+    Raises:
+        UserError: DEPLOY_KEY_UNKNOWN, DEPLOY_OVERRIDE_NO_GATEWAY.
+    """
+    known = sorted({*declared, *(change.key for change in plan.changes)})
+    gateways = [change.key for change in plan.changes if change.stops_gateway]
+    for key in sorted(policy.allow_recreate):
+        _check_known("--allow-recreate", key, known, plan)
+    for option, reasons in (("--override", policy.overrides), ("--write-tags", policy.tag_writes)):
+        for key, _ in reasons:
+            _check_known(option, key, known, plan)
+            change = plan.change(key)
+            if change is not None and not _can_stop_gateway(change):
+                text = ", ".join(gateways) or "none"
+                raise UserError("DEPLOY_OVERRIDE_NO_GATEWAY", option=option, key=key, target=plan.target, gateways=text)
+
+
+def _can_stop_gateway(change: PlannedChange) -> bool:
+    """Return whether a write can stop a gateway; a job's tasks are read only if the job exists and changes."""
+    is_read = change.remote_id is not None and change.change_class is not ChangeClass.NONE
+    return change.stops_gateway or (change.kind == "jobs" and not is_read)
+
+
+def _check_known(option: str, key: str, known: Sequence[str], plan: DeployPlan) -> None:
+    if key not in known:
+        hint = nearest_hint(key, known)
+        text = ", ".join(known) or "none"
+        raise UserError("DEPLOY_KEY_UNKNOWN", option=option, key=key, target=plan.target, hint=hint, known=text)
+
+
+def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCode]:
+    """Return the gateways of a plan, the jobs that run them, and the exit code for a tool that writes every difference.
+
+    A change that our own deploy defers, a field that only seems to differ, and an accepted field that the bundle does
+    not name hold such a tool.
+    """
+    # Access has calls of its own, and nothing is recorded here.
+    gateways = tuple(
+        replace(_with_unnamed(each), access=False, record=False) for each in plan.changes if each.stops_gateway
+    )
+    code = exit_code((change.verdict for change in gateways), applied=True)
+    if code is ExitCode.CLEAN and any(change.verdict is Verdict.DEFER or change.phantoms for change in gateways):
+        code = ExitCode.HELD
+    return gateways, code
+
+
+def _with_unnamed(change: PlannedChange) -> PlannedChange:
+    """The change with the fields that another tool removes, as the bundle does not name them."""
+    if not change.unnamed:
+        return change
+    fields = tuple(sorted({*change.phantoms, *change.unnamed}))
+    if change.verdict is not Verdict.NOTHING:
+        return replace(change, phantoms=fields)
+    names = ", ".join(".".join(path) for path in change.unnamed)
+    reason = f"another tool removes {names}, which were accepted; name them in the bundle"
+    return replace(change, phantoms=fields, reason=reason)

@@ -10,6 +10,29 @@ from typing import Any
 from framework.deploy.state.normalize import FieldPath, Leaves, flatten, normalise
 from framework.foundation.secrecy import hide_secrets
 
+_RECREATES: Mapping[str, frozenset[FieldPath]] = {
+    "pipelines": frozenset(
+        {
+            ("storage",),
+            ("gateway_definition", "connection_id"),
+            ("gateway_definition", "connection_name"),
+            ("gateway_definition", "gateway_storage_catalog"),
+            ("gateway_definition", "gateway_storage_schema"),
+            ("ingestion_definition", "connection_name"),
+            ("ingestion_definition", "ingestion_gateway_id"),
+            ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
+        }
+    ),
+    "jobs": frozenset(),
+    "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
+    "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
+}
+# Settings that no service fills in by itself.
+_USER_ONLY_FIELDS = frozenset({
+    "clusters", "configuration", "libraries", "notifications", "tags",
+    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
+})  # fmt: skip
+
 
 class ChangeClass(StrEnum):
     """Class of a difference, in ascending order of severity; a mixed change has its highest class."""
@@ -63,32 +86,6 @@ class Comparison:
         if classes:
             return max(classes, key=lambda each: each.rank)
         return ChangeClass.PHANTOM if self.phantoms else ChangeClass.NONE
-
-
-_RECREATES: Mapping[str, frozenset[FieldPath]] = {
-    "pipelines": frozenset(
-        {
-            ("storage",),
-            ("gateway_definition", "connection_id"),
-            ("gateway_definition", "connection_name"),
-            ("gateway_definition", "gateway_storage_catalog"),
-            ("gateway_definition", "gateway_storage_schema"),
-            ("ingestion_definition", "connection_name"),
-            ("ingestion_definition", "ingestion_gateway_id"),
-            ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
-        }
-    ),
-    "jobs": frozenset(),
-    "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
-    "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
-}
-
-
-# Settings that no service fills in by itself.
-_USER_ONLY_FIELDS = frozenset({
-    "clusters", "configuration", "libraries", "notifications", "tags",
-    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
-})  # fmt: skip
 
 
 def compare(

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.typed_references import resolve_settings
+from framework.deploy.bundle.references import resolve_settings
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass, Comparison, compare
 from framework.deploy.plan.gateway_state import GatewayState, Phase
@@ -17,9 +17,8 @@ from framework.deploy.plan.policy import WAITING, Policy, Verdict, decide
 from framework.deploy.plan.reasons import reason_of
 from framework.deploy.state.files import FileHashes, changed_files
 from framework.deploy.state.normalize import flatten
-from framework.deploy.state.redaction import hidden_spec
 from framework.deploy.state.resource_api import Remote, access_of
-from framework.deploy.state.state import Deployed, DeployState
+from framework.deploy.state.state import Deployed, DeployState, hidden_spec
 
 _INDEPENDENT_OF_PHASE = frozenset(
     {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import FrozenSpec
-from framework.deploy.state.redaction import hidden_spec
 from framework.foundation.errors import OperationError
+from framework.foundation.secrecy import hide_secrets
 
 STATE_FILE = "sluice-state.json"
 _VERSION = 1
@@ -142,3 +142,8 @@ def _parse(key: str, row: dict[str, Any]) -> Deployed:
         prevent_destroy=row["prevent_destroy"],
         deferred=row["deferred"],
     )
+
+
+def hidden_spec(spec: FrozenSpec) -> FrozenSpec:
+    """Return settings with secret values hidden."""
+    return FrozenSpec.of(hide_secrets(spec.as_dict()))
