@@ -117,9 +117,9 @@ def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> 
 
     @output_option
     @verbose_option
-    @click.option("--profile", metavar="P", help="The profile of the workspace.  [default: the environment's]")
-    @click.option("--var", multiple=True, metavar="K=V", help="The value of a variable; repeatable.")
-    @click.option("--target", "-t", metavar="T", help="The bundle's target.  [default: the default one]")
+    @click.option("--profile", metavar="P", help="Profile of the workspace.  [default: the environment's]")
+    @click.option("--var", multiple=True, metavar="K=V", help="Value of a variable; repeatable.")
+    @click.option("--target", "-t", metavar="T", help="Target of the bundle.  [default: the default target]")
     @click.pass_context
     @wraps(function)
     def run(context: click.Context, /, **options: Any) -> None:
@@ -143,21 +143,23 @@ def guard_options(command: Callable[..., None]) -> Callable[..., None]:
             "--allow-recreate",
             multiple=True,
             metavar="KEY",
-            help="This resource may be recreated or deleted; repeatable.",
+            help="Allow this resource to be recreated or deleted; repeatable.",
         ),
         click.option(
             "--override",
             multiple=True,
             metavar="KEY=REASON",
-            help="Restart this gateway whatever it does; the reason goes on record. Repeatable.",
+            help="Allow the restart of this gateway in any state; the reason is recorded. Repeatable.",
         ),
         click.option(
             "--write-tags",
             multiple=True,
             metavar="KEY=REASON",
-            help="Write the deferred tags of this gateway when no snapshot runs; the reason goes on record.",
+            help="Write the deferred tags of this gateway if no snapshot runs; the reason is recorded.",
         ),
-        click.option("--window", metavar="HH:MM-HH:MM", help="When, in UTC, a gateway without a snapshot may restart."),
+        click.option(
+            "--window", metavar="HH:MM-HH:MM", help="Hours in UTC in which a gateway may restart if no snapshot runs."
+        ),
     )
     for option in reversed(options):
         command = option(command)

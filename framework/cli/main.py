@@ -27,7 +27,7 @@ _COMMANDS = {
     "sql": "Print the rows of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
     "prune": "Drop tables that the code no longer declares.",
-    "bundle": "Plan and deploy a bundle, without touching a running snapshot.",
+    "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }
 
 

@@ -117,7 +117,7 @@ class Applier:
 
     def _replace(self, change: PlannedChange, spec: dict[str, Any]) -> str:
         """Replace the settings of a resource if it has not changed since the plan was made."""
-        assert change.remote_id is not None, "a change of something that is there has its id"
+        assert change.remote_id is not None, "an existing resource has an id"
         kind = self._kinds[change.kind]
         remote = Remote(id=change.remote_id, spec=FrozenSpec.of({}), modified=change.remote_modified)
         try:
@@ -161,8 +161,8 @@ class Applier:
 
     def _apply_access(self, key: str, kind: str, spec: dict[str, Any]) -> None:
         previous = self.state.get(key)
-        assert previous is not None, "what is given access to is on record"
-        assert previous.id is not None, "and has its id"
+        assert previous is not None, "a resource whose access changes is in the state"
+        assert previous.id is not None, "a recorded resource has an id"
         self._check_lock()
         deployed = previous.spec.as_dict()
         set_access(self._workspace, kind, previous.id, wanted=spec, deployed=deployed, owner=self._user)
@@ -194,7 +194,7 @@ class Applier:
             spec = self._resolved(change)
             replanned = plan_resource(resource, deployed, observed, spec=spec, policy=self._policy, now=now)
         else:
-            assert deployed is not None, "what left the bundle is on record"
+            assert deployed is not None, "a resource that left the bundle is in the state"
             replanned = plan_deletion(deployed, observed, self._policy, now)
         return replanned, affected
 

@@ -286,7 +286,7 @@ class Deployer:
         return read_state(self._workspace, self._bundle.state_path)
 
     def _recorded_state(self) -> tuple[DeployState, bool]:
-        """What is deployed, with what a deploy made that ended before it recorded it; whether there is such a thing."""
+        """Return the state, completed with unrecorded creations, and whether there are any."""
         state = self._state() or new_state()
         known = with_unrecorded_creates(self._kinds, state, f"{self._bundle.state_path}/{STATE_FILE}")
         return known, known is not state

@@ -36,20 +36,20 @@ def observe(
 
 
 def with_unrecorded_creates(kinds: Mapping[str, RemoteKind], state: DeployState, owner: str) -> DeployState:
-    """Return the state with the ids of resources whose creation is on record, but not its end.
+    """Return the state with the ids of resources whose creation was begun, but not recorded as complete.
 
-    Such a resource runs, so that its changes and its deletion are gated as those of any other.
+    Such a resource may be running, so its changes and its deletion pass the guard.
 
     Args:
         kinds: the calls for each kind of resource.
-        state: what is deployed.
-        owner: the path of the state, by which a resource is found again.
+        state: the recorded state.
+        owner: path of the state file, which identifies the bundle's resources.
     """
     for each in state.resources:
         found = kinds[each.kind].find(each.spec.as_dict(), owner) if each.id is None else None
         remote = None if found is None else kinds[each.kind].read(found)
         if remote is not None:
-            # Access has calls of its own, which were not made yet.
+            # Permissions and grants are separate calls, which have not been made yet.
             spec = {key: value for key, value in each.spec.as_dict().items() if key not in ("permissions", "grants")}
             state = state.with_resource(replace(each, id=remote.id, spec=FrozenSpec.of(spec), remote=remote.spec))
     return state

@@ -27,7 +27,7 @@ def workspace_lookup(workspace: Workspace) -> LookUp:
 
 
 def listed_ids(workspace: Workspace, kind: str) -> tuple[str, ...]:
-    """Return the ids of all things of a kind that the workspace lists."""
+    """Return the ids of all objects of a kind."""
     listing = LOOKUP_KINDS[kind]
     return tuple(str(item[listing.id]) for item in _listed(workspace, listing))
 

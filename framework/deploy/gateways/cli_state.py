@@ -1,7 +1,7 @@
-"""The state that Databricks' own command line keeps of a target: which resource of the bundle has which id.
+"""Deployment state of the Databricks CLI: the ids of a target's resources.
 
 Its Terraform engine writes `terraform.tfstate`, its direct engine `resources.json`, both into the target's state path.
-A target that moved from one engine to the other can have both; the one with the higher serial counts.
+A target that was migrated from one engine to the other can have both; the file with the higher serial is current.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _TERRAFORM_KINDS: Mapping[str, str] = {
 }
 
 
-class StateUnknown(OperationError):  # noqa: N818 - it tells what is not known, and ends with a code of its own
-    """Which gateway a deploy would reach is not known, so that the deploy must not go on."""
+class StateUnknown(OperationError):  # noqa: N818 - named after the unknown value; it has its own exit code
+    """The gateways that a deploy would change are unknown, so the deploy must not run."""
 
     exit_code = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliState:
-    """One state file: ids by the keys of resources, of the kinds that a deploy of Sluice's knows."""
+    """One state file: ids by resource key, for the kinds of resources that Sluice deploys."""
 
     path: str
     lineage: str
@@ -45,10 +45,10 @@ class CliState:
 
 
 def read_cli_state(workspace: Workspace, folder: str) -> CliState | None:
-    """Return the state of the command line in a state path; None when it deployed nothing there.
+    """Return the state of the Databricks CLI in a state path; None if there is no state file.
 
     Raises:
-        StateUnknown: a file can't be read, or two files contradict each other.
+        StateUnknown: a file can't be read, or two files conflict.
     """
     found = [
         state
@@ -81,7 +81,7 @@ def _read(workspace: Workspace, path: str, ids_in: Callable[[Any], dict[str, str
 
 
 def _terraform_ids(row: Any) -> dict[str, str] | str:
-    """The ids of the managed resources, or why they are not known."""
+    """Return the ids of the managed resources, or the reason why they are unknown."""
     if row["version"] != _TERRAFORM_VERSION:
         return f"its version is {row['version']}"
     ids = {}
@@ -95,7 +95,10 @@ def _terraform_ids(row: Any) -> dict[str, str] | str:
 
 
 def _direct_ids(row: Any) -> dict[str, str] | str:
-    """The ids of the resources, or why they are not known; permissions and grants have entries below a resource."""
+    """Return the ids of the resources, or the reason why they are unknown.
+
+    Permissions and grants have entries of their own below a resource, which are skipped.
+    """
     if row.get("state_version", 0) not in _DIRECT_VERSIONS or row.get("features"):
         return f"its version is {row.get('state_version')}, or it uses features that are not known"
     ids = {}

@@ -1,6 +1,7 @@
-"""The event log of a gateway: one query for the newest event of each table and flow, bounded by the number of tables.
+"""Event log of a gateway: one query for the latest event of each table and flow.
 
-A gateway writes an event per table and interval, for as long as it runs; the service aborts a result over 25 MiB.
+A gateway writes one event per table and interval as long as it runs, and the service aborts a result over 25 MiB. The
+result of this query is bounded by the number of tables.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _COLUMNS = (
     "details:operation_progress.estimated_completion_ms",
     f"MIN(timestamp) OVER (PARTITION BY origin.update_id, {_KIND}) AS began",
 )
-# At one moment the end of a snapshot comes before its progress.
+# With equal timestamps, the completion of a snapshot takes precedence over its progress.
 _NEWEST = (
     "origin.update_id = :update_id DESC",
     "timestamp DESC",
@@ -43,12 +44,12 @@ _NEWEST = (
 
 
 def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -> GatewayState:
-    """Return what a gateway is doing, from its event log; unknown when the log can't be read.
+    """Return the state of a gateway from its event log; unknown if the log can't be read.
 
     Args:
         workspace: the workspace.
-        remote: the gateway as it was read.
-        tables: what the bundle says about the tables that are ingested.
+        remote: the gateway.
+        tables: the tables that the bundle ingests.
     """
     now = workspace.clock.now()
     if remote.update is None:
@@ -69,7 +70,7 @@ def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -
 
 
 def _cause(error: SluiceError | DatabricksError) -> str:
-    """What is wrong and what to do, on one line."""
+    """Return an error's fault and remedy in one line."""
     text = f"{error.what} {error.remedy}" if isinstance(error, SluiceError) else str(error) or type(error).__name__
     return " ".join(text.split()).removesuffix(".")
 
@@ -85,7 +86,7 @@ def _query(remote: Remote) -> str:
 
 
 def _events(rows: Iterable[Sequence[str | None]]) -> Iterator[GatewayEvent]:
-    """The progress of snapshots and flows; other operations, and events without a table, are skipped."""
+    """Return the progress events of snapshots and flows; skip other operations, and events without a table."""
     for row in rows:
         at, event_type, update, table, flow, operation_type, operation_status, flow_status, percent, left, began = row
         is_operation = event_type == "operation_progress"
@@ -106,11 +107,11 @@ def _events(rows: Iterable[Sequence[str | None]]) -> Iterator[GatewayEvent]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedTables:
-    """The last parts of the names of tables, in lower case.
+    """Tables that a bundle ingests, by the last part of their names in lower case.
 
     Args:
-        names: all tables that are ingested; None when the bundle does not name each, as with a whole schema.
-        keyed: those that have `primary_keys` wherever the bundle names them.
+        names: all ingested tables; None if the bundle does not name each, as for a whole schema.
+        keyed: the tables that have `primary_keys` in every entry of the bundle.
     """
 
     names: frozenset[str] | None
@@ -118,7 +119,7 @@ class IngestedTables:
 
 
 def ingested_tables(bundle: Bundle) -> IngestedTables:
-    """Return the tables that the ingestion pipelines of a bundle take."""
+    """Return the tables in the ingestion pipelines of a bundle."""
     found: dict[str, bool] = {}
     is_complete = True
     for resource in bundle.resources:

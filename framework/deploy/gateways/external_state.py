@@ -1,4 +1,7 @@
-"""What a deploy by another tool would reach, by the command line's state, by ours, and by names in the workspace."""
+"""State of a target as a deploy by another tool would find it.
+
+The sources are the state of the Databricks CLI, Sluice's own state, and the names of resources in the workspace.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,16 @@ _STORAGE = ("gateway_storage_catalog", "gateway_storage_schema")
 
 
 def external_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle: Bundle) -> DeployState:
-    """Return which resource has which id, as a deploy of the bundle by another tool would find them.
+    """Return the resources and their ids as a deploy of the bundle by another tool would find them.
 
-    The command line's state comes first. A baseline of ours counts where it is of the same resource. A gateway that no
-    state knows, or a job that runs one, is looked up by its name. Where the command line has no state, one that its
-    name does not tell may have another name: then a gateway or a job that no state claims makes the answer unknown.
+    The state of the Databricks CLI takes precedence; Sluice's state adds the baseline of the same resource. A gateway
+    that is in neither state, or a job that runs one, is looked up by its name. Without a state of the CLI, a gateway or
+    job that is not found by name may exist under another name: if the workspace has a candidate that no state contains,
+    the result is unknown.
 
     Raises:
-        StateUnknown: a state can't be read, two states contradict each other, a name is not unique,
-            a gateway may have another name, or the workspace does not answer.
+        StateUnknown: a state can't be read, two states conflict, a name is not unique, a gateway may have another name,
+            or the workspace does not respond.
     """
     try:
         own = read_state(workspace, bundle.state_path) or new_state()
@@ -47,7 +51,7 @@ def external_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle
 
 
 def state_unknown(error: OperationError | DatabricksError) -> StateUnknown:
-    """Return the error that says that a call failed on which the answer of the guard depends."""
+    """Return the error for a failed call without which the guard has no verdict."""
     what = error.what if isinstance(error, OperationError) else hide_in_text(str(error)) or type(error).__name__
     return StateUnknown("GUARD_STATE_UNKNOWN", cause=" ".join(what.split()).removesuffix("."))
 
@@ -69,13 +73,14 @@ def _merge_cli_state(own: DeployState, cli_state: CliState | None, bundle: Bundl
 
 
 class _NameLookup:
-    """Looks up by name what no state knows: gateways, then jobs that run one.
+    """Looks up by name the gateways, then the jobs that run one, that are in no state.
 
     Args:
         workspace: the workspace.
         kinds: the calls for each kind of resource.
         bundle: the bundle.
-        has_cli_state: whether the state of the command line is there, so that its deploy reaches nothing else.
+        has_cli_state: whether the Databricks CLI has a state of the target; a deploy by it then changes only resources
+            in that state.
     """
 
     def __init__(
@@ -88,7 +93,7 @@ class _NameLookup:
         self._look_up = workspace_lookup(workspace)
 
     def complete(self, state: DeployState) -> DeployState:
-        """Return the state with what only its name tells.
+        """Return the state with the resources that are found by name.
 
         Raises:
             StateUnknown: a name is not unique, or a gateway may have another name in the workspace.
@@ -97,15 +102,15 @@ class _NameLookup:
         unrecorded = [each for each in resources if (known := state.get(each.key)) is None or known.id is None]
         for resource in (each for each in unrecorded if each.kind == "pipelines"):
             state = self._with_pipeline(state, resource)
-        self._check_unclaimed_gateways(state)
+        self._check_unmanaged_gateways(state)
         gateway_reader = GatewayReader(self._workspace, self._kinds, ingested_tables(self._bundle))
         for resource in (each for each in unrecorded if each.kind == "jobs"):
             state = self._with_job(state, resource, gateway_reader)
-        self._check_unclaimed_jobs(state, gateway_reader)
+        self._check_unmanaged_jobs(state, gateway_reader)
         return state
 
     def _with_pipeline(self, state: DeployState, resource: Resource) -> DeployState:
-        """The pipeline of that name, if it is a gateway there or in the bundle."""
+        """Add the pipeline with the resource's name if it is a gateway in the workspace or in the bundle."""
         found = self._look_up("pipeline", resource.name)
         if not is_gateway(resource.spec.as_dict()):
             remotes = [self._kinds["pipelines"].read(each) for each in found]
@@ -114,34 +119,34 @@ class _NameLookup:
         return _adopted(state, resource, found)
 
     def _with_job(self, state: DeployState, resource: Resource, gateway_reader: GatewayReader) -> DeployState:
-        """The job of that name, if it runs a gateway there or in the bundle."""
+        """Add the job with the resource's name if it runs a gateway in the workspace or in the bundle."""
         found = self._look_up("job", resource.name)
         remotes = [self._kinds["jobs"].read(each) for each in found]
         specs = [self._resolved(state, resource), *(each.spec.as_dict() for each in remotes if each is not None)]
         return _adopted(state, resource, found) if gateway_reader.gateways_run_by(specs) else state
 
-    def _check_unclaimed_gateways(self, state: DeployState) -> None:
-        unclaimed = self._unclaimed(state)
+    def _check_unmanaged_gateways(self, state: DeployState) -> None:
+        unmanaged = self._unmanaged(state)
         for resource in self._missing(state, "pipelines"):
             if is_gateway(spec := self._resolved(state, resource)):
-                unclaimed.check_gateway(resource.key, spec)
+                unmanaged.check_gateway(resource.key, spec)
 
-    def _check_unclaimed_jobs(self, state: DeployState, gateway_reader: GatewayReader) -> None:
-        unclaimed = self._unclaimed(state)
+    def _check_unmanaged_jobs(self, state: DeployState, gateway_reader: GatewayReader) -> None:
+        unmanaged = self._unmanaged(state)
         for resource in self._missing(state, "jobs"):
             if gateways := gateway_reader.gateways_run_by([self._resolved(state, resource)]):
-                unclaimed.check_job(resource.key, gateways)
+                unmanaged.check_job(resource.key, gateways)
 
     def _missing(self, state: DeployState, kind: str) -> Iterator[Resource]:
-        """The resources of a kind that neither a state nor a name tells; none where the command line knows all."""
+        """Return the resources of a kind without a known id; none if the CLI has a state, which is complete."""
         for resource in () if self._has_cli_state else self._bundle.resources:
             known = state.get(resource.key)
             if resource.kind == kind and (known is None or known.id is None):
                 yield resource
 
-    def _unclaimed(self, state: DeployState) -> Unclaimed:
-        claimed = frozenset(each.id for each in state.resources if each.id is not None)
-        return Unclaimed(self._workspace, self._kinds, claimed=claimed, folder=self._bundle.state_path)
+    def _unmanaged(self, state: DeployState) -> UnmanagedResources:
+        managed_ids = frozenset(each.id for each in state.resources if each.id is not None)
+        return UnmanagedResources(self._workspace, self._kinds, managed_ids=managed_ids, folder=self._bundle.state_path)
 
     def _resolved(self, state: DeployState, resource: Resource) -> dict[str, Any]:
         ids = {each.key: each.id for each in state.resources if each.id is not None}
@@ -151,7 +156,7 @@ class _NameLookup:
 
 
 def _adopted(state: DeployState, resource: Resource, found: Sequence[str]) -> DeployState:
-    """The state with the resource that has the name; unchanged when none has it."""
+    """Add the one resource with the name to the state; return it unchanged if none has the name."""
     if len(found) > 1:
         cause = f"{len(found)} {resource.kind} have the name {resource.name} of {resource.key}: {', '.join(found)}"
         raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
@@ -159,7 +164,7 @@ def _adopted(state: DeployState, resource: Resource, found: Sequence[str]) -> De
 
 
 def _known(key: str, id: str, resource: Resource | None) -> Deployed:
-    """A resource without a baseline: what differs from the bundle is a change, whoever made it."""
+    """Return a resource without a baseline: each difference from the bundle is a change by the bundle."""
     if resource is None:
         return Deployed(key=key, kind=key.partition(".")[0], id=id, spec=FrozenSpec.of({}))
     return Deployed(
@@ -172,30 +177,30 @@ def _known(key: str, id: str, resource: Resource | None) -> Deployed:
     )
 
 
-class Unclaimed:
-    """Finds the pipelines and jobs that no state claims; lists and reads each kind once.
+class UnmanagedResources:
+    """Finds pipelines and jobs of the workspace that are in no state; lists and reads each kind once.
 
     Args:
         workspace: the workspace.
         kinds: the calls for each kind of resource.
-        claimed: the ids that the target's own states know.
+        managed_ids: the ids in the target's own states.
         folder: the state path of the target.
     """
 
     def __init__(
-        self, workspace: Workspace, kinds: Mapping[str, RemoteKind], *, claimed: Collection[str], folder: str
+        self, workspace: Workspace, kinds: Mapping[str, RemoteKind], *, managed_ids: Collection[str], folder: str
     ) -> None:
         self._workspace = workspace
         self._kinds = kinds
-        self._claimed = claimed
+        self._managed_ids = managed_ids
         self._folder = folder
         self._remotes: dict[str, tuple[Remote, ...]] = {}
 
     def check_gateway(self, key: str, spec: Mapping[str, Any]) -> None:
-        """Refuse a new gateway that may be one of the workspace under another name.
+        """Refuse a new gateway that may already exist under another name.
 
         Raises:
-            StateUnknown: a gateway that no state claims has the same connection or the same storage.
+            StateUnknown: a gateway that is in no state has the same connection or the same storage.
         """
         for remote in self._of_kind("pipelines"):
             found = remote.spec.as_dict()
@@ -208,10 +213,10 @@ class Unclaimed:
                 raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
 
     def check_job(self, key: str, gateways: Collection[str]) -> None:
-        """Refuse a new job that runs a gateway which a job of the workspace under another name runs.
+        """Refuse a new job that may already exist under another name: a job in no state runs the same gateway.
 
         Raises:
-            StateUnknown: a job that no state claims has a task that runs one of the gateways.
+            StateUnknown: there is such a job.
         """
         for remote in self._of_kind("jobs"):
             found = remote.spec.as_dict()
@@ -229,37 +234,36 @@ class Unclaimed:
 
     def _read(self, kind: str) -> Iterator[Remote]:
         for each in listed_ids(self._workspace, kind.removesuffix("s")):
-            remote = None if each in self._claimed else self._kinds[kind].read(each)
+            remote = None if each in self._managed_ids else self._kinds[kind].read(each)
             if remote is not None:
                 yield remote
 
     def _is_of_another_target(self, spec: Mapping[str, Any], id: str) -> bool:
-        """Whether the state beside the file that the resource names as its deployment's has it."""
+        """Return whether the state file that the resource names as its deployment's contains the id."""
         path = str((spec.get("deployment") or {}).get("metadata_file_path") or "")
         folder = path.rpartition("/")[0]
         if folder in ("", self._folder):
             return False
-        theirs, ours = read_cli_state(self._workspace, folder), None
-        if path.endswith(f"/{STATE_FILE}"):
-            ours = read_state(self._workspace, folder)
-        known = {*(theirs.ids.values() if theirs else ()), *(each.id for each in (ours.resources if ours else ()))}
-        return id in known
+        cli_state = read_cli_state(self._workspace, folder)
+        own_state = read_state(self._workspace, folder) if path.endswith(f"/{STATE_FILE}") else None
+        own_ids = () if own_state is None else (each.id for each in own_state.resources)
+        return id in {*(() if cli_state is None else cli_state.ids.values()), *own_ids}
 
 
 def _shared(spec: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
-    """What two gateways share or may share: a value that only one of them names is not known to differ."""
-    one, other = (_folded(each.get("gateway_definition")) for each in (spec, found))
+    """Return what two gateways share or may share; a value that only one of them names may be equal."""
+    one, other = (_lower_fields(each.get("gateway_definition")) for each in (spec, found))
     if not any(one.get(name) and other.get(name) for name in _CONNECTION) or _same(one, other, _CONNECTION, any):
         return "connection"
     return "gateway storage" if _same(one, other, _STORAGE, all) else None
 
 
 def _same(one: Mapping[str, str], other: Mapping[str, str], names: Collection[str], wanted: Any) -> bool:
-    """Whether any or all of the fields are equal; a reference without a value equals each value."""
+    """Return whether any or all of the fields are equal; an unresolved reference equals any value."""
     return bool(wanted(name in one and ("${" in one[name] or one[name] == other.get(name)) for name in names))
 
 
-def _folded(definition: Any) -> dict[str, str]:
-    """The fields that have a value; names of Unity Catalog know no case."""
+def _lower_fields(definition: Any) -> dict[str, str]:
+    """Return the fields that have a value, in lower case: names in Unity Catalog are case-insensitive."""
     fields = definition.items() if isinstance(definition, Mapping) else ()
     return {str(name): str(value).lower() for name, value in fields if value is not None}

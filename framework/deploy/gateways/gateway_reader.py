@@ -1,4 +1,4 @@
-"""The gateways that a resource can stop: the gateway itself, and each job that runs it, also through other jobs."""
+"""Gateways that jobs run, directly or through other jobs, and the state of each gateway."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from framework.foundation.errors import OperationError
 
 
 class GatewayReader:
-    """Finds the gateways behind jobs, and reads what each does; reads a pipeline, a job and a log once.
+    """Finds the gateways that jobs run and reads their state; reads each pipeline, job and log at most once.
 
     Args:
         workspace: the workspace.
         kinds: the calls for each kind of resource.
-        tables: what the bundle says about the tables that are ingested.
-        known: resources that are read already, by kind and id.
+        tables: the tables that the bundle ingests.
+        known: resources that have already been read, by kind and id.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class GatewayReader:
         self._states: dict[str, GatewayState] = {}
 
     def gateways_run_by(self, specs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-        """Return the gateways that jobs with these settings run: ids, or what of it can't be known.
+        """Return the ids of the gateways that jobs with these settings run.
 
-        A pipeline or job that can't be read, and a task whose pipeline only a run knows, count as a gateway.
+        A pipeline or job that can't be read, and a task whose pipeline is only known at run time, count as a gateway.
         """
         found: dict[str, None] = {}
         waiting = list(specs)
@@ -67,7 +67,7 @@ class GatewayReader:
         return tuple(sorted(found))
 
     def state_of(self, gateways: Iterable[str]) -> GatewayState:
-        """Return what gateways do, as one state: the worst phase, all tables."""
+        """Return the combined state of gateways: the worst phase, all tables."""
         return worst_state(tuple(self._state(each) for each in gateways))
 
     def _counts(self, id: str) -> bool:
@@ -98,12 +98,12 @@ class GatewayReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTargets:
-    """The ids that the tasks of a job name.
+    """Ids in the tasks of a job.
 
     Args:
         pipelines: ids of pipelines.
         jobs: ids of jobs.
-        open_tasks: keys of tasks whose pipeline or job only a run knows, as with `{{input}}`.
+        open_tasks: keys of tasks whose pipeline or job is only known at run time, as with `{{input}}`.
     """
 
     pipelines: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class JobTargets:
 
 
 def job_targets(spec: Mapping[str, Any]) -> JobTargets:
-    """Return what the settings of a job run; a resource that is not deployed yet has no id and is left out.
+    """Return the pipelines and jobs in a job's tasks; a resource that is not deployed yet has no id and is omitted.
 
     Examples:
         >>> job_targets({"tasks": [{"task_key": "a", "pipeline_task": {"pipeline_id": "p-1"}}]}).pipelines
@@ -135,7 +135,7 @@ def job_targets(spec: Mapping[str, Any]) -> JobTargets:
 
 
 def _tasks(tasks: Any) -> Iterator[Mapping[str, Any]]:
-    """Each task, and the task that a for-each task repeats."""
+    """Return each task, and the nested task of each for-each task."""
     for task in tasks if isinstance(tasks, list) else ():
         if not isinstance(task, Mapping):
             continue

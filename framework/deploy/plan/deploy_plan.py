@@ -195,10 +195,10 @@ def _check_known(option: str, key: str, known: Sequence[str], plan: DeployPlan) 
 def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCode]:
     """Return the gateways of a plan, the jobs that run them, and the exit code for a tool that writes every difference.
 
-    A change that our own deploy defers, a field that only seems to differ, and an accepted field that the bundle does
-    not name hold such a tool.
+    A change that Sluice would defer, a field that only differs in spelling, and an accepted field that the bundle does
+    not name are held: such a tool would write them.
     """
-    # Access has calls of its own, and nothing is recorded here.
+    # Permissions and grants are separate calls, and the guard writes no state.
     gateways = tuple(
         replace(_with_unnamed(each), access=False, record=False) for each in plan.changes if each.stops_gateway
     )
@@ -209,7 +209,7 @@ def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCod
 
 
 def _with_unnamed(change: PlannedChange) -> PlannedChange:
-    """The change with the fields that another tool removes, as the bundle does not name them."""
+    """Return the change with the fields that another tool removes because the bundle does not name them."""
     if not change.unnamed:
         return change
     fields = tuple(sorted({*change.phantoms, *change.unnamed}))

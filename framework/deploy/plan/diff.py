@@ -27,7 +27,7 @@ _RECREATES: Mapping[str, frozenset[FieldPath]] = {
     "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
     "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
 }
-# Settings that no service fills in by itself.
+# Settings that only users write.
 _USER_ONLY_FIELDS = frozenset({
     "clusters", "configuration", "libraries", "notifications", "tags",
     "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
@@ -152,7 +152,7 @@ def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, a
 
 
 def _is_user_only(kind: str, path: FieldPath) -> bool:
-    """Whether no service fills in a field by itself; it does fill in the id of a connection that is named."""
+    """Return whether only users set a field; the service itself sets the id of a connection that is named."""
     is_fixed = path in _RECREATES.get(kind, frozenset()) and path != ("gateway_definition", "connection_id")
     return is_fixed or path[0] in _USER_ONLY_FIELDS
 
