@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import time
 from functools import wraps
@@ -14,7 +15,7 @@ from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings, output_option, verbose_option
 from framework.cli.command import RESULTS, VERBOSE
 from framework.cli.output import Output
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 
 if TYPE_CHECKING:
     from framework.cli.bundle_output import Validation
@@ -110,6 +111,26 @@ class BundleCall:
                 raise
             click.echo(f"No workspace is named: checked as {_PLACEHOLDER_USER} would deploy it.", err=True)
             return _PLACEHOLDER_USER, None
+
+
+@contextmanager
+def failures_as_unknown() -> Iterator[None]:
+    """Convert a failed call in the block to an unknown state, exit code 23: without a verdict no deploy may run.
+
+    Raises:
+        StateUnknown: a call failed: the workspace does not respond, or refuses the credentials.
+    """
+    from databricks.sdk.errors.base import DatabricksError
+
+    from framework.deploy.gateways.cli_state import StateUnknown
+    from framework.deploy.gateways.external_state import state_unknown
+
+    try:
+        yield
+    except StateUnknown:
+        raise
+    except (OperationError, DatabricksError, OSError) as error:
+        raise state_unknown(error) from error
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:

@@ -21,6 +21,7 @@ from framework.deploy.plan.policy import ExitCode, Verdict
 from framework.deploy.plan.reasons import table_text
 from framework.deploy.state.state import DeployState
 from framework.foundation.errors import UserError
+from framework.foundation.secrecy import hide_secrets
 
 _COLUMNS = ("resource", "change", "verdict", "why")
 _ACCEPTED_COLUMNS = ("field", "accepted", "bundle")
@@ -168,12 +169,18 @@ def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
 def print_validation(output: Output, validation: Validation) -> None:
     """Print targets, resources and the number of findings; in JSON the resolved configuration of a target."""
     rows = [
-        {"target": bundle.target, "mode": bundle.mode, "resource": resource.key, "name": resource.name}
+        {
+            "target": bundle.target,
+            "mode": bundle.mode,
+            "resource": resource.key,
+            "name": hide_secrets(resource.name, bundle.secrets),
+        }
         for bundle in validation.bundles
         for resource in bundle.resources
     ]
     if output.as_json:
-        configuration = hidden_configuration(validation.bundles[0].configuration) if validation.bundles else {}
+        bundle = next(iter(validation.bundles), None)
+        configuration = {} if bundle is None else hidden_configuration(bundle.configuration, bundle.secrets)
         output.json({**configuration, "findings": [_finding_json(finding) for finding in validation.findings]})
         return
     if rows:

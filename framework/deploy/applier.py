@@ -239,6 +239,7 @@ def _intended(change: PlannedChange, spec: dict[str, Any]) -> Deployed:
         spec=FrozenSpec.of(spec),
         depends_on=change.depends_on,
         prevent_destroy=change.prevent_destroy,
+        secrets=change.secrets,
     )
 
 

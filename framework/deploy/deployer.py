@@ -133,6 +133,7 @@ class Deployer:
                 spec=resource.spec,
                 depends_on=resource.depends_on,
                 prevent_destroy=resource.prevent_destroy or any(each.prevent_destroy for each in previous_entries),
+                secrets=resource.secrets,
             )
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 

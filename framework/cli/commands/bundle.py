@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
+from framework.cli.bundle_call import BundleCall, bundle_options, failures_as_unknown, guard_options, policy_of
 from framework.cli.call import output_option, verbose_option
 from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
 from framework.cli.output import Output
@@ -181,12 +181,13 @@ def guard(call: BundleCall, /, **options: Any) -> None:
 
     Only gateways, and jobs that run them, are checked; the state of the Databricks CLI is used if there is one.
 
-    Exit codes: 0 the deploy may run, 2 the bundle or the call is invalid, 20 held, 22 refused, 23 unknown: the state of
-    a gateway, which gateways the deploy would change, or the workspace can't be read. A difference in tags is held,
-    because other tools write it.
+    Exit codes: 0 the deploy may run, 2 the bundle, the call or its configuration is invalid, 20 held, 22 refused,
+    23 unknown: the state of a gateway, or which gateways the deploy would change, or the workspace does not respond.
+    A difference in tags is held, because other tools write it.
     """
     from framework.cli.bundle_output import print_changes
 
-    gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
+    with failures_as_unknown():
+        gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
     print_changes(call.output, replace(plan, uploads=(), removals=()), gateways, code)
     raise click.exceptions.Exit(int(code))

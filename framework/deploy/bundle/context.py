@@ -118,7 +118,7 @@ def _in_workspace(path: Node) -> Node:
     if not isinstance(text, str):
         return path
     if text.startswith("~/"):
-        return Node(value="/Workspace/Users/${workspace.current_user.userName}" + text[1:], location=path.location)
+        return path.with_value("/Workspace/Users/${workspace.current_user.userName}" + text[1:])
     if text.startswith("/") and not text.startswith(("/Workspace/", "/Volumes/")):
-        return Node(value=f"/Workspace{text}", location=path.location)
+        return path.with_value(f"/Workspace{text}")
     return path

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 from framework.deploy.bundle.interpolation import REFERENCE
 from framework.deploy.bundle.nodes import Node, kind_of
-from framework.foundation.secrecy import hide_in_text, is_secret_name
+from framework.foundation.secrecy import hide_all, hide_in_text, is_secret_name
 
 Report = Callable[..., None]
 """Function of a condition, a location, and the condition's fields."""
@@ -78,19 +78,19 @@ class FieldChecks:
                 kept[key] = value
             else:
                 self._unknown(path, key, value, known)
-        return Node(value=kept, location=node.location)
+        return node.with_value(kept)
 
     def _list(self, node: Node, item: Any, path: str) -> Node:
         if not isinstance(node.value, tuple):
             return self._mismatch(node, "a list", path)
         items = (self.convert(each, item, f"{path}[{number}]") for number, each in enumerate(node.value))
-        return Node(value=tuple(items), location=node.location)
+        return node.with_value(tuple(items))
 
     def _map(self, node: Node, item: Any, path: str) -> Node:
         if not node.is_map:
             return self._mismatch(node, "a mapping", path)
         entries = {key: self.convert(each, item, f"{path}.{key}") for key, each in node.value.items()}
-        return Node(value=entries, location=node.location)
+        return node.with_value(entries)
 
     def _scalar(self, node: Node, type_: Any, path: str) -> Node:
         choices = _choices(type_)
@@ -102,13 +102,14 @@ class FieldChecks:
             return self._mismatch(node, _EXPECTED[wanted], path)
         if choices is not None and value not in choices:
             known = ", ".join(choice for choice in choices if choice)
-            self._report("BUNDLE_FIELD_CHOICE", node.location, field=path, value=hide_in_text(str(value)), known=known)
-        return Node(value=value, location=node.location)
+            given = hide_all(value) if node.is_secret else hide_in_text(str(value))
+            self._report("BUNDLE_FIELD_CHOICE", node.location, field=path, value=given, known=known)
+        return node.with_value(value)
 
     def _mismatch(self, node: Node, expected: str, path: str) -> Node:
         actual = kind_of(node.value)
         if isinstance(node.value, str) and expected != "a text":
-            is_secret = is_secret_name(path.rpartition(".")[2])
+            is_secret = node.is_secret or is_secret_name(path.rpartition(".")[2])
             actual = "a text" if is_secret else f"the text {hide_in_text(node.value)!r}"
         self._report("BUNDLE_FIELD_TYPE", node.location, field=path, actual=actual, expected=expected)
         return node

@@ -11,6 +11,7 @@ from framework.deploy.bundle.nodes import Node, as_node, kind_of
 from framework.deploy.bundle.variables import Variables
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.secrecy import is_secret_name
 
 REFERENCE = re.compile(r"\$\{([^\W\d_][\w-]*(?:\.[^\W\d][\w-]*|\[\d+\])*)\}")
 _PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
@@ -83,15 +84,24 @@ class Interpolation:
     def _resolve_text(self, node: Node) -> Node:
         """Resolve the references of a text, the innermost first, as in `${var.name_${bundle.target}}`."""
         text: str = node.value
+        is_secret = node.is_secret
+
+        def replacement(match: re.Match[str]) -> str:
+            nonlocal is_secret
+            found = self._refer(match[1], node)
+            is_secret = is_secret or found.is_secret
+            return _as_text(match[1], found)
+
         for _ in range(_MAX_ROUNDS):
             whole = REFERENCE.fullmatch(text)
             if whole is not None:
-                return self._refer(whole[1], node)
-            replaced = REFERENCE.sub(lambda match: self._text(match[1], node), text)
+                found = self._refer(whole[1], node)
+                return found.as_secret() if is_secret else found
+            replaced = REFERENCE.sub(replacement, text)
             if len(replaced) > _MAX_TEXT_LENGTH:
                 self._add(_MAX_VALUES, node)
             if replaced == text:
-                return Node(value=text, location=node.location)
+                return Node(value=text, location=node.location, is_secret=is_secret)
             text = replaced
         raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.location)
 
@@ -109,16 +119,6 @@ class Interpolation:
             self._weights[id(value)] = 1 + sum(self._weight(each.value) for each in below)
         return self._weights[id(value)]
 
-    def _text(self, path: str, at: Node) -> str:
-        value = self._refer(path, at).value
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, dict | tuple):
-            raise UserError(
-                "BUNDLE_REFERENCE_NOT_TEXT", location=at.location, reference=f"${{{path}}}", actual=kind_of(value)
-            )
-        return "" if value is None else str(value)
-
     def _refer(self, path: str, at: Node) -> Node:
         if path.startswith("resources.") or self._is_foreign(path, at):
             return Node(value=f"${{{path}}}", location=at.location)
@@ -130,12 +130,13 @@ class Interpolation:
                 raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.location)
             self._open.append(path)
             try:
-                self._resolved[path] = self.resolve(self._find(path, at))
+                found = self.resolve(self._find(path, at))
+                self._resolved[path] = found.as_secret() if _is_secret(path) else found
             finally:
                 self._open.pop()
-        value = self._resolved[path].value
-        self._add(self._weight(value), at)
-        return Node(value=value, location=at.location)
+        found = self._resolved[path]
+        self._add(self._weight(found.value), at)
+        return Node(value=found.value, location=at.location, is_secret=found.is_secret)
 
     def _is_foreign(self, path: str, at: Node) -> bool:
         """Return whether a reference is not the bundle's but text for a shell or another tool, such as `${HOME}`.
@@ -204,3 +205,20 @@ class Interpolation:
                 count=len(ids), ids=", ".join(ids),
             )  # fmt: skip
         return as_node(ids[0], node.location)
+
+
+def _as_text(path: str, node: Node) -> str:
+    """Return the value of a reference as a part of a text."""
+    value = node.value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | tuple):
+        raise UserError(
+            "BUNDLE_REFERENCE_NOT_TEXT", location=node.location, reference=f"${{{path}}}", actual=kind_of(value)
+        )
+    return "" if value is None else str(value)
+
+
+def _is_secret(path: str) -> bool:
+    """Return whether a reference is to a value with the name of a secret, such as `var.db_password`."""
+    return any(is_secret_name(part) for part, _ in _PART.findall(path))

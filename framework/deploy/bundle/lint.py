@@ -16,6 +16,7 @@ from framework.deploy.bundle.findings import Finding, error, warning
 from framework.deploy.bundle.interpolation import REFERENCE
 from framework.deploy.bundle.nodes import Node, leaves_in, texts_in
 from framework.foundation.locations import SourceLocation
+from framework.foundation.secrecy import hide_all, is_secret_name
 
 _PRINCIPAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATA_KINDS = ("schemas", "volumes")
@@ -205,4 +206,5 @@ class VolatileValues:
             return None
         if not isinstance(value.value, str) or _TIME_OR_COMMIT.fullmatch(value.value) is None:
             return None
-        return f"${{var.{name}}}, which is {value.value} this time"
+        given = hide_all(value.value) if is_secret_name(name) else value.value
+        return f"${{var.{name}}}, which is {given} this time"

@@ -18,7 +18,7 @@ from framework.deploy.bundle.interpolation import Interpolation
 from framework.deploy.bundle.known_keys import check_defined, convert_sections
 from framework.deploy.bundle.lint import check_production, lint
 from framework.deploy.bundle.merging import collapse_resources
-from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.nodes import Node, secrets_in
 from framework.deploy.bundle.reading import read_files
 from framework.deploy.bundle.resources import resources_in
 from framework.deploy.bundle.synced_files import synced_files
@@ -74,7 +74,8 @@ def load_bundle(
     interpolation = Interpolation(tree, values, look_up)
     resolved, variables_resolved = _resolved(tree, interpolation)
     check_settings(resolved, target=name, user=user)
-    resources, findings = resources_in(resolved, root=root, target=name, user=user)
+    secrets = secrets_in(resolved).union(*map(secrets_in, variables_resolved.values()))
+    resources, findings = resources_in(resolved, root=root, target=name, user=user, secrets=secrets)
     check_edges(whole, resolved, name, resources)
     mode = resolved.get("mode")
     found = (
@@ -99,6 +100,7 @@ def load_bundle(
         locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
         findings=tuple(dict.fromkeys(found)),
         configuration=configuration_of(resolved, variables_resolved, resources),
+        secrets=secrets.union(*(each.secrets for each in resources[:1])),
     )
 
 

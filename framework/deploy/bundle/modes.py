@@ -125,9 +125,9 @@ def _named(kind: str, settings: Node, presets: Presets) -> Node:
     if name is None or not presets.name_prefix:
         return settings
     if kind in _PREFIXED:
-        return settings.with_entry("name", f"{presets.name_prefix}{name.value}")
+        return settings.with_entry("name", name.with_value(f"{presets.name_prefix}{name.value}"))
     if kind == "schemas":
-        return settings.with_entry("name", f"{_schema_prefix(presets.name_prefix)}{name.value}")
+        return settings.with_entry("name", name.with_value(f"{_schema_prefix(presets.name_prefix)}{name.value}"))
     return settings
 
 

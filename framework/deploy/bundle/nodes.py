@@ -10,6 +10,7 @@ from typing import Any
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.secrecy import secret_digests
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
@@ -17,7 +18,13 @@ _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node(YamlNode):
-    """A value of a bundle file, with reads that check its type."""
+    """A value of a bundle file, with reads that check its type.
+
+    Args:
+        is_secret: whether the value of a secret variable is a part of it.
+    """
+
+    is_secret: bool = False
 
     def entries(self, field: str) -> Mapping[str, Node]:
         """Return the entries of a mapping; empty if it is null.
@@ -54,6 +61,19 @@ class Node(YamlNode):
         if not isinstance(self.value, str):
             self._refuse(field, "a text")
         return str(self.value)
+
+    def with_value(self, value: Any) -> Node:
+        """Return the node with another value, at the same location and as secret as before."""
+        return Node(value=value, location=self.location, is_secret=self.is_secret)
+
+    def as_secret(self) -> Node:
+        """Return the node with all its values marked as secret."""
+        value = self.value
+        if isinstance(value, dict):
+            value = {key: each.as_secret() for key, each in value.items()}
+        elif isinstance(value, tuple):
+            value = tuple(each.as_secret() for each in value)
+        return Node(value=value, location=self.location, is_secret=True)
 
     def with_entry(self, key: str, value: Any) -> Node:
         """Return the mapping with one entry set to a value; a plain value gets the mapping's location."""
@@ -101,6 +121,12 @@ def as_node(value: Any, location: SourceLocation) -> Node:
     if isinstance(value, list | tuple):
         return Node(value=tuple(as_node(each, location) for each in value), location=location)
     return Node(value=value, location=location)
+
+
+def secrets_in(node: Node) -> frozenset[str]:
+    """Return the digests of the texts in settings that are marked as secret."""
+    texts = (leaf.value for _, leaf in leaves_in(node) if leaf.is_secret and isinstance(leaf.value, str))
+    return frozenset().union(*map(secret_digests, texts))
 
 
 def texts_in(node: Node) -> Iterator[str]:

@@ -90,27 +90,27 @@ class _Translation:
         if path[0] == "*":
             if not isinstance(node.value, tuple):
                 return node
-            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), location=node.location)
+            return node.with_value(tuple(self.at(each, path[1:], role) for each in node.value))
         below = node.get(path[0])
         if below is None or (path[0] in _NOT_NOTEBOOKS and _is_from_git(below)):
             return node
-        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, location=node.location)
+        return node.with_value({**node.value, path[0]: self.at(below, path[1:], role)})
 
     def _translated(self, node: Node, role: _Role) -> Node:
         text = node.value
         if isinstance(text, str) and role is _Role.LIBRARY and (option := _OPTION.match(text)):
-            path = self._translated(Node(value=text[option.end() :], location=node.location), _Role.FILE)
-            return Node(value=f"{option[0]}{path.value}", location=node.location)
+            path = self._translated(node.with_value(text[option.end() :]), _Role.FILE)
+            return node.with_value(f"{option[0]}{path.value}")
         if not isinstance(text, str) or not _is_local(text, role):
             return node
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.location.file), text))
         if inside == ".." or inside.startswith("../"):
             raise UserError("BUNDLE_PATH_OUTSIDE", location=node.location, path=text, root=self._root)
         if role is _Role.LIBRARY and _PACKAGE.search(inside):
-            return Node(value=f"./{inside}", location=node.location)
+            return node.with_value(f"./{inside}")
         if role not in (_Role.PATTERN, _Role.LIBRARY):
             inside = self._found(inside, node, role)
-        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), location=node.location)
+        return node.with_value(posixpath.normpath(posixpath.join(self._file_path, inside)))
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
         link = first_link(self._root, inside)
@@ -191,7 +191,7 @@ def _expanded(entry: Node, root: Path) -> Iterator[Node]:
         found = sorted(each for each in (root / folder).glob(path.value.replace("**", "*")) if each.is_file())
         for each in found:
             name = Path(os.path.relpath(each, root / folder)).as_posix()
-            yield entry.with_entry(kind, {"path": Node(value=name, location=path.location)})
+            yield entry.with_entry(kind, {"path": path.with_value(name)})
         if found:
             return
     yield entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from framework.deploy.bundle.access import check_run_as, with_access
@@ -10,7 +11,7 @@ from framework.deploy.bundle.field_checks import FieldChecks
 from framework.deploy.bundle.findings import Finding, error, warning
 from framework.deploy.bundle.format import KINDS, UNDEPLOYED_KINDS, resource_types
 from framework.deploy.bundle.modes import apply_presets, presets_of
-from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.nodes import Node, secrets_in
 from framework.deploy.bundle.paths import in_workspace
 from framework.deploy.bundle.reading import resources_of
 from framework.deploy.bundle.references import references_in
@@ -22,9 +23,16 @@ _MANAGED = ("deployment_id", "version_id")
 
 
 def resources_in(
-    tree: Node, *, root: Path, target: str, user: str | None
+    tree: Node, *, root: Path, target: str, user: str | None, secrets: frozenset[str]
 ) -> tuple[tuple[Resource, ...], tuple[Finding, ...]]:
     """Return the resources to deploy, and the findings about their fields.
+
+    Args:
+        tree: the resolved tree of the target.
+        root: the bundle's root.
+        target: name of the target.
+        user: name of the current user; None if no user is signed in.
+        secrets: digests of the secret texts in the tree and the variables.
 
     Raises:
         UserError: a fault in mode, presets, permissions or paths.
@@ -34,7 +42,7 @@ def resources_in(
     permissions, run_as = tree.get("permissions"), check_run_as(tree)
     file_path_node = tree.get("workspace", "file_path")
     file_path = "" if file_path_node is None else file_path_node.text("workspace.file_path")
-    found, findings = [], []
+    found, findings, known = [], [], {*secrets}
     for kind, name, written in resources_of(tree):
         key = f"{kind}.{name}"
         if kind in UNDEPLOYED_KINDS:
@@ -48,8 +56,10 @@ def resources_in(
         settings, warnings = with_access(kind, key, settings, permissions=permissions, run_as=run_as)
         settings = in_workspace(kind, settings, root=root, file_path=file_path)
         findings += [*faults, *warnings]
+        known |= secrets_in(settings)
         found.append(_resource(kind, key, settings, written))
-    return tuple(found), tuple(findings)
+    all_secrets = frozenset(known)
+    return tuple(replace(each, secrets=all_secrets) for each in found), tuple(findings)
 
 
 def _resource(kind: str, key: str, settings: Node, written: Node) -> Resource:

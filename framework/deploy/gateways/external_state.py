@@ -50,7 +50,7 @@ def external_state(workspace: Workspace, kinds: Mapping[str, RemoteKind], bundle
         raise state_unknown(error) from error
 
 
-def state_unknown(error: OperationError | DatabricksError) -> StateUnknown:
+def state_unknown(error: OperationError | DatabricksError | OSError) -> StateUnknown:
     """Return the error for a failed call without which the guard has no verdict."""
     what = error.what if isinstance(error, OperationError) else hide_in_text(str(error)) or type(error).__name__
     return StateUnknown("GUARD_STATE_UNKNOWN", cause=" ".join(what.split()).removesuffix("."))
@@ -174,6 +174,7 @@ def _known(key: str, id: str, resource: Resource | None) -> Deployed:
         spec=resource.spec,
         depends_on=resource.depends_on,
         prevent_destroy=resource.prevent_destroy,
+        secrets=resource.secrets,
     )
 
 

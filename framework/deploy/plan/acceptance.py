@@ -47,7 +47,8 @@ def accept_resource(
         raise UserError("DEPLOY_BIND_MISSING", kind=previous.kind, id=previous.id)
     # Without a baseline so far, as after `bind`, each value in the bundle is a change by the bundle.
     spec = previous.spec if previous.remote is not None else FrozenSpec.of(access_of(previous.spec.as_dict()))
-    accepted = state.with_resource(replace(previous, spec=spec, remote=remote.spec))
+    secrets = previous.secrets.union(*(each.secrets for each in bundle.resources if each.key == key))
+    accepted = state.with_resource(replace(previous, spec=spec, remote=remote.spec, secrets=secrets))
     before = _change(bundle, state, key, remote, now)
     left = {field.path for field in _change(bundle, accepted, key, remote, now).fields}
     fields = tuple(field for field in before.fields if field.path not in left)

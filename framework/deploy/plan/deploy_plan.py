@@ -41,6 +41,7 @@ class PlannedChange:
         remote_id: id of the resource; None if it does not exist.
         remote_modified: time of the last change of its settings.
         access: whether permissions or grants change, by separate calls.
+        secrets: digests of the texts that are secret under any name.
         record: whether the state is written although no call is made: an earlier deploy stopped before it recorded
             the resource, or a change is deferred for the first time.
     """
@@ -66,6 +67,7 @@ class PlannedChange:
     remote_modified: int | None = None
     access: bool = False
     record: bool = False
+    secrets: frozenset[str] = frozenset()
 
     @property
     def changes_protection(self) -> bool:

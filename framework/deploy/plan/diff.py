@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from framework.deploy.state.normalize import FieldPath, Leaves, flatten, normalise
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
 
 _RECREATES: Mapping[str, frozenset[FieldPath]] = {
     "pipelines": frozenset(
@@ -95,6 +96,7 @@ def compare(
     deployed: Mapping[str, Any] | None,
     remote: Mapping[str, Any],
     remote_at_deploy: Mapping[str, Any] | None,
+    secrets: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare a bundle's settings with those in the workspace and classify each difference.
 
@@ -104,10 +106,11 @@ def compare(
         deployed: settings of the last deploy; None if unknown, as for an adopted resource.
         remote: current settings in the workspace.
         remote_at_deploy: settings in the workspace right after the last deploy; None if unknown.
+        secrets: digests of the texts that are secret under any name.
     """
-    now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
-    last = None if deployed is None else _leaves(kind, deployed)
-    at_deploy = None if remote_at_deploy is None else _leaves(kind, remote_at_deploy)
+    now, bundle = _leaves(kind, remote, secrets), _leaves(kind, wanted, secrets)
+    last = None if deployed is None else _leaves(kind, deployed, secrets)
+    at_deploy = None if remote_at_deploy is None else _leaves(kind, remote_at_deploy, secrets)
     changes, settled, unnamed = [], [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
@@ -120,7 +123,7 @@ def compare(
         changes.append(
             FieldChange(
                 path=path,
-                remote=now.get(path),
+                remote=_hidden_like(now.get(path), bundle.get(path), (last or {}).get(path)),
                 wanted=bundle.get(path),
                 change_class=_class(kind, path, outside=outside, is_named=path in bundle),
             )
@@ -136,8 +139,17 @@ def compare(
     )
 
 
-def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
-    return flatten(normalise(kind, hide_secrets(spec)))
+def _leaves(kind: str, spec: Mapping[str, Any], secrets: frozenset[str]) -> Leaves:
+    # Normalised first, because a digest depends on the letter case.
+    return flatten(hide_secrets(normalise(kind, spec), secrets))
+
+
+def _hidden_like(value: str | None, *others: str | None) -> str | None:
+    """Hide a field in the workspace whose value in the bundle is a secret: it may hold another, unknown secret."""
+    is_secret = any(other is not None and digests_in(other) for other in others)
+    if value is None or not is_secret or digests_in(value):
+        return value
+    return json.dumps(hide_all(json.loads(value)), ensure_ascii=False)
 
 
 def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, at_deploy: Leaves | None) -> bool | None:

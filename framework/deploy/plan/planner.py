@@ -19,6 +19,7 @@ from framework.deploy.state.files import FileHashes, changed_files
 from framework.deploy.state.normalize import flatten
 from framework.deploy.state.resource_api import Remote, access_of
 from framework.deploy.state.state import Deployed, DeployState, hidden_spec
+from framework.foundation.secrecy import hide_secrets
 
 _INDEPENDENT_OF_PHASE = frozenset(
     {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
@@ -104,7 +105,8 @@ def plan_resource(
 ) -> PlannedChange:
     """Plan one resource; the references in `spec` are resolved as far as ids are known."""
     remote = observed.remotes.get(resource.key)
-    compared = _compared(resource.kind, spec, deployed, remote)
+    secrets = resource.secrets if deployed is None else resource.secrets | deployed.secrets
+    compared = _compared(resource.kind, spec, deployed, remote, secrets)
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
     stops = gateway or resource.key in observed.jobs
     lost_id = deployed.id if remote is None and deployed is not None and gateway else None
@@ -130,7 +132,7 @@ def plan_resource(
     change = PlannedChange(
         key=resource.key,
         kind=resource.kind,
-        name=resource.name,
+        name=hide_secrets(resource.name, secrets),
         stops_gateway=stops,
         change_class=highest,
         verdict=verdict,
@@ -148,6 +150,7 @@ def plan_resource(
         remote_id=None if remote is None else remote.id,
         remote_modified=None if remote is None else remote.modified,
         access=access and remote is not None,
+        secrets=secrets,
     )
     change = replace(change, record=_is_unrecorded(change, deployed))
     return replace(change, reason=reason_of(change, policy))
@@ -158,7 +161,7 @@ def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
     if change.verdict in WAITING:
         new = change.verdict is Verdict.DEFER and deployed is not None and deployed.deferred != digest_of(change)
         return new or change.changes_protection
-    kept = None if change.spec is None else hidden_spec(change.spec)
+    kept = None if change.spec is None else hidden_spec(change.spec, change.secrets)
     stands = (
         deployed is not None
         and deployed.remote is not None
@@ -168,7 +171,9 @@ def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
     return change.verdict is Verdict.NOTHING and not stands and not change.access
 
 
-def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None) -> Comparison:
+def _compared(
+    kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None, secrets: frozenset[str]
+) -> Comparison:
     if remote is None:
         return Comparison()
     known = deployed if deployed is not None and deployed.remote is not None else None
@@ -178,6 +183,7 @@ def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, rem
         deployed=None if known is None else known.spec.as_dict(),
         remote=remote.spec.as_dict() | _identity(spec, remote),
         remote_at_deploy=None if known is None or known.remote is None else known.remote.as_dict(),
+        secrets=secrets,
     )
 
 

@@ -10,10 +10,11 @@ from uuid import uuid4
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import FrozenSpec
 from framework.foundation.errors import OperationError
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrecy import digests_in, hide_secrets
 
 STATE_FILE = "sluice-state.json"
 _VERSION = 1
+_NAMES = ("name", "catalog_name", "schema_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Deployed:
         spec: the bundle's settings at the last deploy, references resolved; stored with secret values hidden.
         remote: the settings in the service right after the last deploy.
         deferred: digest of the recorded deferred changes.
+        secrets: digests of the texts that are secret under any name; not stored, but those of hidden texts are read.
     """
 
     key: str
@@ -35,6 +37,7 @@ class Deployed:
     depends_on: tuple[str, ...] = ()
     prevent_destroy: bool = False
     deferred: str = ""
+    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +126,8 @@ def _row(resource: Deployed) -> dict[str, Any]:
     return {
         "kind": resource.kind,
         "id": resource.id,
-        "spec": hidden_spec(resource.spec).as_dict(),
-        "remote": None if resource.remote is None else hidden_spec(resource.remote).as_dict(),
+        "spec": hidden_spec(resource.spec, resource.secrets).as_dict(),
+        "remote": None if resource.remote is None else hidden_spec(resource.remote, resource.secrets).as_dict(),
         "depends_on": list(resource.depends_on),
         "prevent_destroy": resource.prevent_destroy,
         "deferred": resource.deferred,
@@ -141,9 +144,15 @@ def _parse(key: str, row: dict[str, Any]) -> Deployed:
         depends_on=tuple(row["depends_on"]),
         prevent_destroy=row["prevent_destroy"],
         deferred=row["deferred"],
+        secrets=digests_in(json.dumps(row["spec"])),
     )
 
 
-def hidden_spec(spec: FrozenSpec) -> FrozenSpec:
-    """Return settings with secret values hidden."""
-    return FrozenSpec.of(hide_secrets(spec.as_dict()))
+def hidden_spec(spec: FrozenSpec, secrets: frozenset[str]) -> FrozenSpec:
+    """Return settings with secret values hidden; `secrets` are the digests of texts that are secret under any name.
+
+    The names that identify a resource stay: a deploy after a crash finds the resource by them.
+    """
+    plain = spec.as_dict()
+    names = {field: plain[field] for field in _NAMES if field in plain}
+    return FrozenSpec.of(hide_secrets(plain, secrets) | hide_secrets(names))

@@ -99,6 +99,14 @@ def test_a_moment_or_commit_given_with_the_call_must_not_reach_a_gateway(tmp_pat
     assert load(tmp_path, text, commit="blue").findings == ()
 
 
+def test_a_finding_about_a_secret_variable_has_no_value(tmp_path: Path) -> None:
+    """A token of forty hexadecimal digits looks like a commit."""
+    text = f"{GATEWAY}          tags: {{c: '${{var.api_token}}'}}\n".replace("  team:", "  api_token: {}\n  team:")
+    (finding,) = load(tmp_path, text, api_token="a1" * 20).findings
+    assert (finding.condition, "a1a1" in finding.what) == ("BUNDLE_GATEWAY_TAG_CHANGES", False)
+    assert "${var.api_token}, which is hidden:" in finding.what
+
+
 PRESETS = {
     "a preset tag": ("{tags: {team: data}}", "", [("BUNDLE_GATEWAY_TAG_UNPINNED", "warning", at(18, 24))]),
     "a preset tag that is pinned": ("{tags: {team: data}}", "tags: {team: sales}", []),
