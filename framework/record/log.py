@@ -166,7 +166,7 @@ class EventLog:
     def _drop(self, observer: Observer, error: Exception | SystemExit) -> None:
         self._observers = tuple(each for each in self._observers if each is not observer)
         name = getattr(observer, "__qualname__", type(observer).__name__)
-        text = f"The observer {name} raised {type(error).__name__} and is told nothing more."
+        text = f"The observer {name} raised {type(error).__name__} and is notification nothing more."
         summary = summarize_error(error, fatal=False)
         self.record(hook_progress(hook=name, status="DISABLED", message=text, error=summary))
 
@@ -217,13 +217,13 @@ class EventLog:
         return True
 
 
-Told = TypeVar("Told")
+Notification = TypeVar("Notification")
 
 
-def failure_of(listener: Callable[[Told], object], told: Told) -> Exception | SystemExit | None:
+def failure_of(listener: Callable[[Notification], object], notification: Notification) -> Exception | SystemExit | None:
     """Call a listener; return the exception that it raised, or None."""
     try:
-        listener(told)
+        listener(notification)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: the caller records the failure and continues
         return error
     return None

@@ -37,10 +37,10 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     wanted = str(Path(home) / "bin" / "java") if home else "java"
     found = shutil.which(wanted, path=variables.get("PATH", os.defpath))
     if found is None:
-        place = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
-        raise UserError("JAVA_NOT_FOUND", place=place, oldest=OLDEST_MAJOR)
+        problem = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
+        raise UserError("JAVA_NOT_FOUND", place=problem, oldest=OLDEST_MAJOR)
     program = Path(found).resolve()
-    version = _version_of_release(program) or _version_as_told(program)
+    version = _version_of_release(program) or _reported_version(program)
     if major_version(version) < OLDEST_MAJOR:
         raise UserError("JAVA_TOO_OLD", program=str(program), version=version or "unknown", oldest=OLDEST_MAJOR)
     return Java(program=str(program), version=version)
@@ -69,12 +69,12 @@ def _version_of_release(program: Path) -> str:
     return match.group(1) if match else ""
 
 
-def _version_as_told(program: Path) -> str:
+def _reported_version(program: Path) -> str:
     try:
-        told = subprocess.run(  # noqa: S603 - the user's own Java
+        answer = subprocess.run(  # noqa: S603 - the user's own Java
             [str(program), "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    match = re.search(r'version "([^"]+)"', told.stderr)
+    match = re.search(r'version "([^"]+)"', answer.stderr)
     return match.group(1) if match else ""
