@@ -11,9 +11,8 @@ from framework.deploy.api.lookups import LookUp
 from framework.deploy.bundle.artifacts import read_artifacts
 from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.configuration import configuration_of
-from framework.deploy.bundle.context import check_settings, with_context
+from framework.deploy.bundle.context import check_settings, read_git_state, with_context
 from framework.deploy.bundle.edges import check_edges
-from framework.deploy.bundle.git_state import read_git_state
 from framework.deploy.bundle.interpolation import Interpolation
 from framework.deploy.bundle.known_keys import check_defined, convert_sections
 from framework.deploy.bundle.lint import check_production, lint

@@ -26,11 +26,11 @@ _COMMENTS = {".py": "# ", ".r": "# ", ".scala": "// ", ".sql": "-- "}
 class _Role(Enum):
     """Role of a path."""
 
-    FOLDER = "a folder, which must be there"
-    PATTERN = "a folder or a pattern, which need not be there"
-    FILE = "a file, which must be there"
-    SOURCE = "a file of source code, which is no notebook"
-    NOTEBOOK = "a file, whose extension the workspace drops"
+    FOLDER = "an existing folder"
+    PATTERN = "a folder or a pattern, which may be missing"
+    FILE = "an existing file"
+    SOURCE = "an existing source file that is not a notebook"
+    NOTEBOOK = "an existing notebook, whose extension the workspace removes"
     LIBRARY = "a package to upload, or a requirement of another kind"
 
 
