@@ -57,7 +57,7 @@ def read_yaml(path: Path) -> YamlDocument:
         ) from error
     if not isinstance(values, dict):
         place = SourceLocation(file=str(path), line=1)
-        raise UserError("PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause="its top is no mapping")
+        raise UserError("PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause="the top level is not a mapping")
     lines: dict[tuple[str | int, ...], int] = {}
     _note_lines(node, (), lines)
     return YamlDocument(path=path, values=values, lines=lines)

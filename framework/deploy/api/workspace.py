@@ -173,5 +173,5 @@ def _translated(error: Exception, method: str, path: str) -> OperationError:
     text = hide_in_text(str(error)) if isinstance(error, DatabricksError) else type(error).__name__
     asked = seconds_asked_for(error)
     if asked is not None:
-        text = f"{text} It asked us to wait {asked:.0f} seconds more."
+        text = f"{text} The workspace requested a wait of {asked:.0f} more seconds."
     return OperationError("WORKSPACE_CALL_FAILED", call=call, cause=text)

@@ -93,7 +93,7 @@ class Interpolation:
             if replaced == text:
                 return Node(value=text, place=node.place)
             text = replaced
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.place)
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.place, cause=f"more than {_MOST_ROUNDS} passes")
 
     def _add(self, count: int, at: Node) -> None:
         self._count += count
@@ -127,7 +127,7 @@ class Interpolation:
             raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.place, path=circle)
         if path not in self._resolved:
             if len(self._open) == _MOST_OPEN:
-                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.place)
+                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.place, cause=f"more than {_MOST_OPEN} levels")
             self._open.append(path)
             try:
                 self._resolved[path] = self.resolve(self._find(path, at))

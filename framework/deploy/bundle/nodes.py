@@ -9,7 +9,7 @@ from typing import Any
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
-_KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+_KINDS = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ class Node:
             UserError: BUNDLE_FIELD_TYPE, it is not a text.
         """
         if not isinstance(self.value, str):
-            self._refuse(field, "a text")
+            self._refuse(field, "a string")
         return str(self.value)
 
     def with_entry(self, key: str, value: Any) -> Node:
@@ -97,10 +97,10 @@ def kind_of(value: Any) -> str:
 
     Examples:
         >>> kind_of(()), kind_of(None), kind_of(2)
-        ('a list', 'nothing', 'a number')
+        ('a list', 'null', 'a number')
     """
     if value is None:
-        return "nothing"
+        return "null"
     return "a list" if isinstance(value, tuple) else _KINDS[type(value)]
 
 

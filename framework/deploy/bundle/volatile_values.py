@@ -69,7 +69,7 @@ class VolatileValues:
             return None
         if not isinstance(value.value, str) or _MOMENT.fullmatch(value.value) is None:
             return None
-        return f"${{var.{name}}}, which is {value.value} this time"
+        return f"${{var.{name}}}, which is {value.value} in this deployment"
 
 
 def texts_in(node: Node) -> Iterator[str]:

@@ -51,7 +51,7 @@ class _Reader:
             return Node(value={}, place=SourceLocation(file=self._name, line=1, column=1))
         node = self._convert(root, 0)
         if not node.is_map:
-            raise self._invalid(node.place, "its top is no mapping")
+            raise self._invalid(node.place, "the top level is not a mapping")
         return node
 
     def _invalid(self, place: SourceLocation, cause: str) -> UserError:
@@ -64,11 +64,11 @@ class _Reader:
     def _convert(self, node: yaml.Node, depth: int) -> Node:
         self._count += 1
         if self._count > _MOST_NODES:
-            raise self._invalid(self._place(node), f"it holds more than {_MOST_NODES:,} values")
+            raise self._invalid(self._place(node), f"it contains more than {_MOST_NODES:,} values")
         if depth > _DEEPEST:
-            raise self._invalid(self._place(node), "it is nested too deeply, or an alias holds itself")
+            raise self._invalid(self._place(node), "it is nested too deeply, or an alias contains itself")
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
-            raise self._invalid(self._place(node), f"the tag {node.tag} is not known here")
+            raise self._invalid(self._place(node), f"the tag {node.tag} is not supported")
         if isinstance(node, yaml.MappingNode):
             return Node(value=dict(self._pairs(node, depth)), place=self._place(node))
         if isinstance(node, yaml.SequenceNode):
@@ -81,7 +81,7 @@ class _Reader:
         inherited: dict[str, Node] = {}
         merges = [key for key, _ in node.value if key.tag == "tag:yaml.org,2002:merge"]
         if len(merges) > 1:
-            raise self._invalid(self._place(merges[1]), "`<<` is there twice; write one list, `<<: [*a, *b]`")
+            raise self._invalid(self._place(merges[1]), "`<<` is used twice; write one list, `<<: [*a, *b]`")
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
@@ -92,9 +92,9 @@ class _Reader:
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
             if not isinstance(key, yaml.ScalarNode):
-                raise self._invalid(self._place(key), "a key is no text")
+                raise self._invalid(self._place(key), "a key is not a string")
             if key.value in seen:
-                raise self._invalid(self._place(key), f"`{key.value}` is there twice")
+                raise self._invalid(self._place(key), f"the key `{key.value}` is duplicated")
             seen.add(key.value)
             own[key.value] = self._convert(value, depth + 1)
         yield from (inherited | own).items()
@@ -102,13 +102,13 @@ class _Reader:
     def _merged(self, source: yaml.Node, depth: int) -> dict[str, Node]:
         node = self._convert(source, depth + 1)
         if not isinstance(node.value, dict):
-            raise self._invalid(node.place, "`<<` takes a mapping")
+            raise self._invalid(node.place, "`<<` requires a mapping")
         return node.value
 
     def _scalar(self, node: yaml.Node) -> Any:
         text = str(node.value)
         if node.tag not in _PLAIN:
-            raise self._invalid(self._place(node), f"the tag {node.tag} is not known here")
+            raise self._invalid(self._place(node), f"the tag {node.tag} is not supported")
         if node.tag.endswith(":timestamp") or (node.tag in _NUMBERS and ":" in text):
             return text
         if node.tag.endswith(":bool") and text.lower() not in ("true", "false"):
@@ -132,7 +132,7 @@ def read_bundle_yaml(path: Path, *, root: Path) -> Node:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        cause = getattr(error, "strerror", None) or "it is no UTF-8"
+        cause = getattr(error, "strerror", None) or "it is not valid UTF-8"
         raise UserError("BUNDLE_FILE_UNREADABLE", path=path, cause=cause) from error
     return parse_bundle_yaml(text, name)
 

@@ -60,7 +60,7 @@ def _with_cli_state(own: DeployState, theirs: CliState | None, bundle: Bundle) -
         if former is not None and former.id == found:
             continue
         if former is not None and former.id is not None:
-            cause = f"{key} is {former.id} to Sluice and {found} to {theirs.path}"
+            cause = f"{key} has the id {former.id} in the state of Sluice, but {found} in {theirs.path}"
             raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
         state = state.with_resource(_known(key, found, resources.get(key)))
     return state
@@ -151,7 +151,7 @@ class _Names:
 def _adopted(state: DeployState, resource: Resource, found: Sequence[str]) -> DeployState:
     """The state with the resource that has the name; unchanged when none has it."""
     if len(found) > 1:
-        cause = f"{len(found)} {resource.kind} have the name {resource.name} of {resource.key}: {', '.join(found)}"
+        cause = f"{len(found)} {resource.kind} have the same name {resource.name} as {resource.key}: {', '.join(found)}"
         raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
     return state.with_resource(_known(resource.key, found[0], resource)) if found else state
 

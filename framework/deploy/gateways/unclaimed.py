@@ -47,8 +47,8 @@ class Unclaimed:
             shared = _shared(spec, found) if is_gateway(found) else None
             if shared is not None and not self._is_of_another_target(found, remote.id):
                 cause = (
-                    f"{key} has no known id, and the gateway {found.get('name')} ({remote.id}), which no state claims, "
-                    f"may have the same {shared}"
+                    f"{key} has no known id, and the gateway {found.get('name')} ({remote.id}), "
+                    f"which is in no deployment state, may have the same {shared}"
                 )
                 raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
 
@@ -62,8 +62,8 @@ class Unclaimed:
             found = remote.spec.as_dict()
             if {*job_targets(found).pipelines} & {*gateways} and not self._is_of_another_target(found, remote.id):
                 cause = (
-                    f"{key} has no known id, and the job {found.get('name')} ({remote.id}), which no state claims, "
-                    "runs the same gateway"
+                    f"{key} has no known id, and the job {found.get('name')} ({remote.id}), "
+                    "which is in no deployment state, runs the same gateway"
                 )
                 raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
 

@@ -35,7 +35,7 @@ class OutOfTime(Exception):  # noqa: N818 - a limit, which the process that rend
     """Rendering takes longer than its limit, in seconds of processor time."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"it needs more than {seconds:g} seconds of processor time")
+        super().__init__(f"it uses more than {seconds:g} seconds of CPU time")
 
 
 # Exceptions that the code of a template may raise.
@@ -90,16 +90,16 @@ class Templates:
                 pieces.append(piece)
                 length += len(piece)
                 if length > _MOST_CHARACTERS:
-                    raise _invalid(self._place_of(name, 1), f"it renders more than {_MOST_CHARACTERS:,} characters")
+                    raise _invalid(self._place_of(name, 1), f"its output has more than {_MOST_CHARACTERS:,} characters")
         except TemplateNotFound as error:
             at = self._place(error) or place
             raise UserError("BUNDLE_TEMPLATE_MISSING", location=at, name=error.name, folder=self._named()) from error
         except TemplateSyntaxError as error:
             at = self._place_of(error.name or name, error.lineno)
-            raise _invalid(at, error.message or "it can't be read") from error
+            raise _invalid(at, error.message or "its syntax is invalid") from error
         except MemoryError as error:
             at = self._place(error) or self._place_of(name, 1)
-            raise _invalid(at, "it needs more memory than it may use") from error
+            raise _invalid(at, "it exceeds the memory limit") from error
         except _FAULTS as error:
             at = self._place(error) or self._place_of(name, 1)
             raise _invalid(at, str(error) or type(error).__name__) from error
@@ -163,7 +163,7 @@ def _finalised(_: EvalContext, value: Any) -> Markup:
         return Markup(text.lower())  # noqa: S704 - true or false
     if isinstance(value, int | float) or _means_itself(value):
         return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
-    message = f"{hide_in_text(text)!r:.80} would not mean itself in YAML; put it out with `| yaml`"
+    message = f"{hide_in_text(text)!r:.80} would not be read unchanged from YAML; use the filter `| yaml`"
     raise ValueError(message)
 
 

@@ -139,7 +139,7 @@ def skip_if_refused(plan: DeployPlan) -> DeployPlan:
     refused = [change.key for change in plan.changes if change.verdict is Verdict.REFUSE]
     if not refused:
         return plan
-    reason = f"nothing is done while {refused[0]} is refused"
+    reason = f"no change is applied because {refused[0]} is refused"
     changes = tuple(
         replace(change, verdict=Verdict.SKIP, reason=reason)
         if change.verdict in (Verdict.APPLY, Verdict.QUEUE) or (change.verdict is Verdict.NOTHING and change.access)

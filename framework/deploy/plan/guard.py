@@ -34,5 +34,5 @@ def _with_unnamed(change: PlannedChange) -> PlannedChange:
     if change.verdict is not Verdict.NOTHING:
         return replace(change, phantoms=fields)
     names = ", ".join(".".join(path) for path in change.unnamed)
-    reason = f"another tool removes {names}, which were accepted; name them in the bundle"
+    reason = f"another deployment tool would remove the accepted settings {names}; add them to the bundle"
     return replace(change, phantoms=fields, reason=reason)
