@@ -196,17 +196,17 @@ def _wrong_types(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceEr
 
     for key, value in values.items():
         if key in _TEXTS:
-            check(key, value=value or None, kind=str, expected="text that is not empty")
+            check(key, value=value or None, kind=str, expected="a non-empty string")
             if isinstance(value, str) and value and not _is_plain(key, value):
                 errors.append(UserError("INVALID_NAME", location=document.location_of(key), name=value))
         elif key in _FLAGS:
-            check(key, value=value, kind=bool, expected="true or false")
+            check(key, value=value, kind=bool, expected="a boolean")
         elif key == "libraries":
             check(key, value=[] if value is None else value, kind=list, expected="a list")
         elif key in _MAPS:
             check(key, value={} if value is None else value, kind=dict, expected="a mapping")
             for inner, each in value.items() if isinstance(value, dict) else ():
-                check(key, inner, value=each, kind=(str, int, float), expected="text")
+                check(key, inner, value=each, kind=(str, int, float), expected="a string")
     return errors
 
 

@@ -113,7 +113,7 @@ class Applier:
                 raise OperationError(
                     "DEPLOY_RESOURCE_EXISTS", key=change.key, kind=change.kind, name=change.name
                 ) from None
-        raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="no answer, and no effect")
+        raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="no response; not created")
 
     def _replace(self, change: PlannedChange, spec: dict[str, Any]) -> str:
         """Replace the settings of a resource if it has not changed since the plan was made."""
@@ -129,7 +129,7 @@ class Applier:
                 raise
         except (NotFound, ResourceConflict):
             raise OperationError(
-                "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed since the plan was made"
+                "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed after the plan was made"
             ) from None
         return change.remote_id
 
@@ -187,7 +187,7 @@ class Applier:
         )
         remote = observed.remotes[change.key]
         if remote is None or remote.modified != change.remote_modified:
-            return replace(change, verdict=Verdict.HOLD, reason="it was changed since the plan was made"), ()
+            return replace(change, verdict=Verdict.HOLD, reason="it was changed after the plan was made"), ()
         resource = next((each for each in self._bundle.resources if each.key == change.key), None)
         now = self._workspace.clock.now()
         if resource is not None:
@@ -215,7 +215,7 @@ def apply_in_order(applier: Applier, changes: Sequence[PlannedChange]) -> tuple[
         is_deletion = change.change_class is ChangeClass.DELETE
         blocking = kept.get(change.key) if is_deletion else _first(held, change.depends_on)
         if blocking is not None and change.verdict is Verdict.APPLY:
-            reason = "a resource that depends on it stays" if is_deletion else "what it depends on waits"
+            reason = "a dependent resource is kept" if is_deletion else "a dependency is not deployed yet"
             done.append(replace(change, verdict=blocking, reason=reason))
         else:
             done.append(applier.apply(change))

@@ -44,7 +44,7 @@ def check_table(workspace: Workspace, table: str) -> None:
     parts = table.split(".")
     if len(parts) != _PARTS or not all(part.strip() for part in parts) or "`" in table:
         raise UserError("DEPLOY_OPTION_INVALID", option="--table", text=table, expected="CATALOG.SCHEMA.TABLE")
-    require_warehouse(workspace, f"the deployments table {table} is written with one")
+    require_warehouse(workspace, f"a warehouse is needed to write the deployments table {table}")
 
 
 def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequence[PlannedChange]) -> None:

@@ -111,7 +111,7 @@ def read_yaml(path: Path, kind: YamlFormat[_N], *, name: str | None = None) -> _
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(kind.unreadable, path=path, cause="it is no UTF-8") from error
+        raise UserError(kind.unreadable, path=path, cause="it is not valid UTF-8") from error
     except OSError as error:
         raise UserError(kind.unreadable, path=path, cause=error.strerror) from error
     except ValueError as error:  # a path that is invalid on any file system
@@ -163,7 +163,9 @@ class _Reader(Generic[_N]):
         if root is None and self._kind.may_be_empty:
             return self._kind.node(value={}, location=start)
         if not isinstance(root, yaml.MappingNode):
-            raise self._invalid(start if root is None else self._location(root.start_mark), "its top is no mapping")
+            raise self._invalid(
+                start if root is None else self._location(root.start_mark), "the top level is not a mapping"
+            )
         return self._convert(root, 0)
 
     def _invalid(self, location: SourceLocation, cause: str) -> UserError:
@@ -177,11 +179,11 @@ class _Reader(Generic[_N]):
         location = self._location(node.start_mark if key is None else key.start_mark)
         self._count += 1
         if self._count > _MAX_NODES:
-            raise self._invalid(location, f"it holds more than {_MAX_NODES:,} values")
+            raise self._invalid(location, f"it contains more than {_MAX_NODES:,} values")
         if depth > _MAX_DEPTH:
-            raise self._invalid(location, "it is nested too deeply, or an alias holds itself")
+            raise self._invalid(location, "it is nested too deeply, or an alias contains itself")
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
-            raise self._invalid(location, f"the tag {node.tag} is not known here")
+            raise self._invalid(location, f"the tag {node.tag} is not supported")
         if isinstance(node, yaml.MappingNode):
             return self._kind.node(value=self._mapping(node, depth), location=location)
         if isinstance(node, yaml.SequenceNode):
@@ -198,29 +200,29 @@ class _Reader(Generic[_N]):
             location = self._location(key.start_mark)
             if key.tag == _MERGE:
                 if is_merged:
-                    raise self._invalid(location, "`<<` is there twice; write one list, `<<: [*a, *b]`")
+                    raise self._invalid(location, "`<<` is used twice; write one list, `<<: [*a, *b]`")
                 is_merged = True
                 # The first source takes precedence.
                 for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
                     inherited |= self._merged(source, depth)
                 continue
             if not isinstance(key, yaml.ScalarNode):
-                raise self._invalid(location, "a key is no text")
+                raise self._invalid(location, "a key is not a string")
             if key.value in own:
-                raise self._invalid(location, f"`{key.value}` is there twice")
+                raise self._invalid(location, f"the key `{key.value}` is duplicated")
             own[key.value] = self._convert(value, depth + 1, key if self._kind.at_keys else None)
         return inherited | own
 
     def _merged(self, source: yaml.Node, depth: int) -> dict[str, _N]:
         node = self._convert(source, depth + 1)
         if not isinstance(node.value, dict):
-            raise self._invalid(node.location, "`<<` takes a mapping")
+            raise self._invalid(node.location, "`<<` requires a mapping")
         return node.value
 
     def _scalar(self, node: yaml.Node, location: SourceLocation) -> Any:
         text = str(node.value)
         if node.tag not in _SCALARS:
-            raise self._invalid(location, f"the tag {node.tag} is not known here")
+            raise self._invalid(location, f"the tag {node.tag} is not supported")
         if self._kind.is_yaml_1_2 and _is_text_in_yaml_1_2(node.tag, text):
             return text
         try:

@@ -50,7 +50,9 @@ def _listed(workspace: Workspace, listing: LookupKind, name: str | None = None) 
         if not page.get("next_page_token"):
             return
         query = {**query, "page_token": page["next_page_token"]}
-    raise OperationError("WORKSPACE_CALL_FAILED", call=f"GET {listing.path}", cause=f"more than {_MAX_PAGES} pages")
+    raise OperationError(
+        "WORKSPACE_CALL_FAILED", call=f"GET {listing.path}", cause=f"The list has more than {_MAX_PAGES} pages."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

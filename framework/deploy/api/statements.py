@@ -41,7 +41,7 @@ def run_statement(
         OperationError: DEPLOY_STATEMENT_FAILED.
         UserError: DEPLOY_WAREHOUSE_MISSING.
     """
-    require_warehouse(workspace, "a SQL statement needs one")
+    require_warehouse(workspace, "a SQL statement needs a warehouse")
     parameters = [{"name": name, "value": value} for name, value in (values or {}).items()]
     body = {
         "statement": statement,
@@ -72,4 +72,4 @@ def run_statement(
             return rows
         chunk = workspace.read(f"{path}/result/chunks/{following}")
         rows += chunk.get("data_array") or []
-    raise OperationError("DEPLOY_STATEMENT_FAILED", cause="its result has no end")
+    raise OperationError("DEPLOY_STATEMENT_FAILED", cause="The result has too many chunks.")

@@ -186,5 +186,5 @@ def _translated(error: Exception, method: str, path: str) -> OperationError:
     text = hide_in_text(str(error)) if isinstance(error, DatabricksError) else type(error).__name__
     requested = retry_after_seconds(error)
     if requested is not None:
-        text = f"{text} It asked us to wait {requested:.0f} seconds more."
+        text = f"{text} The workspace requested a wait of {requested:.0f} more seconds."
     return OperationError("WORKSPACE_CALL_FAILED", call=call, cause=text)

@@ -82,9 +82,9 @@ def _rank(entry: Node) -> int:
 
 
 def _principal(entry: Node) -> tuple[str, str]:
-    found = [(name, entry.value[name]) for name in _PRINCIPALS if name in entry.entries("an entry of permissions")]
+    found = [(name, entry.value[name]) for name in _PRINCIPALS if name in entry.entries("permissions")]
     if len(found) != 1:
-        cause = f"it names {len(found)} principals"
+        cause = f"it names {len(found)} principals instead of one"
         expected = f"one of {', '.join(_PRINCIPALS)}"
         raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.location, cause=cause, expected=expected)
     return found[0][0], found[0][1].text(found[0][0])

@@ -25,7 +25,7 @@ Report = Callable[..., None]
 
 _TRUE = frozenset({"true", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
-_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_EXPECTED = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _LARGEST = 2**63
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -108,9 +108,9 @@ class FieldChecks:
 
     def _mismatch(self, node: Node, expected: str, path: str) -> Node:
         actual = kind_of(node.value)
-        if isinstance(node.value, str) and expected != "a text":
+        if isinstance(node.value, str) and expected != "a string":
             is_secret = node.is_secret or is_secret_name(path.rpartition(".")[2])
-            actual = "a text" if is_secret else f"the text {hide_in_text(node.value)!r}"
+            actual = "a string" if is_secret else f"the string {hide_in_text(node.value)!r}"
         self._report("BUNDLE_FIELD_TYPE", node.location, field=path, actual=actual, expected=expected)
         return node
 

@@ -103,7 +103,7 @@ class Interpolation:
             if replaced == text:
                 return Node(value=text, location=node.location, is_secret=is_secret)
             text = replaced
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.location)
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.location, cause=f"more than {_MAX_ROUNDS} passes")
 
     def _add(self, count: int, at: Node) -> None:
         self._count += count
@@ -127,7 +127,9 @@ class Interpolation:
             raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.location, path=cycle)
         if path not in self._resolved:
             if len(self._open) == _MAX_OPEN:
-                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.location)
+                raise UserError(
+                    "BUNDLE_REFERENCE_TOO_DEEP", location=at.location, cause=f"more than {_MAX_OPEN} levels"
+                )
             self._open.append(path)
             try:
                 found = self.resolve(self._find(path, at))

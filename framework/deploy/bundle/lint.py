@@ -207,4 +207,4 @@ class VolatileValues:
         if not isinstance(value.value, str) or _TIME_OR_COMMIT.fullmatch(value.value) is None:
             return None
         given = hide_all(value.value) if is_secret_name(name) else value.value
-        return f"${{var.{name}}}, which is {given} this time"
+        return f"${{var.{name}}}, which is {given} in this deployment"

@@ -118,7 +118,7 @@ def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[s
         resolved = interpolation.resolve(Node(value=_deployed(tree), location=tree.location))
         return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
     except RecursionError:
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.location) from None
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.location, cause="recursion limit reached") from None
 
 
 def _as_written(tree: Node) -> Node:

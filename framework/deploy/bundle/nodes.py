@@ -13,7 +13,7 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.secrecy import secret_digests
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
-_KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+_KINDS = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +59,7 @@ class Node(YamlNode):
             UserError: BUNDLE_FIELD_TYPE, it is not a text.
         """
         if not isinstance(self.value, str):
-            self._refuse(field, "a text")
+            self._refuse(field, "a string")
         return str(self.value)
 
     def with_value(self, value: Any) -> Node:
@@ -105,10 +105,10 @@ def kind_of(value: Any) -> str:
 
     Examples:
         >>> kind_of(()), kind_of(None), kind_of(2)
-        ('a list', 'nothing', 'a number')
+        ('a list', 'null', 'a number')
     """
     if value is None:
-        return "nothing"
+        return "null"
     return "a list" if isinstance(value, tuple) else _KINDS[type(value)]
 
 

@@ -120,7 +120,7 @@ class _Translation:
         if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
             raise UserError("BUNDLE_PATH_MISSING", location=node.location, path=node.value, inside=inside)
         if role in (_Role.SOURCE, _Role.NOTEBOOK) and _is_notebook(path) != (role is _Role.NOTEBOOK):
-            kinds = ("a notebook", "a plain file") if role is _Role.SOURCE else ("a plain file", "a notebook")
+            kinds = ("a notebook", "a regular file") if role is _Role.SOURCE else ("a regular file", "a notebook")
             raise UserError(
                 "BUNDLE_NOT_A_NOTEBOOK", location=node.location, path=node.value, inside=inside,
                 actual=kinds[0], expected=kinds[1],

@@ -35,7 +35,7 @@ def choose_target(tree: Node, wanted: str | None) -> str:
         return defaults[0]
     if not defaults and len(targets) == 1:
         return next(iter(targets))
-    reason = f"{len(defaults)} are the default" if defaults else "none is the default"
+    reason = f"{len(defaults)} targets set `default: true`" if defaults else "no target sets `default: true`"
     raise UserError("BUNDLE_TARGET_AMBIGUOUS", location=tree.location, reason=reason, known=known)
 
 

@@ -129,7 +129,7 @@ def _overrides(root: Path, target: str) -> Mapping[str, Any]:
     found: Any = None
     try:
         found = json.loads((root / name).read_text(encoding="utf-8"))
-        cause = "" if isinstance(found, dict) else "it is no object"
+        cause = "" if isinstance(found, dict) else "it is not a JSON object"
     except json.JSONDecodeError as error:
         cause, line, column = error.msg, error.lineno, error.colno
     except (OSError, UnicodeDecodeError, RecursionError) as error:

@@ -58,7 +58,7 @@ def read_cli_state(workspace: Workspace, folder: str) -> CliState | None:
     if len(found) == 2:
         one, other = found
         if one.lineage != other.lineage or one.serial == other.serial:
-            cause = f"{one.path} and {other.path} are states of two deployments, or have the same serial"
+            cause = f"{one.path} and {other.path} belong to different deployments, or have the same serial number"
             raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
     return max(found, key=lambda state: state.serial, default=None)
 
@@ -77,13 +77,13 @@ def _read(workspace: Workspace, path: str, ids_in: Callable[[Any], dict[str, str
         cause = type(error).__name__
     except (OperationError, DatabricksError) as error:
         cause = error_name(error)
-    raise StateUnknown("GUARD_STATE_UNKNOWN", cause=f"{path} can't be read: {cause}")
+    raise StateUnknown("GUARD_STATE_UNKNOWN", cause=f"{path} cannot be read: {cause}")
 
 
 def _terraform_ids(row: Any) -> dict[str, str] | str:
     """Return the ids of the managed resources, or the reason why they are unknown."""
     if row["version"] != _TERRAFORM_VERSION:
-        return f"its version is {row['version']}"
+        return f"version {row['version']} is not supported"
     ids = {}
     for resource in row["resources"]:
         kind = _TERRAFORM_KINDS.get(resource["type"]) if resource["mode"] == "managed" else None
@@ -100,7 +100,7 @@ def _direct_ids(row: Any) -> dict[str, str] | str:
     Permissions and grants have entries of their own below a resource, which are skipped.
     """
     if row.get("state_version", 0) not in _DIRECT_VERSIONS or row.get("features"):
-        return f"its version is {row.get('state_version')}, or it uses features that are not known"
+        return f"version {row.get('state_version')} or one of its features is not supported"
     ids = {}
     for path, entry in (row.get("state") or {}).items():
         root, kind, name = [*path.split(".", 2), "", ""][:3]

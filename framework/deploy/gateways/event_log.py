@@ -55,10 +55,10 @@ def read_gateway(workspace: Workspace, remote: Remote, tables: IngestedTables) -
     if remote.update is None:
         return gateway_state(update=None, events=(), now=now)
     try:
-        require_warehouse(workspace, "the gateway's event log can only be read with one")
+        require_warehouse(workspace, "the event log of the gateway can only be read with a warehouse")
         rows = run_statement(workspace, _query(remote), {"update_id": remote.update[0]})
     except (SluiceError, DatabricksError) as error:
-        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log could not be read: {_cause(error)}")
+        return GatewayState(phase=Phase.UNKNOWN, reason=f"its event log cannot be read: {_cause(error)}")
     return gateway_state(
         update=remote.update,
         events=tuple(_events(rows)),

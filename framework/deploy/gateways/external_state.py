@@ -66,7 +66,7 @@ def _merge_cli_state(own: DeployState, cli_state: CliState | None, bundle: Bundl
         if previous is not None and previous.id == found:
             continue
         if previous is not None and previous.id is not None:
-            cause = f"{key} is {previous.id} to Sluice and {found} to {cli_state.path}"
+            cause = f"{key} has the id {previous.id} in the state of Sluice, but {found} in {cli_state.path}"
             raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
         state = state.with_resource(_known(key, found, resources.get(key)))
     return state
@@ -158,7 +158,7 @@ class _NameLookup:
 def _adopted(state: DeployState, resource: Resource, found: Sequence[str]) -> DeployState:
     """Add the one resource with the name to the state; return it unchanged if none has the name."""
     if len(found) > 1:
-        cause = f"{len(found)} {resource.kind} have the name {resource.name} of {resource.key}: {', '.join(found)}"
+        cause = f"{len(found)} {resource.kind} have the same name {resource.name} as {resource.key}: {', '.join(found)}"
         raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
     return state.with_resource(_known(resource.key, found[0], resource)) if found else state
 
@@ -208,8 +208,8 @@ class UnmanagedResources:
             shared = _shared(spec, found) if is_gateway(found) else None
             if shared is not None and not self._is_of_another_target(found, remote.id):
                 cause = (
-                    f"{key} has no known id, and the gateway {found.get('name')} ({remote.id}), which no state claims, "
-                    f"may have the same {shared}"
+                    f"{key} has no known id, and the gateway {found.get('name')} ({remote.id}), "
+                    f"which is in no deployment state, may have the same {shared}"
                 )
                 raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
 
@@ -223,8 +223,8 @@ class UnmanagedResources:
             found = remote.spec.as_dict()
             if {*job_targets(found).pipelines} & {*gateways} and not self._is_of_another_target(found, remote.id):
                 cause = (
-                    f"{key} has no known id, and the job {found.get('name')} ({remote.id}), which no state claims, "
-                    "runs the same gateway"
+                    f"{key} has no known id, and the job {found.get('name')} ({remote.id}), "
+                    "which is in no deployment state, runs the same gateway"
                 )
                 raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
 

@@ -52,7 +52,7 @@ class GatewayReader:
             targets = job_targets(waiting.pop())
             for task in targets.open_tasks:
                 found[f"task {task}"] = None
-                self._faults["pipelines", f"task {task}"] = f"only a run knows what task {task} runs"
+                self._faults["pipelines", f"task {task}"] = f"the pipeline of task {task} is only known at run time"
             found |= dict.fromkeys(each for each in targets.pipelines if self._counts(each))
             for job in targets.jobs:
                 if job in seen:
@@ -92,7 +92,7 @@ class GatewayReader:
             try:
                 self._remotes[kind, id] = self._kinds[kind].read(id)
             except (OperationError, DatabricksError) as error:
-                self._faults[kind, id] = f"{kind.removesuffix('s')} {id} could not be read, {error_name(error)}"
+                self._faults[kind, id] = f"{kind.removesuffix('s')} {id} cannot be read ({error_name(error)})"
         return self._remotes[kind, id]
 
 

@@ -157,7 +157,7 @@ def _read(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        cause = getattr(error, "strerror", None) or "it is no UTF-8"
+        cause = getattr(error, "strerror", None) or "it is not valid UTF-8"
         raise UserError("BUNDLE_FILE_UNREADABLE", path=path, cause=cause) from error
 
 

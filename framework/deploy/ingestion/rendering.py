@@ -35,7 +35,7 @@ class TimeLimitExceeded(Exception):  # noqa: N818 - a limit, which the process t
     """Rendering takes longer than its limit, in seconds of processor time."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"it needs more than {seconds:g} seconds of processor time")
+        super().__init__(f"it uses more than {seconds:g} seconds of CPU time")
 
 
 # Exceptions that the code of a template may raise.
@@ -91,16 +91,18 @@ class Templates:
                 pieces.append(piece)
                 length += len(piece)
                 if length > _MAX_CHARACTERS:
-                    raise _invalid(self._location_of(name, 1), f"it renders more than {_MAX_CHARACTERS:,} characters")
+                    raise _invalid(
+                        self._location_of(name, 1), f"its output has more than {_MAX_CHARACTERS:,} characters"
+                    )
         except TemplateNotFound as error:
             at = self._template_line(error) or location
             raise UserError("BUNDLE_TEMPLATE_MISSING", location=at, name=error.name, folder=self._named()) from error
         except TemplateSyntaxError as error:
             at = self._location_of(error.name or name, error.lineno)
-            raise _invalid(at, error.message or "it can't be read") from error
+            raise _invalid(at, error.message or "its syntax is invalid") from error
         except MemoryError as error:
             at = self._template_line(error) or self._location_of(name, 1)
-            raise _invalid(at, "it needs more memory than it may use") from error
+            raise _invalid(at, "it exceeds the memory limit") from error
         except _TEMPLATE_ERRORS as error:
             at = self._template_line(error) or self._location_of(name, 1)
             raise _invalid(at, str(error) or type(error).__name__) from error
@@ -164,7 +166,7 @@ def _finalize(_: EvalContext, value: Any) -> Markup:
         return Markup(text.lower())  # noqa: S704 - true or false
     if isinstance(value, int | float) or _is_plain_yaml(value):
         return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
-    message = f"{hide_in_text(text)!r:.80} would not mean itself in YAML; put it out with `| yaml`"
+    message = f"{hide_in_text(text)!r:.80} would not be read unchanged from YAML; use the filter `| yaml`"
     raise ValueError(message)
 
 

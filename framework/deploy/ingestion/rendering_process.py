@@ -75,7 +75,7 @@ def render_in_subprocess(
             raise UserError(error["condition"], location=SourceLocation(**error["location"]), **error["fields"])
     if len(responses) < len(calls):
         call = calls[len(responses)]
-        cause = f"it needs more than {limits.seconds:g} seconds of processor time, or {limits.mebibytes} MiB of memory"
+        cause = f"it uses more than {limits.seconds:g} seconds of CPU time or {limits.mebibytes} MiB of memory"
         raise UserError("BUNDLE_TEMPLATE_INVALID", location=call.location, path=call.template, cause=cause)
     return tuple(response["text"] for response in responses)
 
@@ -118,7 +118,7 @@ def _respond(stream: IO[str], response: Mapping[str, Any]) -> None:
 
 
 def _plain(error: UserError) -> dict[str, Any]:
-    assert error.location is not None, "each fault of a template has a location"
+    assert error.location is not None, "each error of a template has a location"
     fields = {name: str(value) for name, value in error.fields.items()}
     return {"condition": error.condition, "fields": fields, "location": asdict(error.location)}
 

@@ -114,7 +114,7 @@ def read_ingestion_spec(tree: Node, name: str) -> IngestionSpec:
         UserError: the first fault, with file, line and column.
     """
     if re.fullmatch(r"[a-z]\w*", name, re.ASCII) is None:
-        expected = "lower-case letters, digits and underscores, as resources are named after it"
+        expected = "lowercase letters, digits and underscores, because resource names are derived from it"
         raise UserError("BUNDLE_FIELD_RANGE", location=tree.location, field="file name", value=name, expected=expected)
     fields = SpecFields(tree, "the spec")
     source = fields.below("source")

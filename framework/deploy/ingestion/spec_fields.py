@@ -67,7 +67,7 @@ class SpecFields:
         found = self._find(key)
         value = default if found is None else found.value
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self._refuse(key, value, f"a whole number from {low} to {high}")
+            self._refuse(key, value, f"an integer from {low} to {high}")
         return int(value)
 
     def flag(self, key: str, *, default: bool) -> bool:

@@ -58,7 +58,7 @@ def accept_resource(
         fields=fields,
         change_class=max(classes, key=lambda each: each.rank, default=ChangeClass.NONE),
         verdict=Verdict.ACCEPT,
-        reason="what is there is its baseline",
+        reason="the current remote settings become the baseline",
     )
     return Acceptance(change=change, state=accepted)
 

@@ -147,7 +147,7 @@ def skip_if_refused(plan: DeployPlan) -> DeployPlan:
     refused = [change.key for change in plan.changes if change.verdict is Verdict.REFUSE]
     if not refused:
         return plan
-    reason = f"nothing is done while {refused[0]} is refused"
+    reason = f"no change is applied because {refused[0]} is refused"
     changes = tuple(
         replace(change, verdict=Verdict.SKIP, reason=reason)
         if change.verdict in (Verdict.APPLY, Verdict.QUEUE) or (change.verdict is Verdict.NOTHING and change.access)
@@ -218,5 +218,5 @@ def _with_unnamed(change: PlannedChange) -> PlannedChange:
     if change.verdict is not Verdict.NOTHING:
         return replace(change, phantoms=fields)
     names = ", ".join(".".join(path) for path in change.unnamed)
-    reason = f"another tool removes {names}, which were accepted; name them in the bundle"
+    reason = f"another deployment tool would remove the accepted settings {names}; add them to the bundle"
     return replace(change, phantoms=fields, reason=reason)

@@ -101,7 +101,7 @@ def gateway_state(
     stale_seconds = max(3 * interval_seconds, interval_seconds + 120)
     current = sorted((event for event in events if event.update_id == update[0]), key=lambda event: event.at)
     if not current:
-        return GatewayState(phase=Phase.UNKNOWN, reason="its update has written no progress yet")
+        return GatewayState(phase=Phase.UNKNOWN, reason="its update has not reported progress yet")
     names = sorted({event.table for event in events})
     found = [_with_chunks(_table(name, current, now, stale_seconds), current, keyed) for name in names]
     tables = _without_removed(found, ingested)
@@ -109,7 +109,7 @@ def gateway_state(
     return GatewayState(
         phase=_worst(tables),
         tables=tables,
-        reason=", ".join(f"nothing fresh about {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
+        reason=", ".join(f"no recent progress of {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
         lost_hours=max(((now - began).total_seconds() / 3600 for began in starts), default=0.0),
     )
 

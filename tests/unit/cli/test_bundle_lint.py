@@ -156,7 +156,7 @@ def test_no_secret_value_is_in_the_resolved_configuration(sluice: Sluice, tmp_pa
     (tmp_path / "databricks.yml").write_text(mistyped, encoding="utf-8")
     wrong = sluice("bundle", "validate", "-t", "other", "-o", "json")
     assert (wrong.exit_code, SECRET in wrong.output) == (2, False)
-    assert "the text 'password=hidden:" in json.loads(wrong.stdout)["findings"][0]["what"]
+    assert "the string 'password=hidden:" in json.loads(wrong.stdout)["findings"][0]["what"]
 
 
 INNOCENT_FIELDS = """\
@@ -378,6 +378,6 @@ def test_plan_and_deploy_refuse_what_would_restart_a_gateway_each_time(
         result = sluice("bundle", command)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("[BUNDLE_GATEWAY_CHANGES] error") == 1
-        assert "[BUNDLE_LINT] Target ingestion was not looked at any further: the lint found 1 error," in result.stderr
+        assert "[BUNDLE_LINT] The lint of target ingestion found 1 error;" in result.stderr
     assert served.writes() == []
     assert sluice("bundle", "status").exit_code == 0

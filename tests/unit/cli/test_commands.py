@@ -84,7 +84,7 @@ def test_a_parameter_without_a_value_is_an_error(sluice: Sluice) -> None:
     """`--param start` names the shape that is wanted."""
     result = sluice("run", "--param", "start")
     assert result.exit_code == 2
-    assert "[PARAMETER_INVALID] 'start' is no parameter." in result.stderr
+    assert "[PARAMETER_INVALID] 'start' is not a valid parameter." in result.stderr
 
 
 def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipeline: FakePipeline) -> None:
@@ -164,7 +164,7 @@ def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: Fak
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.FAILED, flows=(LOADED, failed(error)))
     result = sluice("run")
     assert result.exit_code == 1
-    assert "Flow by_day failed:\n[STORAGE_NOT_WRITABLE] /data can't be written" in result.stderr
+    assert "Flow by_day failed:\n[STORAGE_NOT_WRITABLE] /data cannot be written" in result.stderr
     assert "by_day            FAILED" in result.stdout
     as_json = json.loads(sluice("run", "-o", "json").stdout)
     assert as_json["flows"][1]["error"]["condition"] == "STORAGE_NOT_WRITABLE"
@@ -242,9 +242,7 @@ def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: Fak
     pipeline.fault = ZeroDivisionError("division by zero")
     quiet = sluice("show", "orders")
     assert quiet.exit_code == 1
-    assert quiet.stderr.startswith(
-        "[INTERNAL_ERROR] Something went wrong that Sluice did not foresee: ZeroDivisionError"
-    )
+    assert quiet.stderr.startswith("[INTERNAL_ERROR] An unexpected error occurred: ZeroDivisionError")
     assert "Traceback" not in quiet.stderr
     verbose = sluice("show", "orders", "-v")
     assert "Traceback (most recent call last)" in verbose.stderr

@@ -75,7 +75,8 @@ def test_an_unknown_dataset_is_answered_by_the_nearest(sluice: Sluice) -> None:
     result = sluice("events", "--dataset", "ordres")
     assert result.exit_code == 2
     assert (
-        "[EVENT_DATASET_NOT_FOUND] No event is about a dataset ordres. Did you mean main.shop.orders?" in result.stderr
+        "[EVENT_DATASET_NOT_FOUND] The event log has no events of dataset ordres. Did you mean main.shop.orders?"
+        in result.stderr
     )
 
 

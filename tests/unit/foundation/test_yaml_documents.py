@@ -26,20 +26,20 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [{_TEN.format(f'a{n - 1}')}]\n
 @pytest.mark.parametrize(
     ("text", "at", "cause"),
     [
-        ("a: 1\nb: 2\na: 3\n", "3:1", "`a` is there twice"),
-        ("a: {b: 1, b: 2}\n", "1:11", "`b` is there twice"),
-        ("a: &a {x: 1}\nb: {<<: *a, <<: *a}\n", "2:13", "`<<` is there twice"),
-        ("a: {<<: 5}\n", "1:9", "`<<` takes a mapping"),
-        ("a: !!python/object:os.system x\n", "1:4", "python/object:os.system is not known"),
-        ("a: !!set {x, y}\n", "1:4", "set is not known"),
-        ("? [a, b]\n: 2\n", "1:3", "a key is no text"),
-        ("a: &a [*a]\n", "1:4", "an alias holds itself"),
+        ("a: 1\nb: 2\na: 3\n", "3:1", "the key `a` is duplicated"),
+        ("a: {b: 1, b: 2}\n", "1:11", "the key `b` is duplicated"),
+        ("a: &a {x: 1}\nb: {<<: *a, <<: *a}\n", "2:13", "`<<` is used twice"),
+        ("a: {<<: 5}\n", "1:9", "`<<` requires a mapping"),
+        ("a: !!python/object:os.system x\n", "1:4", "python/object:os.system is not supported"),
+        ("a: !!set {x, y}\n", "1:4", "set is not supported"),
+        ("? [a, b]\n: 2\n", "1:3", "a key is not a string"),
+        ("a: &a [*a]\n", "1:4", "an alias contains itself"),
         ("a: " + "[" * 150 + "]" * 150 + "\n", "1:104", "nested too deeply"),
         (BOMB, "1:13", "more than 200,000 values"),
         ("a: [\n", "2:1", "did not find"),
         ("a: 1\n---\na: 2\n", "2:1", "another document"),
-        ("- a\n", "1:1", "its top is no mapping"),
-        ("text\n", "1:1", "its top is no mapping"),
+        ("- a\n", "1:1", "the top level is not a mapping"),
+        ("text\n", "1:1", "the top level is not a mapping"),
     ],
 )
 def test_an_unsafe_text_is_refused_with_line_and_column(
@@ -99,7 +99,7 @@ def test_own_entries_replace_inherited_ones() -> None:
 def test_an_empty_file_is_a_mapping_only_where_the_kind_says_so() -> None:
     """A bundle's file may be empty, a pipeline spec may not."""
     assert parse_yaml("# nothing\n", BUNDLE, name="f").plain() == {}
-    with pytest.raises(UserError, match="its top is no mapping"):
+    with pytest.raises(UserError, match="the top level is not a mapping"):
         parse_yaml("# nothing\n", SPEC, name="f")
 
 
@@ -107,7 +107,7 @@ def test_an_empty_file_is_a_mapping_only_where_the_kind_says_so() -> None:
     ("name", "content", "cause"),
     [
         ("missing.yml", None, "No such file"),
-        ("latin.yml", b"a: \xff\n", "it is no UTF-8"),
+        ("latin.yml", b"a: \xff\n", "it is not valid UTF-8"),
         ("nul\0.yml", None, "ValueError: embedded null byte"),
     ],
 )
