@@ -258,7 +258,7 @@ def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
         elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
             held[change.key] = above
             change = replace(  # noqa: PLW2901 - the change, held
-                change, verdict=above, reason="what it depends on waits", record=change.changes_protection
+                change, verdict=above, reason="a dependency is not deployed yet", record=change.changes_protection
             )
         found.append(change)
     return found
