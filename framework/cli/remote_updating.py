@@ -79,7 +79,7 @@ def _chosen(bundle: Bundle, key: str | None) -> Resource:
     if len(found) != 1:
         names = ", ".join(each.key for each in pipelines)
         raise UserError(
-            "DEPLOY_RESOURCE_UNKNOWN", key=key or "pipelines.?", target=bundle.target, hint=f" There are: {names}."
+            "DEPLOY_RESOURCE_UNKNOWN", key=key or "pipelines.?", target=bundle.target, hint=f" Its pipelines: {names}."
         )
     return found[0]
 

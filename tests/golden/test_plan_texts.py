@@ -57,7 +57,7 @@ EVERY_STEP = Plan(
         SkipStep(
             dataset=name("worst_tails"), flow=name("worst_tails"), reason="its inputs and its code have not changed"
         ),
-        SkipStep(dataset=name("planes"), flow=None, reason="not in the selection", excluded=True),
+        SkipStep(dataset=name("planes"), flow=None, reason="not selected", excluded=True),
         RefuseTable(
             dataset=name("airports"),
             flows=(name("airports"),),

@@ -113,7 +113,8 @@ def declare():
         "[TABLE_OR_VIEW_NOT_FOUND] The table or dataset nowhere cannot be found.\n"
         "  at Cell In[2]:4\n"
         "  -> Correct the name, declare the dataset, or create the table.\n\n"
-        "[FLOW_QUERY_FAILED] The query of main.default.divides cannot be analyzed: ZeroDivisionError: division by zero\n"
+        "[FLOW_QUERY_FAILED] The query of main.default.divides cannot be analyzed: "
+        "ZeroDivisionError: division by zero\n"
         "  at Cell In[2]:8\n"
         "  -> Correct the query.\n"
     )

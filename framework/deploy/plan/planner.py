@@ -263,7 +263,7 @@ def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
         elif change.verdict is Verdict.APPLY and held_by is not None and change.change_class is not ChangeClass.DELETE:
             held[change.key] = held_by
             change = replace(  # noqa: PLW2901 - the change, held
-                change, verdict=held_by, reason="what it depends on waits", record=change.changes_protection
+                change, verdict=held_by, reason="a dependency is not deployed yet", record=change.changes_protection
             )
         found.append(change)
     return found

@@ -50,7 +50,7 @@ class DeployLock:
             )
         self._workspace.delete_file(self._path)
         if not self._create():
-            raise OperationError("DEPLOY_LOCKED", user="somebody", since="a moment ago", path=self._path)
+            raise OperationError("DEPLOY_LOCKED", user="unknown", since="a moment ago", path=self._path)
 
     def check(self) -> None:
         """Check right before a write that the lock is still held by this deploy.
@@ -60,7 +60,7 @@ class DeployLock:
         """
         holder = self._holder()
         if holder is None or holder.get("ID") != self._id:
-            user = "nobody" if holder is None else holder.get("User")
+            user = "none" if holder is None else holder.get("User")
             raise OperationError("DEPLOY_LOCK_LOST", user=user, path=self._path)
 
     def release(self) -> None:

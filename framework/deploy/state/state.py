@@ -106,7 +106,7 @@ def read_state(workspace: Workspace, folder: str) -> DeployState | None:
     try:
         row = json.loads(text)
         if row["version"] != _VERSION:
-            raise OperationError("DEPLOY_STATE_INVALID", path=path, cause=f"its version is {row['version']}")
+            raise OperationError("DEPLOY_STATE_INVALID", path=path, cause=f"version {row['version']} is not supported")
         return DeployState(
             lineage=row["lineage"],
             serial=row["serial"],

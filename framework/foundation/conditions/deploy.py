@@ -30,11 +30,11 @@ CONDITIONS: dict[str, Condition] = {
         "Deploy again. The deployment detects what was applied, and completes the rest.",
     ),
     "DEPLOY_LOCKED": Condition(
-        "{user} has held the deployment lock {path} since {since}.",
+        "Another deployment holds the lock {path} (user: {user}, since: {since}).",
         "Wait until that deployment ends. If it is no longer running, use `--force-lock`.",
     ),
     "DEPLOY_LOCK_LOST": Condition(
-        "This deployment lost the lock {path} to {user}. It has written nothing since then.",
+        "This deployment lost the lock {path} (current holder: {user}). It has written nothing since then.",
         "Wait until the other deployment ends, then deploy again.",
     ),
     "DEPLOY_STATE_INVALID": Condition(
@@ -88,7 +88,7 @@ CONDITIONS: dict[str, Condition] = {
         "Write a gateway of the bundle, or a job that runs one, and a reason: `--write-tags pipelines.gateway=REASON`.",
     ),
     "DEPLOY_KEY_UNKNOWN": Condition(
-        "`{option}` names the resource {key}, which target {target} does not have.{hint}",
+        "`{option}` names {key}, which does not exist in target {target}.{hint}",
         "Use one of its resources: {known}.",
     ),
     "DEPLOY_OVERRIDE_NO_GATEWAY": Condition(

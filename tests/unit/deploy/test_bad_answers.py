@@ -176,8 +176,8 @@ def test_without_a_warehouse_the_plan_says_that_it_is_missing(served: StandInWor
     assert plan.exit_code() is ExitCode.UNKNOWN
     assert change.reason == (
         "the state of the gateway is unknown (its event log cannot be read: No SQL warehouse is configured, but "
-        "the event log of the gateway can only be read with a warehouse. Set DATABRICKS_WAREHOUSE_ID, or `warehouse_id` in the "
-        "profile, to the id of a SQL warehouse) and treated as a running snapshot"
+        "the event log of the gateway can only be read with a warehouse. Set DATABRICKS_WAREHOUSE_ID, "
+        "or `warehouse_id` in the profile, to the id of a SQL warehouse) and treated as a running snapshot"
     )
 
 

@@ -324,7 +324,7 @@ def test_ids_that_contradict_ours_are_unknown(served: StandInWorkspace) -> None:
     ids = deployed(served)
     deployer_of(served, plain_specs()).bind(GATEWAY, ids["pipelines.flights"])
     told = unknown(served, plain_specs())
-    assert f"{GATEWAY} is {ids['pipelines.flights']} to Sluice and {ids[GATEWAY]} to" in told
+    assert f"{GATEWAY} has the id {ids['pipelines.flights']} in the state of Sluice, but {ids[GATEWAY]} in" in told
 
 
 def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -> None:

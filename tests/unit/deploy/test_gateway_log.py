@@ -97,7 +97,10 @@ def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the
     change = planned(served, wanted)
     assert (change.verdict, change.reason) == (
         Verdict.UNKNOWN,
-        "the state of the gateway is unknown (no recent progress of main.staging.gone) and treated as a running snapshot",
+        (
+            "the state of the gateway is unknown (no recent progress of main.staging.gone) "
+            "and treated as a running snapshot"
+        ),
     )
     objects[1]["table"]["source_table"] = "other"
     assert planned(served, wanted).verdict is Verdict.APPLY
