@@ -10,7 +10,7 @@ from uuid import uuid4
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import FrozenSpec
 from framework.foundation.errors import OperationError
-from framework.foundation.secrecy import digests_in, hide_secrets
+from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
 
 STATE_FILE = "sluice-state.json"
 _VERSION = 1
@@ -123,11 +123,12 @@ def write_state(workspace: Workspace, folder: str, state: DeployState) -> None:
 
 
 def _row(resource: Deployed) -> dict[str, Any]:
+    spec, remote = hidden_spec(resource.spec, resource.secrets).as_dict(), resource.remote
     return {
         "kind": resource.kind,
         "id": resource.id,
-        "spec": hidden_spec(resource.spec, resource.secrets).as_dict(),
-        "remote": None if resource.remote is None else hidden_spec(resource.remote, resource.secrets).as_dict(),
+        "spec": spec,
+        "remote": None if remote is None else _hidden_like(hidden_spec(remote, resource.secrets).as_dict(), spec),
         "depends_on": list(resource.depends_on),
         "prevent_destroy": resource.prevent_destroy,
         "deferred": resource.deferred,
@@ -144,8 +145,16 @@ def _parse(key: str, row: dict[str, Any]) -> Deployed:
         depends_on=tuple(row["depends_on"]),
         prevent_destroy=row["prevent_destroy"],
         deferred=row["deferred"],
-        secrets=digests_in(json.dumps(row["spec"])),
+        secrets=digests_in(json.dumps([row["spec"], row["remote"]])),
     )
+
+
+def _hidden_like(value: Any, like: Any) -> Any:
+    """Hide each text whose counterpart is hidden: an accepted value of such a field may be another secret."""
+    if isinstance(value, dict) and isinstance(like, dict):
+        return {key: _hidden_like(each, like.get(key)) for key, each in value.items()}
+    is_secret = isinstance(value, str) and isinstance(like, str) and digests_in(json.dumps(like))
+    return hide_all(value) if is_secret else value
 
 
 def hidden_spec(spec: FrozenSpec, secrets: frozenset[str]) -> FrozenSpec:
