@@ -9,8 +9,7 @@ import pyspark
 
 from bench.many import write_project
 from bench.measure import run_process, scratch_folder, sluice
-from framework.session.cache_folder import cache_folder
-from framework.session.jars import delta_jars
+from framework.session.jars import cache_folder, delta_jars
 from framework.session.java import find_java
 
 _TIMEOUT_SECONDS = 300

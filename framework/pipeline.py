@@ -211,7 +211,7 @@ class Pipeline:
         """Bring the pipeline's datasets up to date.
 
         Args:
-            observers: told of each event as it happens.
+            observers: called with each event when it happens.
             **request: `refresh`, `full_refresh`, `reset_checkpoints` (names) and `full_refresh_all`;
                 all datasets when none is named.
 

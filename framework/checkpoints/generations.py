@@ -6,8 +6,10 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest, parse_manifest
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
@@ -222,3 +224,33 @@ def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedNam
 
 def _escape(match: re.Match[str]) -> str:
     return f"~{match.group().encode('utf-8').hex()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOverview:
+    """One generation of a flow, with the path and progress of its checkpoint."""
+
+    dataset: QualifiedName
+    flow: QualifiedName
+    generation: Generation
+    path: str
+    progress: CheckpointProgress
+
+
+def list_checkpoints(storage: Storage) -> tuple[CheckpointOverview, ...]:
+    """Return all generations of all flows, sorted by dataset, flow and number."""
+    store = GenerationStore(storage)
+    found = []
+    for manifest in store.list_all():
+        for generation in manifest.generations:
+            path = store.path(manifest.dataset, manifest.flow, generation.number)
+            found.append(
+                CheckpointOverview(
+                    dataset=manifest.dataset,
+                    flow=manifest.flow,
+                    generation=generation,
+                    path=path,
+                    progress=read_progress(storage, path),
+                )
+            )
+    return tuple(found)

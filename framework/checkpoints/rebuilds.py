@@ -6,8 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
-from framework.foundation.stored_json import read_stored_json
+from framework.foundation.storage_port import Storage, read_stored_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.foundation.storage_port import Storage
-from framework.foundation.stored_json import read_stored_json
+from framework.foundation.storage_port import Storage, read_stored_json
 
 _FILE = "snapshots.json"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from framework.checkpoints.overview import CheckpointOverview
+from framework.checkpoints.generations import CheckpointOverview
 from framework.foundation.names import ShortNames
 
 COLUMNS = ("dataset", "flow", "generation", "state", "batches", "begun", "reason")

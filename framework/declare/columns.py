@@ -85,8 +85,8 @@ class _Renderer:
         if kind == "TIMESTAMP" and expression.value() is not None:
             # The text has a zone: without one it depends on the session's zone, and is ambiguous in the hour that
             # repeats when daylight saving time ends.
-            moment = _EPOCH + dt.timedelta(microseconds=expression.value())
-            return f"TIMESTAMP_LTZ '{moment.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
+            instant = _EPOCH + dt.timedelta(microseconds=expression.value())
+            return f"TIMESTAMP_LTZ '{instant.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
         return str(expression.sql())
 
     def attribute(self, node: Any) -> str:

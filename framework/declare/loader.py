@@ -12,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from framework.declare.globs import library_files
 from framework.declare.mutations import guarded_module
 from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import PipelineSpec
@@ -26,6 +25,12 @@ from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+from collections.abc import Collection
+
+from framework.declare.pipeline_spec import Library
+
+_WILD = frozenset("*?[")
+_LEFT_OUT = ("__pycache__", ".", "_delta_log")
 
 Module = str | Path | ModuleType | Callable[[], object]
 
@@ -103,19 +108,19 @@ class _Loading:
         except SluiceError as error:
             self.errors.append(error)
         except SyntaxError as error:
-            place = SourceLocation(file=error.filename or file, line=error.lineno or 1)
-            self.errors.append(_failed(place, file, f"SyntaxError: {error.msg}"))
+            location = SourceLocation(file=error.filename or file, line=error.lineno or 1)
+            self.errors.append(_failed(location, file, f"SyntaxError: {error.msg}"))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
-            place = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
-            self.errors.append(_failed(place, file, exception_text(error)))
+            location = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
+            self.errors.append(_failed(location, file, exception_text(error)))
 
 
-def _failed(place: SourceLocation, file: str, cause: str) -> UserError:
+def _failed(location: SourceLocation, file: str, cause: str) -> UserError:
     """MODULE_FAILED for the file that raised, which may be an import of the file that was run."""
     return UserError(
-        "MODULE_FAILED", location=place, file=place.file if Path(place.file).is_file() else file, cause=cause
+        "MODULE_FAILED", location=location, file=location.file if Path(location.file).is_file() else file, cause=cause
     )
 
 
@@ -127,8 +132,8 @@ def check_libraries(spec: PipelineSpec) -> None:
     """
     for library in spec.libraries if spec.root is not None else ():
         if not library_files(replace(spec, libraries=(library,)), Path(spec.root or ""), _SOURCES):
-            place = SourceLocation(file=str(spec.file), line=library.line)
-            raise UserError("PRUNE_LIBRARY_EMPTY", location=place, pattern=library.pattern)
+            location = SourceLocation(file=str(spec.file), line=library.line)
+            raise UserError("PRUNE_LIBRARY_EMPTY", location=location, pattern=library.pattern)
 
 
 def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> list[Path]:
@@ -209,3 +214,45 @@ def _source_file(function: Callable[[], object]) -> Path | None:
     except TypeError:
         return None
     return Path(found) if found is not None and Path(found).is_file() else None
+
+
+def library_files(spec: PipelineSpec, root: Path, suffixes: Collection[str]) -> list[Path]:
+    """Return every file of the libraries once: in order of the libraries, then of paths.
+
+    A named file is included with any suffix; a pattern includes only files with one of `suffixes`.
+
+    Raises:
+        UserError: MODULE_NOT_FOUND for a missing named file, PIPELINE_SPEC_INVALID_GLOB_PATTERN
+            for a folder without `/**`.
+    """
+    found = (path for library in spec.libraries for path in _matches(spec, library, root, suffixes))
+    return list(dict.fromkeys(found))
+
+
+def _matches(spec: PipelineSpec, library: Library, root: Path, suffixes: Collection[str]) -> Iterator[Path]:
+    location = SourceLocation(file=str(spec.file or root), line=library.line)
+    folder, pattern = _split(library.pattern)
+    base = (root / folder).resolve()
+    if pattern:
+        yield from _below(base, pattern, suffixes)
+    elif base.is_file():
+        yield base
+    elif base.is_dir():
+        raise UserError("PIPELINE_SPEC_INVALID_GLOB_PATTERN", location=location, pattern=library.pattern)
+    else:
+        raise UserError("MODULE_NOT_FOUND", location=location, path=library.pattern, root=root)
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """The path before the first wildcard, and the pattern from there on; a final `**` becomes `**/*`."""
+    parts = Path(text).parts
+    wild = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    pattern = "/".join(parts[wild:])
+    return Path(*parts[:wild]), f"{pattern}/*" if pattern.endswith("**") else pattern
+
+
+def _below(base: Path, pattern: str, suffixes: Collection[str]) -> Iterator[Path]:
+    for path in sorted(base.glob(pattern)):
+        parts = path.relative_to(base).parts
+        if path.suffix in suffixes and path.is_file() and not any(part.startswith(_LEFT_OUT) for part in parts):
+            yield path

@@ -50,7 +50,7 @@ class Neighbours:
         self.failed: dict[str, BaseException] = {}
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
         self._named: dict[str, ModuleType] = {}
-        self._displaced: dict[str, ModuleType] = {}
+        self._replaced: dict[str, ModuleType] = {}
         self._before: set[str] = set()
         self._depth = 0
         importlib.invalidate_caches()  # to find files that were just written
@@ -108,7 +108,7 @@ class Neighbours:
 
     def _enter(self) -> None:
         hidden = [name for name in sys.modules if name.partition(".")[0] in self._tops or name in self._named]
-        self._displaced = {name: sys.modules.pop(name) for name in hidden}
+        self._replaced = {name: sys.modules.pop(name) for name in hidden}
         sys.modules.update(self._named)
         self._before = set(sys.modules) - self._named.keys()
         for module in self._named.values():
@@ -127,22 +127,22 @@ class Neighbours:
         # Modules are pickled by value only while they are importable: later, their names may be another pipeline's.
         for module in self._named.values():
             _pickle_by_name(module)
-        sys.modules.update(self._displaced)
-        self._displaced = {}
+        sys.modules.update(self._replaced)
+        self._replaced = {}
 
     def _is_ours(self, module: ModuleType) -> bool:
         """Whether a module was loaded from a file of the folders, or is a namespace package in them."""
         loader = getattr(getattr(module, "__spec__", None), "loader", None)
         if isinstance(loader, _Loader):
             return loader.neighbours is self
-        places = getattr(module, "__path__", ()) if getattr(module, "__file__", None) is None else ()
-        return any(self._holds(str(place)) for place in places)
+        folders = getattr(module, "__path__", ()) if getattr(module, "__file__", None) is None else ()
+        return any(self._holds(str(path)) for path in folders)
 
-    def _holds(self, place: str) -> bool:
+    def _holds(self, path: str) -> bool:
         """Whether a path is in one of the folders, but not in packages installed below it or in hidden folders."""
         for folder in self.folders:
-            if Path(place).is_relative_to(folder):
-                parts = Path(place).relative_to(folder).parts
+            if Path(path).is_relative_to(folder):
+                parts = Path(path).relative_to(folder).parts
                 return not any(part.startswith(".") or part in _INSTALLED for part in parts)
         return False
 

@@ -79,10 +79,10 @@ def find_spec(folder: Path) -> Path:
     Raises:
         UserError: PIPELINE_SPEC_FILE_NOT_FOUND.
     """
-    for place in (folder.resolve(), *folder.resolve().parents):
+    for parent in (folder.resolve(), *folder.resolve().parents):
         for name in SPEC_NAMES:
-            if (place / name).is_file():
-                return place / name
+            if (parent / name).is_file():
+                return parent / name
     raise UserError("PIPELINE_SPEC_FILE_NOT_FOUND", folder=folder.resolve(), names=" or ".join(SPEC_NAMES[::2]))
 
 

@@ -20,7 +20,7 @@ from framework.declare.face import FACE
 _ROOTS = ("dlt", "pyspark.pipelines")
 _lock = threading.RLock()
 _depth = 0
-_displaced: dict[str, ModuleType] = {}
+_replaced: dict[str, ModuleType] = {}
 _attribute: list[object] = []
 
 
@@ -43,8 +43,8 @@ def shimmed() -> Iterator[None]:
 
 def _install() -> None:
     pyspark = importlib.import_module("pyspark")
-    _displaced.update(_under_shims())
-    for name in _displaced:
+    _replaced.update(_under_shims())
+    for name in _replaced:
         del sys.modules[name]
     if "pipelines" in pyspark.__dict__:
         _attribute.append(pyspark.__dict__["pipelines"])
@@ -61,8 +61,8 @@ def _install() -> None:
 def _restore() -> None:
     for name in _under_shims():
         del sys.modules[name]
-    sys.modules |= _displaced
-    _displaced.clear()
+    sys.modules |= _replaced
+    _replaced.clear()
     pyspark = importlib.import_module("pyspark")
     pyspark.__dict__.pop("pipelines", None)
     if _attribute:

@@ -51,13 +51,15 @@ def read_yaml(path: Path) -> YamlDocument:
         values = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # a value such as the date 2013-02-30 is a ValueError
         mark = getattr(error, "problem_mark", None)
-        place = SourceLocation(file=str(path), line=mark.line + 1 if mark is not None else 1)
+        location = SourceLocation(file=str(path), line=mark.line + 1 if mark is not None else 1)
         raise UserError(
-            "PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause=getattr(error, "problem", None) or error
+            "PIPELINE_SPEC_INVALID_YAML", location=location, path=path, cause=getattr(error, "problem", None) or error
         ) from error
     if not isinstance(values, dict):
-        place = SourceLocation(file=str(path), line=1)
-        raise UserError("PIPELINE_SPEC_INVALID_YAML", location=place, path=path, cause="the top level is not a mapping")
+        location = SourceLocation(file=str(path), line=1)
+        raise UserError(
+            "PIPELINE_SPEC_INVALID_YAML", location=location, path=path, cause="the top level is not a mapping"
+        )
     lines: dict[tuple[str | int, ...], int] = {}
     _note_lines(node, (), lines)
     return YamlDocument(path=path, values=values, lines=lines)

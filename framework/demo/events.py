@@ -15,26 +15,43 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from framework.demo.chance import Hashes, draw, hash_keys
-
 Mask = npt.NDArray[np.bool_]
-
 KEYS = ["flight_date", "carrier", "flight", "origin"]
 SCHEDULE_COLUMNS = [*KEYS, "dest", "scheduled_departure", "distance"]
 EVENT_COLUMNS = ["status", "event_time", *SCHEDULE_COLUMNS, "tailnum", "dep_delay", "arr_delay", "air_time"]
-
 _KNOWN = {
     "SCHEDULED": [*SCHEDULE_COLUMNS, "tailnum"],
     "DEPARTED": [*SCHEDULE_COLUMNS, "tailnum", "dep_delay"],
     "ARRIVED": EVENT_COLUMNS,
     "CANCELLED": [],
 }
-
 _ADDED = 0.02
 _MOVED = 0.06
 _CALLED_OFF_BY_MISTAKE = 0.004
 _PUT_OFF = 0.3
 _DIVERTED_MINUTES = 240
+
+Hashes = npt.NDArray[np.uint64]
+Fractions = npt.NDArray[np.float64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def hash_keys(keys: pd.DataFrame) -> Hashes:
+    """One 64-bit hash for each row."""
+    return np.asarray(pd.util.hash_pandas_object(keys, index=False), dtype=np.uint64)
+
+
+def draw(hashes: Hashes, salt: int) -> Fractions:
+    """One number in [0, 1) for each hash; another salt gives an independent one (splitmix64)."""
+    with np.errstate(over="ignore"):
+        mixed = hashes + np.uint64(salt) * _GOLDEN
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    fractions: Fractions = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+    return fractions
 
 
 def make_schedule(flights: pd.DataFrame) -> pd.DataFrame:

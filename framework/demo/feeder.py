@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from framework.demo.chance import Fractions, draw, hash_keys
-from framework.demo.events import EVENT_COLUMNS, KEYS, make_events, make_schedule
+from framework.demo.events import EVENT_COLUMNS, KEYS, Fractions, draw, hash_keys, make_events, make_schedule
 from framework.demo.source_data import check_months, data_folder, read_flights, read_weather
 
 FEED_FILE = "feed.json"

@@ -39,6 +39,6 @@ class SystemClock:
         time.sleep(seconds)
 
 
-def timestamp_text(moment: datetime) -> str:
+def timestamp_text(instant: datetime) -> str:
     """ISO 8601 in UTC with milliseconds and a Z: `2026-01-31T09:30:00.123Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -75,7 +75,7 @@ class UserErrors(UserError):
     heading: ClassVar[str]
 
     def __init__(self, errors: Sequence[SluiceError]) -> None:
-        self.errors = tuple(sorted(_each(errors), key=_place))
+        self.errors = tuple(sorted(_each(errors), key=_sort_key))
         super().__init__(self.heading, count=len(self.errors))
 
     def at(self, location: SourceLocation | None) -> UserErrors:
@@ -129,7 +129,7 @@ def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:
             yield error
 
 
-def _place(error: SluiceError) -> tuple[str, int, str]:
+def _sort_key(error: SluiceError) -> tuple[str, int, str]:
     """The sort key of faults: file, line, condition."""
     where = error.location
     return (where.file, where.line, error.condition) if where is not None else ("", 0, error.condition)

@@ -24,7 +24,7 @@ class SourceLocation:
 
     def __str__(self) -> str:
         """`file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook's cell."""
-        return f"{_shown_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
+        return f"{_displayed_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
 
 
 def is_user_file(file: str) -> bool:
@@ -71,7 +71,7 @@ def _is_installed(file: str) -> bool:
     return any(folder in file for folder in _INSTALLED)
 
 
-def _shown_file(file: str) -> str:
+def _displayed_file(file: str) -> str:
     """`Cell In[3]` for a notebook cell, which IPython compiles with a generated file name; else the path."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", lambda: None)()

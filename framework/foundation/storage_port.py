@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+from framework.foundation.errors import OperationError
+from framework.foundation.wording import exception_text
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +95,21 @@ class Storage(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a path that does not exist, creating the target's parent folder."""
         ...
+
+
+def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:
+    """Read the JSON object in a file and convert it with `make`; None if there is no file.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED if the file is not a JSON object that `make` accepts.
+    """
+    text = storage.read_text(path)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError(f"{type(found).__name__} instead of an object")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
+        return make(found)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise OperationError("STORED_FILE_DAMAGED", path=path, problem=exception_text(error)) from error

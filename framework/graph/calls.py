@@ -59,8 +59,8 @@ def call_user_code(function: Callable[[], object], flow: QualifiedName, location
 
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> UserError:
     """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code."""
-    place = innermost_user_line(error.__traceback__) or location
-    return UserError("FLOW_QUERY_FAILED", location=place, flow=flow, cause=first_words(error))
+    found = innermost_user_line(error.__traceback__) or location
+    return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error))
 
 
 def first_words(error: BaseException) -> str:

@@ -27,12 +27,11 @@ from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
-from framework.graph.missing import missing_table
 from framework.graph.relations import named, stand_in
 from framework.graph.rules import RULES
 from framework.graph.schemas import with_change_feed
 from framework.graph.snapshots import snapshot_shape
-from framework.graph.tables import KnownTables
+from framework.graph.tables import KnownTables, missing_table
 from framework.graph.targets import check_expectations, table_target
 from framework.sources.kinds import streamed_sources
 from framework.sources.port import SourceShape

@@ -102,9 +102,9 @@ def unmixed_targets(registry: Registry) -> Iterator[UserError]:
 
 def reserved_names(registry: Registry) -> Iterator[UserError]:
     """Names that begin with Sluice's prefix are reserved."""
-    places = {dataset.name: dataset.location for dataset in registry.datasets}
-    places |= {flow.name: flow.location for flow in registry.flows}
-    for name, location in places.items():
+    locations = {dataset.name: dataset.location for dataset in registry.datasets}
+    locations |= {flow.name: flow.location for flow in registry.flows}
+    for name, location in locations.items():
         if name.table.startswith(RESERVED_PREFIX):
             yield UserError("RESERVED_NAME", location=location, name=name, prefix=RESERVED_PREFIX)
 

@@ -116,7 +116,7 @@ def _checked(found: object, flow: FlowSpec, latest: SnapshotVersion | None) -> S
 
 
 def _check_order(version: SnapshotVersion, latest: SnapshotVersion, flow: FlowSpec) -> None:
-    told = {"flow": flow.name, "version": version.to_python(), "latest": latest.to_python()}
+    fields = {"flow": flow.name, "version": version.to_python(), "latest": latest.to_python()}
     if not version.is_comparable(latest):
         raise UserError(
             "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.SNAPSHOT_VERSION_NOT_SORTABLE",
@@ -124,11 +124,13 @@ def _check_order(version: SnapshotVersion, latest: SnapshotVersion, flow: FlowSp
             type=version.kind,
             latest_type=latest.kind,
             target=flow.target,
-            **told,
+            **fields,
         )
     if not version.follows(latest):
         raise UserError(
-            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION.NON_INCREASING", location=flow.location, **told
+            "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.INVALID_SNAPSHOT_VERSION.NON_INCREASING",
+            location=flow.location,
+            **fields,
         )
 
 

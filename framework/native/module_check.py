@@ -34,7 +34,7 @@ def face_import(path: Path) -> SourceLocation | None:
         return None
     for node, name in _imports(tree) if tree is not None else ():
         if f"{name}.".startswith(f"{_OURS}."):
-            return _place(str(path), node)
+            return _location_of(str(path), node)
     return None
 
 
@@ -67,7 +67,7 @@ def _import_faults(tree: ast.Module, file: str) -> Iterator[UserError]:
     """Faults for imports of Sluice's engine, which is not available on Databricks."""
     for node, name in _imports(tree):
         if name.partition(".")[0] == "framework" and not f"{name}.".startswith(f"{_OURS}."):
-            yield UserError("NATIVE_IMPORT_MISSING", location=_place(file, node), name=name)
+            yield UserError("NATIVE_IMPORT_MISSING", location=_location_of(file, node), name=name)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
@@ -94,7 +94,7 @@ def _call_faults(tree: ast.Module, file: str, imported: dict[str, str]) -> Itera
             continue
         module, _, function = _meaning(ast.unparse(node), imported).rpartition(".")
         if module in _NATIVE and function in COMPOSED:
-            yield UserError("NATIVE_FUNCTION_OURS", location=_place(file, node), function=function, module=module)
+            yield UserError("NATIVE_FUNCTION_OURS", location=_location_of(file, node), function=function, module=module)
         elif module == _OURS or module in _NATIVE:
             call = called.get(id(node))
             yield from _argument_faults(call, function, file, ours=module == _OURS) if call is not None else ()
@@ -117,7 +117,10 @@ def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) ->
             continue
         if native_parameter(keyword.arg) not in {*known.parameters, known.decorates}:
             yield UserError(
-                "NATIVE_ARGUMENT_MISSING", location=_place(file, keyword.value), function=function, argument=keyword.arg
+                "NATIVE_ARGUMENT_MISSING",
+                location=_location_of(file, keyword.value),
+                function=function,
+                argument=keyword.arg,
             )
 
 
@@ -127,5 +130,5 @@ def _is_said(function: str, keyword: ast.keyword, *, ours: bool) -> bool:
     return value is not None and not (ours and keyword.arg is not None and not is_said(function, keyword.arg, value))
 
 
-def _place(file: str, node: ast.AST) -> SourceLocation:
+def _location_of(file: str, node: ast.AST) -> SourceLocation:
     return SourceLocation(file=file, line=getattr(node, "lineno", 1))

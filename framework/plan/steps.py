@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.foundation.display import Displayed
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +143,20 @@ class Plan(Displayed):
 
     pipeline: str
     steps: tuple[Step, ...]
+
+
+def refusal(graph: DataflowGraph, step: RefuseTable) -> OperationError:
+    """Return the error of one refused table, at the declaration of its dataset."""
+    dataset = graph.dataset(step.dataset)
+    return OperationError(
+        "TABLE_NOT_OWNED",
+        location=dataset.spec.location if dataset is not None else None,
+        dataset=step.dataset,
+        path=step.path,
+        owner=step.owner,
+    )
+
+
+def refusals(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:
+    """Return the errors of all refused tables of a plan, in the plan's order."""
+    return tuple(refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))

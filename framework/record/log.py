@@ -217,13 +217,13 @@ class EventLog:
         return True
 
 
-Told = TypeVar("Told")
+Notification = TypeVar("Notification")
 
 
-def failure_of(listener: Callable[[Told], object], told: Told) -> Exception | SystemExit | None:
+def failure_of(listener: Callable[[Notification], object], notification: Notification) -> Exception | SystemExit | None:
     """Call a listener; return the exception that it raised, or None."""
     try:
-        listener(told)
+        listener(notification)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: the caller records the failure and continues
         return error
     return None

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
-from framework.session.cache_folder import cache_folder
+from framework.session.jars import cache_folder
 from framework.session.java import Java
 
 # `off`: neither use nor build an archive; `use`: use one, but build none.

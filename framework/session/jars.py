@@ -16,21 +16,29 @@ from importlib.metadata import version
 from pathlib import Path
 
 from framework.foundation.errors import OperationError
-from framework.session.cache_folder import cache_folder
 from framework.session.java import Java
 
 _SCALA = "2.13"
 _TIMEOUT_SECONDS = 900
 _LAST_LINES = 3
-
 # The groups that PySpark ships; the resolver accepts a star as a wildcard.
 _SHIPPED_WITH_SPARK = (
     "org.apache.*", "com.fasterxml.*", "com.github.luben", "com.google.*", "commons-*", "io.airlift", "jakarta.*",
     "javax.*", "org.antlr", "org.locationtech.*", "org.openapitools", "org.roaringbitmap", "org.slf4j", "org.xerial.*",
 )  # fmt: skip
-
 # User settings that configure access to repositories.
 _RESOLVER_SETTINGS = ("spark.jars.repositories", "spark.jars.ivySettings")
+
+
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet.
+
+    Args:
+        environment: the environment variables; None: those of this process.
+    """
+    variables = os.environ if environment is None else environment
+    base = variables.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "sluice"
 
 
 def delta_coordinate() -> str:

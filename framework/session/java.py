@@ -40,7 +40,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         reason = f"JAVA_HOME is {home}, which does not contain bin/java" if home else "`java` is not on the PATH"
         raise UserError("JAVA_NOT_FOUND", reason=reason, oldest=OLDEST_MAJOR)
     program = Path(found).resolve()
-    version = _version_of_release(program) or _version_as_told(program)
+    version = _version_of_release(program) or _reported_version(program)
     if major_version(version) < OLDEST_MAJOR:
         raise UserError("JAVA_TOO_OLD", program=str(program), version=version or "unknown", oldest=OLDEST_MAJOR)
     return Java(program=str(program), version=version)
@@ -69,12 +69,12 @@ def _version_of_release(program: Path) -> str:
     return match.group(1) if match else ""
 
 
-def _version_as_told(program: Path) -> str:
+def _reported_version(program: Path) -> str:
     try:
-        told = subprocess.run(  # noqa: S603 - the user's own Java
+        answer = subprocess.run(  # noqa: S603 - the user's own Java
             [str(program), "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    match = re.search(r'version "([^"]+)"', told.stderr)
+    match = re.search(r'version "([^"]+)"', answer.stderr)
     return match.group(1) if match else ""

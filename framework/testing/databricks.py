@@ -81,15 +81,15 @@ class NativeStandIn:
         def native(*args: Any, **kwargs: Any) -> Any:
             given = signature.bind(*args, **kwargs).arguments
             frame = sys._getframe(1)
-            place = SourceLocation(file=frame.f_code.co_filename, line=frame.f_lineno)
+            location = SourceLocation(file=frame.f_code.co_filename, line=frame.f_lineno)
             decorated = given.pop(described.decorates, None) if described.decorates is not None else None
 
             def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-                self._record(name, given, place, function)
+                self._record(name, given, location, function)
                 return function
 
             if not described.decorator:
-                self._record(name, given, place, None)
+                self._record(name, given, location, None)
                 return None
             return decorate if decorated is None else decorate(decorated)
 
@@ -98,11 +98,11 @@ class NativeStandIn:
         return native
 
     def _record(
-        self, name: str, given: Mapping[str, Any], place: SourceLocation, function: Callable[..., Any] | None
+        self, name: str, given: Mapping[str, Any], location: SourceLocation, function: Callable[..., Any] | None
     ) -> None:
         arguments = tuple((argument, _text(value)) for argument, value in given.items())
         decorated = None if function is None else function.__name__
-        self.records.append(NativeRecord(function=name, arguments=arguments, decorated=decorated, location=place))
+        self.records.append(NativeRecord(function=name, arguments=arguments, decorated=decorated, location=location))
         if function is not None and not name.startswith("expect"):
             self.functions[str(given.get("name", decorated))] = function
 

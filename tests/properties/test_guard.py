@@ -87,7 +87,7 @@ def deployer(served: StandIn, wanted: Specs, policy: Policy | None = None) -> De
 def running(hours: float, *, tells: bool = True) -> StandIn:
     """A workspace some hours after the first deploy, with a snapshot that takes 48."""
     served = StandIn()
-    table = SourceTable(name="main.staging.orders", chunks=48, tells_progress=tells)
+    table = SourceTable(name="main.staging.orders", chunks=48, reports_progress=tells)
     served.source_tables(GATEWAY_NAME, table)
     deployer(served, specs()).deploy()
     served.clock.sleep(hours * HOUR)
@@ -168,7 +168,7 @@ def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -
             for each in gateway.events
             if "COMPLETED" not in each["message"] and "_cdc" not in each["origin"]["flow_name"]
         ]
-        gateway.updates[-1].told_until = served.now()
+        gateway.updates[-1].published_until = served.now()
         served.source_tables(GATEWAY_NAME)
         served.clock.sleep(4 * HOUR)
     result = deployer(served, edited(specs(), edits)).deploy()

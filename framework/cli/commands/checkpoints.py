@@ -17,7 +17,7 @@ def command() -> None:
 @pipeline_options(result=True)
 def list_generations(call: Call) -> None:
     """List all generations of all flows."""
-    from framework.checkpoints.overview import list_checkpoints
+    from framework.checkpoints.generations import list_checkpoints
     from framework.cli.checkpoint_tables import COLUMNS, checkpoint_json, checkpoint_rows
 
     pipeline = call.pipeline()

@@ -25,7 +25,7 @@ def command(call: Call, /, **options: Any) -> None:
     Takes the same options as `run`, and writes nothing. Ends with 1 if it has a table of somebody else's to refuse.
     """
     from framework.plan.explainer import plan_json
-    from framework.plan.refusals import refusals
+    from framework.plan.steps import refusals
 
     refresh = refresh_of(options)
     pipeline = call.pipeline()

@@ -16,9 +16,8 @@ from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.interception import reading
-from framework.graph.missing import missing_table
 from framework.graph.relations import named
-from framework.graph.tables import KnownTables
+from framework.graph.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded
 from framework.run.tables.table_store import TableStore
 

@@ -25,7 +25,7 @@ from framework.checkpoints.generations import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
-from framework.foundation.stored_json import read_stored_json
+from framework.foundation.storage_port import read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.folder_uses import FolderUses
 from framework.run.tables.table_store import TableStore, unregister

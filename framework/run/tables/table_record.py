@@ -11,7 +11,7 @@ from typing import Any
 from framework.cdc.model.reserved_names import COMPANION_PREFIX
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.stored_json import read_stored_json
+from framework.foundation.storage_port import read_stored_json
 from framework.graph.graph import GraphDataset
 
 

@@ -11,7 +11,6 @@ from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.plan.refusals import refusal
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
@@ -22,6 +21,7 @@ from framework.plan.steps import (
     RefuseTable,
     RunFlow,
     SkipStep,
+    refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.tables.table_store import TableStore

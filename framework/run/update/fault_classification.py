@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.locations import SourceLocation, innermost_user_line
+from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.wording import exception_text
+from framework.foundation.wording import exception_text, one_line
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
-from framework.run.flows.python_errors import python_error
+
+_HEAD = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
+# The exception is the first line below the frames that is not indented; Spark appends its own text.
+_RAISED = re.compile(
+    r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?\s*(?=\Z|^\s+at |^\s*SQLSTATE|\n\n)", re.MULTILINE | re.DOTALL
+)
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
@@ -50,22 +58,22 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     """
     if isinstance(error, SluiceError):
         return error
-    place = innermost_user_line(error.__traceback__)
+    user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
     violation = _VIOLATION.search(text)
     if violation is not None:
         return OperationError(
             "EXPECTATION_VIOLATION", location=location, flow=flow, expectation=violation["name"], row=violation["row"]
         )
-    if place is not None and not isinstance(error, PySparkException | Py4JError):
-        return OperationError("PYTHON_EXCEPTION", location=place, flow=flow, error=exception_text(error))
+    if user_line is not None and not isinstance(error, PySparkException | Py4JError):
+        return OperationError("PYTHON_EXCEPTION", location=user_line, flow=flow, error=exception_text(error))
     # The query's wrapper of a batch function's exception is not parsed, because the exception itself has more detail.
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
         return OperationError(
-            "PYTHON_EXCEPTION", location=found.location or place or location, flow=flow, error=found.text
+            "PYTHON_EXCEPTION", location=found.location or user_line or location, flow=flow, error=found.text
         )
-    return OperationError("FLOW_FAILED", location=place or location, flow=flow, cause=_cause(error, text))
+    return OperationError("FLOW_FAILED", location=user_line or location, flow=flow, cause=_cause(error, text))
 
 
 def can_heal(error: BaseException) -> bool:
@@ -109,3 +117,29 @@ def _java_messages(throwable: object) -> Iterator[str]:
             return
         yield f"{throwable.getClass().getName()}: {throwable.getMessage()}".split("\n\tat ")[0]
         throwable = throwable.getCause()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonError:
+    """One exception: `text` is its type and message, `location` the innermost line of the user's code."""
+
+    text: str
+    location: SourceLocation | None
+
+
+def python_error(text: str) -> PythonError | None:
+    """Return the exception at the end of the last traceback in a text; None if there is no traceback.
+
+    Of several tracebacks (`raise … from …`), the last is of the exception that left the function.
+    """
+    _, head, stack = text.rpartition(_HEAD)
+    frames = list(_FRAME.finditer(stack))
+    raised = _RAISED.search(stack, frames[-1].end() if frames else 0)
+    if not head or raised is None:
+        return None
+    message = _SQLSTATE.sub("", raised["message"] or "")
+    kind = raised["kind"].rpartition(".")[2]
+    return PythonError(
+        text=one_line(f"{kind}: {message}" if message else kind),
+        location=innermost_of((frame["file"], int(frame["line"])) for frame in frames),
+    )

@@ -45,7 +45,7 @@ class Board:
         self._open: dict[QualifiedName, int] = defaultdict(int)
         self._bad: set[QualifiedName] = set()
         for step in plan.steps:
-            self._place(step, failed)
+            self._submit_step(step, failed)
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
@@ -83,7 +83,7 @@ class Board:
             self._bad.add(step.dataset)
         self._waiting.clear()
 
-    def _place(self, step: Step, failed: Mapping[QualifiedName, SluiceError]) -> None:
+    def _submit_step(self, step: Step, failed: Mapping[QualifiedName, SluiceError]) -> None:
         match step:
             case SkipStep():
                 state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
@@ -101,13 +101,13 @@ class Board:
                         )
                     )
             case RunFlow() | RefreshView() | PublishRebuild():
-                self._place_work(step, failed.get(step.dataset))
+                self._submit_work(step, failed.get(step.dataset))
             case CreateTable() | BeginGeneration() | KeepStored():
                 pass  # executed before, or nothing to do
             case _:
                 assert_never(step)
 
-    def _place_work(self, step: Work, error: SluiceError | None) -> None:
+    def _submit_work(self, step: Work, error: SluiceError | None) -> None:
         if error is None:
             self._waiting.append(step)
             self._open[step.dataset] += 1

@@ -1,7 +1,7 @@
 """Reads what the planner must know of a Delta table from its log's file names and small files.
 
 No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the
-last few commits for our mark. What can't be told this way is answered with None or "not drained",
+last few commits for our mark. Anything else is answered with None or "not drained",
 so that an update rather starts a stream for nothing than leaves data unread.
 """
 
@@ -24,7 +24,7 @@ _VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTip:
-    """A table's newest version and its id; the id is None when no small file tells it."""
+    """A table's newest version and its id; the id is None when no small file holds it."""
 
     version: int
     table_id: str | None

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from framework.testing.workspace.exchange import Request
-from framework.testing.workspace.routing import Handler
+from framework.testing.workspace.exchange import Handler, Request
 
 _PAGE = 20
 

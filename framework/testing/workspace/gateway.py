@@ -20,13 +20,13 @@ class SourceTable:
         name: its full name at the destination.
         chunks: number of chunks of its snapshot; 1 for a table that can't be chunked.
         seconds_per_chunk: seconds on the virtual clock.
-        tells_progress: whether the gateway writes operation_progress events for it; older gateways don't.
+        reports_progress: whether the gateway writes operation_progress events for it; older gateways don't.
     """
 
     name: str
     chunks: int = 48
     seconds_per_chunk: float = 3600.0
-    tells_progress: bool = True
+    reports_progress: bool = True
 
     @property
     def seconds(self) -> float:
@@ -35,7 +35,7 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Progress:
     """An entry of a gateway's event log and its time."""
 
     at: datetime
@@ -49,14 +49,14 @@ class Moment:
 
 def interval_of(spec: Mapping[str, Any]) -> float:
     """Return the interval of a gateway's progress events; the default unless the setting is 30 seconds to an hour."""
-    told = str((spec.get("configuration") or {}).get(PROGRESS_SETTING))
-    seconds = int(told) if told.isdecimal() else 0
+    interval = str((spec.get("configuration") or {}).get(PROGRESS_SETTING))
+    seconds = int(interval) if interval.isdecimal() else 0
     return float(seconds) if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
 
 
-def snapshot_moments(
+def snapshot_progress(
     table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
-) -> Iterator[Moment]:
+) -> Iterator[Progress]:
     """Return the entries of a snapshot in (`since`, `until`]; the first entry is at `began`."""
     ended = began + timedelta(seconds=table.seconds)
     numbers = _ticks(began, since, min(until, ended), interval)
@@ -68,13 +68,13 @@ def snapshot_moments(
         yield from _progress(table, began, ended, "COMPLETED")
 
 
-def change_moments(
+def change_progress(
     table: SourceTable, began: datetime, since: datetime, until: datetime, interval: float = PROGRESS_SECONDS
-) -> Iterator[Moment]:
+) -> Iterator[Progress]:
     """Return the entries of a table's change flow in (`since`, `until`]: RUNNING at each interval."""
     for n in _ticks(began, since, until, interval):
         at = began + timedelta(seconds=interval * n)
-        yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_cdc_flow", status="RUNNING")
+        yield Progress(at=at, table=table.name, event_type="flow_progress", flow="_cdc_flow", status="RUNNING")
 
 
 def _ticks(began: datetime, since: datetime, until: datetime, interval: float) -> range:
@@ -84,14 +84,14 @@ def _ticks(began: datetime, since: datetime, until: datetime, interval: float) -
     return range(first, last + 1)
 
 
-def _progress(table: SourceTable, began: datetime, at: datetime, status: str) -> Iterator[Moment]:
-    yield Moment(at=at, table=table.name, event_type="flow_progress", flow="_snapshot_flow", status=status)
-    if not table.tells_progress:
+def _progress(table: SourceTable, began: datetime, at: datetime, status: str) -> Iterator[Progress]:
+    yield Progress(at=at, table=table.name, event_type="flow_progress", flow="_snapshot_flow", status=status)
+    if not table.reports_progress:
         return
     gone = (at - began).total_seconds()
     chunks = min(table.chunks, int(gone // table.seconds_per_chunk))
     state = "COMPLETED" if status == "COMPLETED" else "STARTED" if gone == 0 else "IN_PROGRESS"
-    yield Moment(
+    yield Progress(
         at=at,
         table=table.name,
         event_type="operation_progress",
@@ -102,22 +102,22 @@ def _progress(table: SourceTable, began: datetime, at: datetime, status: str) ->
     )
 
 
-def event_row(moment: Moment, origin: dict[str, Any], number: int) -> dict[str, Any]:
+def event_row(progress: Progress, origin: dict[str, Any], number: int) -> dict[str, Any]:
     """Convert an entry to a row of the event log's table; `details` is one object, as in the API."""
-    details: dict[str, Any] = {"status": moment.status}
-    if moment.event_type == "operation_progress":
+    details: dict[str, Any] = {"status": progress.status}
+    if progress.event_type == "operation_progress":
         details |= {
             "type": "CDC_SNAPSHOT",
-            "progress_percent": moment.percent,
-            "estimated_completion_ms": int((moment.left_seconds or 0.0) * 1000),
+            "progress_percent": progress.percent,
+            "estimated_completion_ms": int((progress.left_seconds or 0.0) * 1000),
         }
     return {
         "id": f"event-{number}",
-        "timestamp": moment.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "event_type": moment.event_type,
+        "timestamp": progress.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "event_type": progress.event_type,
         "level": "METRICS",
-        "message": f"{moment.table}: {moment.status}",
+        "message": f"{progress.table}: {progress.status}",
         "maturity_level": "EVOLVING",
-        "origin": {**origin, "dataset_name": moment.table, "flow_name": moment.table + moment.flow},
-        "details": {moment.event_type: details},
+        "origin": {**origin, "dataset_name": progress.table, "flow_name": progress.table + progress.flow},
+        "details": {progress.event_type: details},
     }

@@ -59,9 +59,9 @@ class Pipeline:
         update = self.active
         if update is not None:
             update.state = "CANCELED"
-            self.tell(update, [update_event("CANCELED", now)])
+            self.publish(update, [update_event("CANCELED", now)])
 
-    def tell(self, update: Update, events: Sequence[dict[str, Any]]) -> None:
+    def publish(self, update: Update, events: Sequence[dict[str, Any]]) -> None:
         """Append events to the log, with id and origin."""
         for event in events:
             number = len(self.events) + 1
@@ -104,7 +104,7 @@ class Pipelines:
             if pipeline.is_gateway:
                 origin = {"pipeline_id": pipeline.pipeline_id, "update_id": update.update_id}
                 tables = self.source_tables.get(pipeline.name, ())
-                told = gateway_events(
+                events = gateway_events(
                     update,
                     tables,
                     pipeline.snapshots_done,
@@ -112,9 +112,9 @@ class Pipelines:
                     interval=interval_of(pipeline.spec),
                     origin=origin,
                 )
-                pipeline.tell(update, told)
+                pipeline.publish(update, events)
             else:
-                pipeline.tell(update, pipeline_events(update, self.flows.get(pipeline.name, ()), self._now()))
+                pipeline.publish(update, pipeline_events(update, self.flows.get(pipeline.name, ()), self._now()))
 
     def create(self, request: Request) -> dict[str, Any]:
         """Create a pipeline; a duplicate name is refused unless duplicates are allowed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections import Counter
@@ -11,20 +12,43 @@ from typing import Any
 
 from framework.testing.manual_clock import ManualClock
 from framework.testing.workspace.directory import Directory
-from framework.testing.workspace.exchange import Request, ServiceFault
+from framework.testing.workspace.exchange import Handler, Request, Routes, ServiceFault
 from framework.testing.workspace.faults import Fault, FaultRules
 from framework.testing.workspace.files import WorkspaceFiles
 from framework.testing.workspace.gateway import SourceTable
 from framework.testing.workspace.jobs import Jobs
-from framework.testing.workspace.object_permissions import ObjectPermissions
 from framework.testing.workspace.pipelines import Pipeline, Pipelines
-from framework.testing.workspace.routing import Handler, Routes
 from framework.testing.workspace.statements import Statements
 from framework.testing.workspace.unity_catalog import UnityCatalog
 
 WAREHOUSE = "warehouse-1"
 TOKEN = "dapi-stand-in-0123456789abcdef"  # noqa: S105 - valid for this stand-in only
 USER = "ada@example.com"
+
+
+class ObjectPermissions:
+    """Access control lists by kind and id of the object."""
+
+    def __init__(self) -> None:
+        self.lists: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    def read(self, request: Request) -> dict[str, Any]:
+        """Return the list of an object."""
+        kind, name = request.parameters["kind"], request.parameters["name"]
+        entries = [
+            {
+                **{key: value for key, value in entry.items() if key != "permission_level"},
+                "all_permissions": [{"permission_level": entry["permission_level"], "inherited": False}],
+            }
+            for entry in self.lists.get((kind, name), [])
+        ]
+        return {"object_id": f"/{kind}/{name}", "object_type": kind, "access_control_list": entries}
+
+    def replace(self, request: Request) -> dict[str, Any]:
+        """Replace the list of an object."""
+        entries = copy.deepcopy(list(request.body.get("access_control_list", [])))
+        self.lists[request.parameters["kind"], request.parameters["name"]] = entries
+        return self.read(request)
 
 
 class LineCut(Exception):  # noqa: N818 - an event of a call, not an error of the test

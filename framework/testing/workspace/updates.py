@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from framework.testing.workspace.gateway import Moment, SourceTable, change_moments, event_row, snapshot_moments
+from framework.testing.workspace.gateway import Progress, SourceTable, change_progress, event_row, snapshot_progress
 
 _STEPS = (("INITIALIZING", 0.0), ("SETTING_UP_TABLES", 5.0), ("RUNNING", 10.0))
 _SECONDS_PER_FLOW = 10.0
@@ -23,7 +23,7 @@ class Update:
         self.asked = asked
         self.endless = endless
         self.state = "QUEUED"
-        self.told_until = began - timedelta(seconds=1)
+        self.published_until = began - timedelta(seconds=1)
 
     @property
     def active(self) -> bool:
@@ -52,21 +52,21 @@ def gateway_events(
     origin: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Return the new events of a gateway's running update; add completed snapshots to `done`."""
-    since = update.told_until
-    moments: list[Moment] = []
+    since = update.published_until
+    progress: list[Progress] = []
     for table in tables:
         if table.name in done:
-            moments += change_moments(table, update.began, since, now, interval)
+            progress += change_progress(table, update.began, since, now, interval)
             continue
         ended = update.began + timedelta(seconds=table.seconds)
-        moments += snapshot_moments(table, update.began, since, now, interval)
+        progress += snapshot_progress(table, update.began, since, now, interval)
         if ended <= now:
             done.add(table.name)
-            moments += change_moments(table, ended, ended - timedelta(seconds=1), now, interval)
-    update.state, update.told_until = "RUNNING", now
+            progress += change_progress(table, ended, ended - timedelta(seconds=1), now, interval)
+    update.state, update.published_until = "RUNNING", now
     # At the same time, the end of the snapshot is before the first event of the changes.
-    ordered = sorted(moments, key=lambda moment: (moment.at, moment.flow == "_cdc_flow"))
-    return [event_row(moment, origin, number) for number, moment in enumerate(ordered)]
+    ordered = sorted(progress, key=lambda point: (point.at, point.flow == "_cdc_flow"))
+    return [event_row(point, origin, number) for number, point in enumerate(ordered)]
 
 
 def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datetime) -> list[dict[str, Any]]:
@@ -79,15 +79,15 @@ def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datet
         plan.append((at, _flow_event(flow, "COMPLETED", rows)))
     if not update.endless:
         plan.append((at + 1, _update_event("COMPLETED")))
-    told = []
+    published = []
     for seconds, event in plan:
-        moment = update.began + timedelta(seconds=seconds)
-        if update.told_until < moment <= now:
-            told.append({**event, "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")})
+        point = update.began + timedelta(seconds=seconds)
+        if update.published_until < point <= now:
+            published.append({**event, "timestamp": point.isoformat(timespec="milliseconds").replace("+00:00", "Z")})
             if event["event_type"] == "update_progress":
                 update.state = event["details"]["update_progress"]["state"]
-    update.told_until = now
-    return told
+    update.published_until = now
+    return published
 
 
 def update_event(state: str, at: datetime) -> dict[str, Any]:

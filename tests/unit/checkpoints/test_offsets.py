@@ -6,9 +6,8 @@ import pathlib
 
 import pytest
 
-from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.generations import GenerationStore, list_checkpoints
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
-from framework.checkpoints.overview import list_checkpoints
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
 

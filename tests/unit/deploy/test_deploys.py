@@ -124,7 +124,7 @@ def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorks
         SourceTable(name="main.staging.orders", chunks=48),
         SourceTable(name="main.staging.keyed", chunks=1, seconds_per_chunk=48 * HOUR),
         SourceTable(name="main.staging.heap", chunks=1, seconds_per_chunk=48 * HOUR),
-        SourceTable(name="main.staging.silent", tells_progress=False),
+        SourceTable(name="main.staging.silent", reports_progress=False),
     )
     served.source_tables(GATEWAY_NAME, *tables)
     wanted = specs()
@@ -169,7 +169,7 @@ def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
     served.clock.sleep(10 * HOUR)
     gateway = served.pipeline(GATEWAY_NAME)
     # From here on the gateway is silent, with this interval in its settings.
-    gateway.updates[-1].told_until = served.now()
+    gateway.updates[-1].published_until = served.now()
     served.source_tables(GATEWAY_NAME)
     if told is not None:
         setting = "pipelines.gateway.progressEventEmitFrequencySeconds"

@@ -110,7 +110,7 @@ def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the
 
 def test_a_snapshot_that_ended_at_the_moment_of_its_last_progress_is_over(served: StandInWorkspace) -> None:
     """Two events of one moment: the end counts, also for a gateway that writes no operation_progress."""
-    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1, tells_progress=False))
+    served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1, reports_progress=False))
     deployer_of(served, quick_specs()).deploy()
     served.clock.sleep(HOUR)
     log = served.pipeline(GATEWAY_NAME).events

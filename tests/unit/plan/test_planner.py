@@ -14,7 +14,6 @@ from framework.foundation.errors import RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.planner import make_plan
-from framework.plan.refusals import refusals
 from framework.plan.request import UpdateRequest
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import (
@@ -27,6 +26,7 @@ from framework.plan.steps import (
     RunFlow,
     SkipStep,
     Step,
+    refusals,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.foundation.locations import SourceLocation
-from framework.run.flows.python_errors import python_error
+from framework.run.update.fault_classification import python_error
 
 HERE = SourceLocation(file="/p/shop.py", line=6)
 WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):

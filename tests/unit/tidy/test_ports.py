@@ -18,10 +18,9 @@ PORTS = {
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
-            "framework/session/cache_folder.py",  # XDG_CACHE_HOME
             "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
             "framework/session/jvm_process.py",  # what the JVM inherits
-            "framework/session/jars.py",  # what the resolver inherits
+            "framework/session/jars.py",  # XDG_CACHE_HOME, and what the resolver inherits
             "framework/session/java.py",  # JAVA_HOME
             "framework/session/launching.py",  # SPARK_HOME
             "framework/session/spark_session.py",  # PYSPARK_* as spark-submit and Databricks set them
