@@ -1,4 +1,4 @@
-# `make` lists the targets. Each one does its own set-up, and a second call finds it done.
+# `make` lists the targets. Each one installs what it needs, once.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -8,11 +8,11 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# Planning a query keeps one core busy: two workers, each with a session of its own, use two.
+# Planning a query uses one core: two workers, each with its own session, use two.
 WORKERS ?= 2
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-# The first Python that is new enough and can make virtual environments; Java's major version if it is new enough.
+# The first Python that is new enough and has venv; Java's major version if it is new enough.
 PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
   if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 JAVA = $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
@@ -20,7 +20,7 @@ JAVA = $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 
 .PHONY: help demo test check lint format types walls bench clean needs-java
 
-help: ## list what can be done
+help: ## list all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
@@ -29,14 +29,14 @@ demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipel
 test: needs-java $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: lint types walls ## what CI runs: lint, types, walls, then the tests
+check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 
-format: $(VENV)/.dev ## mend what ruff can mend
+format: $(VENV)/.dev ## fix and format with ruff
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
@@ -46,13 +46,13 @@ types: $(VENV)/.dev ## mypy, strict
 walls: $(VENV)/.dev ## import-linter: each room imports only the rooms below it
 	@$(BIN)/lint-imports --no-logo
 
-bench: needs-java $(VENV)/.bench $(VENV)/.spark ## the benchmarks, side by side with Spark's own; results in bench/RESULTS.md
+bench: needs-java $(VENV)/.bench $(VENV)/.spark ## benchmarks, compared with Spark's own pipelines; results in bench/RESULTS.md
 	@$(BIN)/python -m bench $(ARGS)
 
-clean: ## remove what make made; tables and checkpoints under .sluice stay
+clean: ## remove the environment and caches; tables and checkpoints under .sluice stay
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-# One virtual environment; a stamp file for each set of extras that was put into it.
+# One virtual environment; a stamp file for each installed set of extras.
 $(BIN)/python:
 	@$(if $(PYTHON),,$(error Sluice needs Python 3.11 or newer with venv: install it (Debian: apt-get install python3-venv), then call make again))
 	@$(PYTHON) -m venv $(VENV)
@@ -71,7 +71,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@$(INSTALL) '.[dev,bench]'
 	@touch $@
 
-# The tests start many a JVM: fetch Delta's jars and build the class archive before them, once.
+# The tests start many JVMs: download Delta's jars and build the class archive first, once.
 $(VENV)/.spark: | $(VENV)/.dev
 	@echo "Preparing Spark: Delta's jars and a class archive (once, half a minute) ..." >&2
 	@$(BIN)/python -m framework.session.archive_training

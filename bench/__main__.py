@@ -29,7 +29,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 
 
 def main() -> int:
-    """Run what was asked for; 1 when a goal was missed."""
+    """Run the requested benchmarks; returns 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")

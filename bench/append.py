@@ -1,7 +1,7 @@
-"""(d) Rows a second of an append flow, beside the same `writeStream` written by hand.
+"""(d) Rows per second of an append flow, compared with the same `writeStream` written by hand.
 
-One warm session, a fresh target each time; the flow's time is that of the whole update, planning, events and
-all. Both read the same JSON files, 20 to a micro-batch.
+One warm session, a fresh target each time. The flow's time is that of the whole update, including planning and
+events. Both read the same JSON files, 20 per micro-batch.
 """
 
 from __future__ import annotations

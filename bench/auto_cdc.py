@@ -1,9 +1,9 @@
-"""(i) to (m) AUTO CDC beside what an engineer writes by hand: row_number over the key, then MERGE.
+"""(i) to (m) AUTO CDC compared with the hand-written solution: row_number over the key, then MERGE.
 
-One session, the batches of both sides in turn; the writer gets what `foreachBatch` would hand it, and so does the
-function by hand. Both read the same Parquet files; 2 % of the events are deletes. The table by hand has no
-deletion vectors, for that is Delta's default. A stream goes on for thousands of batches, so batches into small
-tables come first, until Java has compiled what both sides need.
+Both sides process their batches alternately in one session; both get the DataFrame that `foreachBatch` passes. Both
+read the same Parquet files; 2 % of the events are deletes. The hand-written table has no deletion vectors, which is
+Delta's default. A stream runs for thousands of batches, so batches into small tables come first, until Java has
+compiled the code of both sides.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure_batches(pairs: int) -> list[Measure]:
 
 
 def measure_load(pairs: int) -> list[Measure]:
-    """(j) The first load of 5 million rows, beside a plain append of them."""
+    """(j) The first load of 5 million rows, compared with a plain append of them."""
     with scratch_folder() as folder, _Bench(folder) as bench:
         path = bench.write(_snapshot(bench.spark, _LOADED_ROWS), "snapshot")
         ours, plain = [], []
@@ -68,7 +68,7 @@ def measure_load(pairs: int) -> list[Measure]:
 
 
 def measure_growth(pairs: int) -> list[Measure]:
-    """(k) A batch of 50,000 events into 20 million rows, beside the same into 2 million."""
+    """(k) A batch of 50,000 events into 20 million rows, compared with one into 2 million."""
     found = []
     for what, close, goal in (
         ("close together", True, CLOSE_GROWTH_GOAL),
@@ -104,7 +104,7 @@ def measure_growth(pairs: int) -> list[Measure]:
 
 
 def measure_drift(_pairs: int) -> list[Measure]:
-    """(l) 300 batches of 1,000 events: the last fifty beside the first fifty, after ten to warm up."""
+    """(l) 300 batches of 1,000 events: the last fifty compared with the first fifty, after ten to warm up."""
     with scratch_folder() as folder, _Bench(folder) as bench:
         apply = bench.ours("target")
         apply(_snapshot(bench.spark, _SMALL_EVENTS * 100), 0)
@@ -122,7 +122,7 @@ def measure_drift(_pairs: int) -> list[Measure]:
 
 
 def measure_history(pairs: int) -> list[Measure]:
-    """(m) Events per second of SCD type 2 beside SCD type 1, keys at random."""
+    """(m) Events per second of SCD type 2 compared with SCD type 1, keys at random."""
     with scratch_folder() as folder, _Bench(folder) as bench:
         two, one = _turns(bench, (partial(bench.ours, scd_type=2), bench.ours), pairs, spread=_ROWS)
     return [
@@ -221,7 +221,7 @@ class _Bench:
         return path
 
     def write_batches(self, name: str, *, events: int, spread: int, batches: int) -> list[Path]:
-        """Batches, all before the first is measured: else Java compiles what made the last one beside the next."""
+        """Write all batches before the first measurement; otherwise Java compiles the writing code during the next."""
         numbers = range(1, batches + 1)
         return [self.write(_events(self.spark, events, spread, number), f"{name}_{number}") for number in numbers]
 
@@ -230,7 +230,7 @@ class _Bench:
         return self.spark.read.schema(_COLUMNS).parquet(str(path))
 
     def ours(self, name: str, *, scd_type: int = 1) -> Apply:
-        """AUTO CDC into a table that is made for it: batch 0 by a once flow, the others by an incremental one."""
+        """AUTO CDC into a new table: batch 0 by a once flow, the others by an incremental one."""
         columns = ColumnSelection(columns=("op", "seq"), excluded=True)
         snapshot = AutoCdcSpec(keys=("id",), sequence_by="0", scd_type=scd_type, columns=columns)
         changes = replace(snapshot, sequence_by="seq", apply_as_deletes="op = 'D'")
@@ -255,7 +255,7 @@ class _Bench:
         return lambda batch, number: (writer if number else loader).apply(batch, number)
 
     def by_hand(self, name: str) -> Apply:
-        """What a careful engineer writes: the newest row of each key, merged where it is newer."""
+        """The hand-written solution: the newest row of each key, merged if it is newer."""
         path = str(self._folder / name)
         newest = Window.partitionBy("id").orderBy(F.desc("seq"))
 

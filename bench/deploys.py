@@ -1,6 +1,6 @@
-"""(g) Plan and idle deploy of a bundle of 500 resources that are all deployed, over HTTP to the stand-in workspace.
+"""(g) Plan and idle deploy of a bundle of 500 deployed resources, over HTTP to the stand-in workspace.
 
-No Spark and no process: loading and start-up are not in it; the stand-in's own time to answer is.
+No Spark and no process: loading and start-up are not included; the stand-in's response time is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""(b) An update with nothing new, over 50 streaming tables and 50 views, beside the first update.
+"""(b) An update without new data, over 50 streaming tables and 50 views, compared with the first update.
 
-Whole processes of `sluice run`, start-up included on both sides.
+Complete processes of `sluice run`, start-up included on both sides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""(n) The latest row of each key: `sluice run` with AUTO CDC beside `spark-pipelines run` with a view over a table.
+"""(n) The latest row of each key: `sluice run` with AUTO CDC, and `spark-pipelines run` with a view over a table.
 
-Spark's own AUTO CDC refuses Delta, so there it is a view over a streaming table of all changes. Whole
-processes are timed, for the second of two runs: 300,000 changes were there, 50,000 more came.
+Spark's own AUTO CDC does not support Delta, so its side is a view over a streaming table of all changes. Complete
+processes are timed, for the second of two runs: 50,000 new changes after 300,000.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _peak_megabytes(pid: int) -> float:
-    """The most memory that a process has held so far; 0 where the system does not tell."""
+    """Return the peak memory of a process so far; 0 if the system does not provide it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -125,7 +125,7 @@ def _peak_megabytes(pid: int) -> float:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind of what the command started."""
+    """End every process that the command started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

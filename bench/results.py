@@ -22,10 +22,10 @@ _MARKDOWN = _FOLDER / "RESULTS.md"
 _HEAD = (
     "# Results of the benchmarks",
     "",
-    "Made by `make bench`; what each one runs is told at the top of its module in this folder. What is compared",
-    "runs in turn on one machine (A B A B); a ratio is the median of the ratios of the pairs. `load` is the machine's",
-    "average load over the 15 minutes before the figures were kept: well above the number of cores, others were at",
-    "work too.",
+    "`make bench` writes this file. The docstring of each module in this folder describes its benchmark. Variants",
+    "that are compared run alternately on one machine (A B A B); a ratio is the median of the ratios of the pairs.",
+    "`load` is the machine's load average over the last 15 minutes: if it is well above the number of cores, other",
+    "processes were running.",
     "",
     "| | measured | figure | goal | met | of | date | load |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -33,7 +33,7 @@ _HEAD = (
 
 
 def save_measures(measures: Sequence[Measure]) -> None:
-    """Keep the figures, in the place of earlier ones of the same benchmarks."""
+    """Store the figures, replacing earlier ones of the same benchmarks."""
     kept: Kept = json.loads(_JSON.read_text("utf-8")) if _JSON.exists() else {}
     environment = describe_environment()
     for letter in {measure.benchmark for measure in measures}:

@@ -1,6 +1,6 @@
 """(c) `sluice validate` of 1,000 flows and of 100, and (e) the Python process's peak memory in the former.
 
-Whole processes. Half of the flows read files, the other half are views over what those fill.
+Complete processes. Half of the flows read files, the other half are views over their tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""(a) One module of three append tables and two views: `sluice run` beside `spark-pipelines run`.
+"""(a) One module of three append tables and two views: `sluice run` compared with `spark-pipelines run`.
 
-Whole processes are timed, from the shell's view, the first run and the second one, which has nothing new.
-Spark's side has Delta as `spark.sql.sources.default`, its Hive catalog, and the jars on its class path; the
-module and the spec are the same files.
+Complete processes are timed as the shell sees them: the first run, and the second one without new data. Spark's side
+has Delta as `spark.sql.sources.default`, its Hive catalog, and the jars on its class path; the module and the spec are
+the same files.
 """
 
 from __future__ import annotations

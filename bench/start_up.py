@@ -1,7 +1,7 @@
-"""(f) Start-up, which a user feels at every command: `sluice validate` of the flights pipeline, cold.
+"""(f) Start-up, a part of every command: `sluice validate` of the flights pipeline, cold.
 
-Beside it a bare session of `configure_spark_with_delta_pip` that writes one small Delta table. Both are
-whole processes; jars and caches are as a machine has them after its first command.
+It is compared with a bare session of `configure_spark_with_delta_pip` that writes one small Delta table. Both are
+complete processes, with jars and caches as after a first command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ spark.stop()
 
 
 def measure(pairs: int) -> list[Measure]:
-    """The ratio of the two wall times; one unmeasured pair comes first."""
+    """Return the ratio of the two wall times; one unmeasured pair comes first."""
     ours, theirs = [], []
     with scratch_folder() as folder:
         shutil.copytree(_FLIGHTS, folder, dirs_exist_ok=True)

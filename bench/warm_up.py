@@ -1,4 +1,4 @@
-"""What a machine has after its first command: resolved jars and a class archive."""
+"""The caches that exist after a first command: resolved jars and a class archive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMEOUT_SECONDS = 300
 
 
 def fill_caches() -> None:
-    """Run one command and wait for what it has built in the background."""
+    """Run one command and wait for the caches that it builds in the background."""
     with scratch_folder() as folder:
         write_project(folder, tables=1, views=1)
         run_process(sluice("validate"), folder=folder, timeout_seconds=_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session a pytest worker, and storage that goes with the test."""
+"""Fixtures of all tests: one Spark session per pytest worker, and storage that is deleted with the test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _folder_order(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The worker's session: two cores, Delta, nothing on disk outside temporary folders."""
+    """The worker's session: two cores, Delta, files in temporary folders only."""
     session = start_session(app_name="sluice tests", master="local[2]", spark_conf={}, short=True)
     yield session
     stop_session(session)
@@ -43,19 +43,19 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    """A local storage in a folder of the test's own, not made yet."""
+    """A local storage in a folder of the test, not created yet."""
     return open_storage(str(tmp_path / "storage"))
 
 
 @pytest.fixture
 def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Puts other values in places of the product, for the length of a test."""
+    """Replaces attributes of the product for the duration of a test."""
     return monkeypatch
 
 
 @pytest.fixture
 def interpreting(spark: SparkSession) -> SparkSession:
-    """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
+    """A session without code generation: with few rows per batch, compiling takes longer than running."""
     session = spark.newSession()
     for key, value in INTERPRETED.items():
         session.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""What a module declared, as lines of text that a reader can compare with the module."""
+"""Declarations of a module as lines of text, to compare with the module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.foundation.names import QualifiedName
 
 
 def render_registry(registry: Registry) -> str:
-    """Every dataset, flow, hook and function; fields that have their default are left out."""
+    """Return the lines of every dataset, flow, hook and function, without fields that have their default."""
     lines: list[str] = []
     for kind, specs in (("dataset", registry.datasets), ("flow", registry.flows), ("hook", registry.hooks)):
         for spec in specs:

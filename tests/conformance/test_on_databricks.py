@@ -28,7 +28,7 @@ def text_of(module: Path) -> str:
 
 @pytest.mark.parametrize("module", MODULES, ids=text_of)
 def test_what_a_module_declares_arrives_at_the_native_module(module: Path, spark: SparkSession) -> None:
-    """The native calls are those written down beside the modules; with SLUICE_UPDATE_GOLDEN=1 they are written anew."""
+    """The native calls equal the files in `native/`; SLUICE_UPDATE_GOLDEN=1 rewrites them."""
     condition, fault = None, ""
     with as_on_databricks() as native:
         try:
@@ -52,7 +52,7 @@ def test_no_text_is_left_of_a_module_that_is_gone() -> None:
 
 
 def test_the_documentation_shows_what_arrives(tmp_path: Path, spark: SparkSession) -> None:
-    """The module in docs/databricks.md makes the native calls beside it, and is used as the page says."""
+    """The module in docs/databricks.md makes the native calls shown on the page, and the usage example prints them."""
     page = (ROOT / "docs" / "databricks.md").read_text("utf-8")
     module, arrived, usage = (match.group(1) for match in re.finditer(r"```\w+\n(.*?)```", page, re.DOTALL))
     (tmp_path / "transformations").mkdir()

@@ -47,7 +47,7 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
 
 
 def write(folder: Path, module: str, spelling: str) -> Path:
-    """The module in a spelling, always at the same place, so that locations can be compared."""
+    """Write the module in a spelling, always to the same path, so that locations can be compared."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{module}.py"
     path.write_text(respell((FOLDER / "modules" / f"{module}.py").read_text("utf-8"), spelling), encoding="utf-8")
@@ -56,7 +56,7 @@ def write(folder: Path, module: str, spelling: str) -> Path:
 
 @pytest.fixture(params=MODULES)
 def registries(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> dict[str, Registry]:
-    """What one module declares, by spelling."""
+    """The registry of one module's declarations, by spelling."""
     found = {}
     for spelling in SPELLINGS:
         registry = Registry(catalog="main", schema="shop")
@@ -69,7 +69,7 @@ def registries(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pa
 def test_a_module_declares_the_same_in_each_spelling_and_exactly_this(
     registries: dict[str, Registry], request: pytest.FixtureRequest
 ) -> None:
-    """The specs are those written down beside the module; with SLUICE_UPDATE_GOLDEN=1 they are written anew."""
+    """The specs equal the file of the module; SLUICE_UPDATE_GOLDEN=1 rewrites it."""
     ours = registries["framework"]
     for other in registries.values():
         assert (other.datasets, other.flows, other.hooks) == (ours.datasets, ours.flows, ours.hooks)
@@ -81,14 +81,14 @@ def test_a_module_declares_the_same_in_each_spelling_and_exactly_this(
 
 
 def test_the_modules_use_every_name_of_the_face() -> None:
-    """No call is left without a module."""
+    """Every call is in at least one module."""
     text = "".join(path.read_text("utf-8") for path in (FOLDER / "modules").glob("*.py"))
     assert [name for name in pipelines.__all__ if f"dp.{name}" not in text] == []
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_modules_give_the_same_rows_in_each_spelling(spark: SparkSession, tmp_path: Path, spelling: str) -> None:
-    """All that can run, run as one pipeline; a second update finds nothing to do and changes nothing."""
+    """All executable modules run as one pipeline; a second update has nothing to do and changes nothing."""
     feed = {
         "orders": spark.createDataFrame(ORDERS, "id int, day int, amount int"),
         "changes": spark.createDataFrame(

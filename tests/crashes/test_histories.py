@@ -1,4 +1,4 @@
-"""Killed where histories and snapshots are between two durable effects, updates end as if nothing had happened."""
+"""After a kill between two durable writes of histories and snapshots, the next update ends in the same rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACES = ("cdc.after_events", "snapshots.after_claim", "snapshots.before_mark")
 
 @pytest.fixture(scope="module")
 def wreckage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
-    """A storage for each place, whose first update was killed there."""
+    """One storage per failpoint, whose first update was killed there."""
     bank = Bank(spark=spark, root=tmp_path_factory.mktemp("histories"), module=MODULE)
     repeated = [(1, "Ann", "INSERT", 1), (1, "Ann", "UPDATE", 3)]
     gone = [(2, "Bob", "INSERT", 2), (2, None, "DELETE", 4), (3, None, "DELETE", 9), (3, "Cy", "INSERT", 5)]

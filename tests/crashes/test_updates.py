@@ -1,4 +1,4 @@
-"""Killed at any pair of durable effects and run again, an update ends as if nothing had happened."""
+"""After a kill between any two durable writes, the next update ends in the same rows."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ ALL: Mapping[str, Rows] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """An update to be killed, the one that comes after, and the tables that both must end in.
+    """An update to be killed, the update after it, and the expected tables after both.
 
     Args:
-        start: the state it begins from: `fresh`, `begun` (all ran before the last changes came), or
+        start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), or
             `halfway` (as begun, and a full refresh of the accounts failed in the middle).
-        update: what the killed update is asked to do.
-        again: what the update after it is asked to do.
+        update: the request of the killed update.
+        again: the request of the update after it.
     """
 
     start: str
@@ -130,7 +130,7 @@ def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bank:
-    """Copies of one pipeline, each in a folder of its own, over the same sources."""
+    """Copies of one pipeline, each in a separate folder, over the same sources."""
 
     spark: SparkSession
     root: Path
@@ -142,7 +142,7 @@ class Bank:
         frame.write.format("delta").mode("append").save(str(self.root / "sources" / source))
 
     def copy(self, name: str, of: str | None = None) -> Path:
-        """The spec of a new copy, with the storage of another one as it is now."""
+        """Return the spec of a new copy, with the current storage of another one."""
         folder = self.root / name
         if of is not None:
             shutil.copytree(self.root / of, folder)
@@ -160,7 +160,7 @@ class Bank:
         return folder / "pipeline.yml"
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline of a copy, as a new process would see it."""
+        """Return the pipeline of a copy, as in a new process."""
         return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
 
 
@@ -175,14 +175,14 @@ def rows(pipeline: Pipeline, table: str) -> Rows:
 
 
 def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
-    """The points of the tests that this session runs: `-k` kills no more updates than it needs."""
+    """Return the failpoints of the selected tests: `-k` kills no more updates than it needs."""
     chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
     return [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
 
 
 @pytest.fixture(scope="module")
 def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
-    """The states that updates begin from, made without any crash."""
+    """The initial states of the killed updates, created without a crash."""
     bank = Bank(spark=spark, root=tmp_path_factory.mktemp("bank"))
     bank.feed("history", AMOUNT, (1, 10), (2, 20))
     bank.feed("snapshot", ACCOUNT, (1, "Ann"), (2, "Bob"), (3, "Cy"))
@@ -200,7 +200,7 @@ def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
 
 @pytest.fixture(scope="module")
 def halfway(bank: Bank) -> Path:
-    """A copy whose full refresh of the accounts failed after its once flow's rows were in."""
+    """Return a copy whose full refresh of the accounts failed after its once flow had finished."""
 
     def fail() -> None:
         raise RuntimeError
@@ -219,7 +219,7 @@ def halfway(bank: Bank) -> Path:
 def wreckage(
     bank: Bank, halfway: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Bank:
-    """The storages of all updates that were asked for, each killed at its point."""
+    """The storages of all selected updates, each killed at its failpoint."""
     assert halfway.is_file()
     jobs = []
     for scenario, failpoint, nth in points_asked_for(request.session.items):
@@ -234,7 +234,7 @@ def wreckage(
 def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
     wreckage: Bank, scenario: str, failpoint: str, nth: int
 ) -> None:
-    """The tables are those of an uninterrupted update, nothing is left to do, and no debris is left."""
+    """The tables are those of an uninterrupted update, nothing is left to do, and no temporary files are left."""
     expected = SCENARIOS[scenario]
     pipeline = wreckage.pipeline(case_name(scenario, CrashPoint(name=failpoint, nth=nth)))
     result = pipeline.run(**expected.again)
@@ -260,5 +260,5 @@ def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank
 
 
 def test_every_failpoint_has_an_update_that_is_killed_there() -> None:
-    """No pair of durable effects is left out."""
+    """No pair of durable writes is omitted."""
     assert {failpoint for _, failpoint, _ in POINTS} | ELSEWHERE == FAILPOINTS

@@ -1,6 +1,6 @@
-"""The flights pipeline's final tables, computed with pandas from the package's own frames.
+"""The final tables of the flights pipeline, computed with pandas from the package's frames.
 
-Nothing here knows of schedules, events or Spark: if a figure agrees, it is not because both made one mistake.
+This module uses no schedule, events or Spark, so that both sides can't share a mistake.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def read_frame(name: str, months: int | None = None) -> pd.DataFrame:
 
 
 def left_flights(months: int) -> pd.DataFrame:
-    """The flights that left; the others were cancelled."""
+    """Return the flights that departed; the others were cancelled."""
     flights = read_frame("flights.csv.zip", months)
     flights = flights[flights["dep_time"].notna()].copy()
     flights["flight_date"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.strftime("%Y-%m-%d")
@@ -30,7 +30,7 @@ def left_flights(months: int) -> pd.DataFrame:
 
 
 def expected_flights(months: int) -> pd.DataFrame:
-    """Table `flights`: each one that left, with its status and its figures."""
+    """Return table `flights`: each departed flight, with its status and its figures."""
     flights = left_flights(months)
     flights["status"] = np.where(flights["arr_time"].notna(), "ARRIVED", "DEPARTED")
     minute = flights["minute"].astype(str).str.zfill(2)

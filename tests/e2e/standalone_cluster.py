@@ -44,7 +44,7 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
 
 @contextmanager
 def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
-    """Run a daemon of Spark's in a process group of its own; gives the path of its log."""
+    """Run a Spark daemon in a separate process group; yields the path of its log."""
     home.mkdir(parents=True)
     log = home / "log"
     spark_home = Path(pyspark.__file__).parent
@@ -68,7 +68,7 @@ def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
 
 
 def _await_line(log: Path, pattern: str) -> str:
-    """What the log says at the pattern's group, as soon as it says so."""
+    """Wait for a line in the log and return the pattern's group."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if match := re.search(pattern, log.read_text(encoding="utf-8", errors="replace")):
@@ -79,7 +79,7 @@ def _await_line(log: Path, pattern: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the group to stop; a worker then stops its executors. What is left after a while is killed."""
+    """Stop the process group with SIGTERM, so that a worker stops its executors; kill it after a timeout."""
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -40,7 +40,7 @@ def sluice(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def result_of(done: subprocess.CompletedProcess[str]) -> Any:
-    """The JSON on standard output, which holds nothing else."""
+    """Return the JSON on standard output, which contains nothing else."""
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -60,7 +60,7 @@ def first_run(project: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str]) -> None:
-    """What `init` wrote completes; standard output is one JSON object, standard error progress only."""
+    """A project of `init` completes; standard output is one JSON object, standard error contains only progress."""
     found = result_of(first_run)
     assert found["state"] == "COMPLETED"
     assert {flow["flow"]: flow["state"] for flow in found["flows"]} == {
@@ -75,7 +75,7 @@ def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str])
 
 @pytest.mark.usefixtures("first_run")
 def test_a_second_run_finds_nothing_to_do(project: Path) -> None:
-    """Without new data every flow is idle, and the table says so in one sentence."""
+    """Without new data every flow is idle, and the output says so in one sentence."""
     done = sluice(project, "run", "--master", "local[2]")
     assert done.returncode == 0
     assert "Nothing to do: 3 flows up to date" in done.stdout.splitlines()
@@ -83,7 +83,7 @@ def test_a_second_run_finds_nothing_to_do(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_rows_come_as_json(project: Path) -> None:
-    """`sql` sees the datasets by their names."""
+    """Queries of `sql` use the names of the datasets."""
     query = "SELECT city, orders, revenue FROM revenue_by_city ORDER BY city"
     assert result_of(sluice(project, "sql", query, "--master", "local[2]", "-o", "json")) == [
         {"city": "Boston", "orders": 2, "revenue": 60.0},
@@ -94,7 +94,7 @@ def test_rows_come_as_json(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
-    """Spark's words come without its stack, its log or a line of ours."""
+    """The error has Spark's message without its stack, its log or a line of Sluice."""
     done = sluice(project, "sql", "SELECT nope FROM orders", "--master", "local[2]")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
@@ -103,7 +103,7 @@ def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
 
 @pytest.mark.usefixtures("first_run")
 def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
-    """What lies in local storage is read without a JVM: there is no Java to be found here."""
+    """Data in local storage is read without a JVM: the test has no Java."""
     command = [*SLUICE, "events", "--type", "update_progress", "-o", "json"]
     without_java = {**environment(), "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
     done = subprocess.run(command, cwd=project, env=without_java, check=False, capture_output=True, text=True)
@@ -118,7 +118,7 @@ def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
 
 
 def test_the_projects_own_test_passes(project: Path) -> None:
-    """`pytest` in a new project shows that its promises hold."""
+    """`pytest` passes in a new project."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=project, env=environment(), check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -126,7 +126,7 @@ def test_the_projects_own_test_passes(project: Path) -> None:
 
 
 def test_wrong_definitions_end_with_2_and_leave_nothing_behind(tmp_path: Path) -> None:
-    """All faults are told with file and line, and no folder was made."""
+    """All faults are reported with file and line, and no folder is created."""
     (tmp_path / "pipeline.yml").write_text("name: bad\nlibraries: [{file: {path: bad.py}}]\n", encoding="utf-8")
     module = """
 from framework import pipelines as dp
@@ -168,7 +168,7 @@ def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
 
 
 def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(tmp_path: Path) -> None:
-    """A canceled update ends with its signal's code and says CANCELED; afterwards every row is there once."""
+    """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once."""
     (tmp_path / "data").mkdir()
     for number in range(25):
         (tmp_path / "data" / f"{number:02}.json").write_text(f'{{"n": {number}}}\n', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The main job on real data: the flights pipeline's tables are what pandas makes of the package's own frames."""
+"""The main pipeline on real data: its tables equal those that pandas computes from the package's frames."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def plain(frame: DataFrame) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def pipeline(demo: tuple[Path, DemoResult]) -> Pipeline:
-    """The demo's pipeline, as a new process would see it."""
+    """The demo's pipeline, as in a new process."""
     return Pipeline.from_spec(demo[0] / "pipeline.yml")
 
 

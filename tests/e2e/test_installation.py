@@ -1,4 +1,4 @@
-"""Installed outside of this repository, as README.md says, Sluice has all that it needs."""
+"""An installation outside of this repository, as in README.md, is complete."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_wheel_of_the_checkout_works_in_an_environment_of_its_own(tmp_path: Pa
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a command prints that succeeds."""
+    """Return the output of a command that succeeds."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Signals that come while Spark starts: the command ends at once, with the signal's exit code."""
+"""Signals during Spark's start: the command ends immediately, with the signal's exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ runpy.run_module("framework", run_name="__main__", alter_sys=True)
 def test_a_signal_while_spark_starts_ends_the_command_with_its_code(
     tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
-    """130 for Ctrl-C and 143 for SIGTERM, without a traceback, and nothing was written."""
+    """130 for Ctrl-C and 143 for SIGTERM, without a traceback and without a write."""
     started, home, cache = tmp_path / "started", tmp_path / "java", tmp_path / "cache"
     # As Spark's JVM does, it waits for ever and leaves when its standard input closes.
     install_java(home, script=f"touch {started}; exec cat > /dev/null")

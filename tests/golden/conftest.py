@@ -1,4 +1,4 @@
-"""The fixture that compares a text with the one kept beside these tests."""
+"""The fixture that compares a text with its golden file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from framework.foundation.locations import SourceLocation
 
 
 class Field(str):
-    """The name of a field in the place of its value, whatever the text formats it as."""
+    """Displays the name of a field instead of its value, in every format."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ def fields_of(condition: str) -> dict[str, object]:
 
 
 def test_every_condition_has_the_text_that_is_written_here(golden: Callable[[str, str], None]) -> None:
-    """A change to what users read is a change to this file."""
+    """Every change of an error text is a change of the golden file."""
     location = SourceLocation(file="transformations/flights.py", line=12)
     errors = [UserError(condition, location=location, **fields_of(condition)) for condition in sorted(CONDITIONS)]
     golden("errors.txt", "\n\n".join(error.render() for error in errors))
@@ -41,7 +41,7 @@ def test_every_condition_has_the_text_that_is_written_here(golden: Callable[[str
 
 @pytest.mark.parametrize("condition", sorted(CONDITIONS))
 def test_a_text_is_made_of_sentences(condition: str) -> None:
-    """What happened and what to do are sentences, unless they end in what a source said."""
+    """What happened and what to do are sentences, unless they end with a message of a source."""
     what, remedy = CONDITIONS[condition]
     for text in (what, remedy):
         assert text == text.strip()
@@ -50,7 +50,7 @@ def test_a_text_is_made_of_sentences(condition: str) -> None:
 
 
 def test_all_faults_of_a_graph_are_one_text_in_order_of_their_lines(golden: Callable[[str, str], None]) -> None:
-    """Faults come below their count, by file and line."""
+    """The text starts with the count; faults follow in order of file and line."""
     errors = GraphErrors(
         [
             UserError("INVALID_NAME", location=SourceLocation(file="b.py", line=3), name="a b"),

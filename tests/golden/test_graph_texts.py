@@ -1,4 +1,4 @@
-"""The pictures of a small dataflow as the texts that users paste elsewhere."""
+"""The renderings of a small dataflow as text: Mermaid, DOT, SVG and HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The help of every command, as a terminal of 100 columns shows it."""
+"""The help of every command in a terminal of 100 columns."""
 
 from __future__ import annotations
 

@@ -72,17 +72,17 @@ EVERY_STEP = Plan(
 
 
 def test_every_step_is_said_in_words(golden: Callable[[str, str], None]) -> None:
-    """The text of a plan names the action, what it is done to and why, for each kind of step."""
+    """For each kind of step, the text names the action, its object and the reason."""
     golden("plan.txt", plan_text(EVERY_STEP))
 
 
 def test_every_step_is_said_in_json(golden: Callable[[str, str], None]) -> None:
-    """The JSON of a plan holds full names, each step's own fields and the words of the text."""
+    """The JSON of a plan contains full names, each step's own fields and the reasons of the text."""
     golden("plan.json", json.dumps(plan_json(EVERY_STEP), indent=2))
 
 
 def test_a_plan_with_nothing_to_do_says_so() -> None:
-    """A plan of skips only says that there is nothing to do, and still why."""
+    """A plan with skipped steps only says that there is nothing to do, and why."""
     plan = Plan(
         pipeline="flights", steps=(SkipStep(dataset=name("flights"), flow=None, reason="nothing new in its sources"),)
     )

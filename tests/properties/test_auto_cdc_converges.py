@@ -1,7 +1,7 @@
-"""AUTO CDC ends in the oracle's rows, whatever comes in which order, how often, and wherever it dies.
+"""AUTO CDC ends in the oracle's rows, for any order and repetition of events and a crash at any failpoint.
 
-Keys and values have types drawn from all that Delta stores. Most runs take the same seed each time, so that CI
-judges a change and not the draw; one run takes a fresh seed. A seed that failed goes to `kept_seeds.txt`.
+Keys and values have types drawn from all types that Delta stores. Most runs use the same seed, so that CI tests the
+change and not the draw; one run uses a fresh seed. A seed that failed goes to `kept_seeds.txt`.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ LISTING = replace(CHANGES, columns_to_update="listed")
 
 
 class Stopped(BaseException):
-    """The process dies here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One way to keep a target, and what its flows' events write; with a change data feed only MERGE can keep it."""
+    """A kind of target, and the columns that events write; with a change data feed, only MERGE can write it."""
 
     changes: AutoCdcSpec
     other: AutoCdcSpec
@@ -126,7 +126,7 @@ def world_of(spark: SparkSession, root: Path, kind: Kind, typed: TypedHistories)
 
 
 def deliver(world: World, history: History, typed: TypedHistories) -> None:
-    """Hand the turns to the writers, dying and repeating as the history says."""
+    """Deliver the turns to the writers, with the kills and repetitions of the history."""
     waiting: list[tuple[int, Turn]] = []
     for number, turn in enumerate(history.turns):
         if any(cut.flow == turn.flow for _, cut in waiting):
@@ -145,7 +145,7 @@ def deliver(world: World, history: History, typed: TypedHistories) -> None:
 
 
 def dies(world: World, turn: Turn, number: int, typed: TypedHistories) -> bool:
-    """Whether the turn's place was passed, and the process died there."""
+    """Return whether the process died at the turn's failpoint; False if it was not reached."""
     assert turn.place is not None
     arm(turn.place, action=stop)
     try:
@@ -158,21 +158,21 @@ def dies(world: World, turn: Turn, number: int, typed: TypedHistories) -> bool:
 
 
 def retry(world: World, waiting: list[tuple[int, Turn]], typed: TypedHistories) -> None:
-    """Deliver again what was cut."""
+    """Redeliver the interrupted batch."""
     while waiting:
         number, turn = waiting.pop(0)
         apply(world, turn, number, typed)
 
 
 def apply(world: World, turn: Turn, number: int, typed: TypedHistories) -> None:
-    """Deliver a turn under its number; in one turn its facts come to the table's rows, in the next the rows to them."""
+    """Deliver a turn with its number; turns alternate between joining the rows to the events and the reverse."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type1, "SHUFFLED_ROWS_A_FACT", ALL_ROWS if number % 2 else NO_ROWS)
         world.apply_frame(turn.flow, typed.frame(world.spark, turn.events), batch_id=number)
 
 
 def tie_of(world: World, typed: TypedHistories) -> Tie:
-    """What decides between upserts at one point: the product's own fingerprint of their values."""
+    """Return the tie-break between upserts at one point: the product's own fingerprint of their values."""
     options = (None, "x", "y")
     values = [(a, b, c) for a in options for b in options for c in options]
     frame = typed.frame(world.spark, [Dealt(TRUNCATED, "changes", "upsert", "", each) for each in values])
@@ -185,7 +185,7 @@ def tie_of(world: World, typed: TypedHistories) -> Tie:
 
 
 def shown(world: World, typed: TypedHistories) -> Mapping[int, set[Row]]:
-    """What the target shows of each world, in symbols; no row twice."""
+    """Return the rows that the target displays of each world, in symbols; no row is duplicated."""
     interval = ["__START_AT", "__END_AT"] if world.target.scd_type == 2 else []
     table = world.spark.table(world.table.sql)
     rows = table.selectExpr("test", *typed.symbols(table.schema), *interval).collect()
@@ -206,7 +206,7 @@ def overlaps(rows: set[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def check(spark: SparkSession, called: str, seed: int) -> None:
-    """Hold one random history of each of many worlds to the oracle."""
+    """Compare one random history of each of many worlds with the oracle."""
     kind = KINDS[called]
     scd_type = kind.changes.scd_type
     is_whole = kind.authorship is WHOLE
@@ -228,7 +228,7 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
 
 
 def difference(expected: set[Row], found: set[Row]) -> str:
-    """What went wrong."""
+    """Return the differences to the oracle."""
     return f"missing: {sorted(expected - found, key=repr)}; too many: {sorted(found - expected, key=repr)}"
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a flow's generations, and wherever it is killed, none is lost."""
+"""No operation on a flow's generations, and no kill during one, loses a generation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CRASHES = st.sampled_from([None, "storage.before_replace", "generations.before_d
 
 
 class KilledError(BaseException):
-    """Stands for the death of the process: no handler of ours may catch it."""
+    """Simulates the death of the process: no handler of Sluice may catch it."""
 
 
 class GenerationsMachine(RuleBasedStateMachine):
-    """Begins, completes, promotes, restores and abandons, and is killed at failpoints meanwhile.
+    """Begins, completes, promotes, restores and abandons generations, and is killed at failpoints.
 
-    The model is a dictionary of number to state. After a kill the next store reads what is on
-    disk, which must be the model from before or from after the change, never a mixture.
+    The model is a dictionary of number to state. After a kill, the next store reads the files, which
+    must equal the model before or after the change, never a mixture.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class GenerationsMachine(RuleBasedStateMachine):
         self.highest = 0
 
     def teardown(self) -> None:
-        """Leave no folder behind."""
+        """Delete the folder."""
         self.folder.cleanup()
 
     def in_state(self, state: GenerationState) -> list[int]:
@@ -49,7 +49,7 @@ class GenerationsMachine(RuleBasedStateMachine):
         return [number for number, each in self.model.items() if each is state]
 
     def attempt(self, crash: str | None, action: Callable[[], object], after: dict[int, GenerationState]) -> bool:
-        """Do it, perhaps killed at a failpoint; take the outcome on disk as the new model."""
+        """Execute an operation, perhaps killed at a failpoint; the files are the new model."""
 
         def kill() -> None:
             raise KilledError
@@ -94,7 +94,7 @@ class GenerationsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state(BUILDING))
     @rule(crash=CRASHES)
     def abandon(self, crash: str | None) -> None:
-        """Give the rebuild up."""
+        """Abandon the rebuild."""
         number = self.in_state(BUILDING)[0]
         after = {n: state for n, state in self.model.items() if n != number}
         self.attempt(crash, lambda: self.store.abandon(NAME, NAME, number), after)
@@ -102,7 +102,7 @@ class GenerationsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state(KEPT))
     @rule(data=st.data(), crash=CRASHES)
     def restore(self, data: st.DataObject, crash: str | None) -> None:
-        """Roll back to any kept generation."""
+        """Roll back to any previous generation."""
         number = data.draw(st.sampled_from(self.in_state(KEPT)))
         after = {n: KEPT if state is CURRENT else state for n, state in self.model.items()} | {number: CURRENT}
         self.attempt(crash, lambda: self.store.restore(NAME, NAME, number), after)
@@ -110,7 +110,7 @@ class GenerationsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), crash=CRASHES)
     def complete(self, data: st.DataObject, crash: str | None) -> None:
-        """Mark any generation; again after a kill, as a run would."""
+        """Mark any generation as complete; repeat it after a kill, as an update would."""
         number = data.draw(st.sampled_from(sorted(self.model)))
         self.attempt(crash, lambda: self.store.complete(NAME, NAME, number), self.model)
         self.store.complete(NAME, NAME, number)
@@ -128,7 +128,7 @@ class GenerationsMachine(RuleBasedStateMachine):
 
     @invariant()
     def there_is_a_current_one_once_one_was_kept(self) -> None:
-        """Keeping one always means that another took its place."""
+        """After a generation is kept, there is always a current one."""
         assert bool(self.in_state(CURRENT)) or not self.in_state(KEPT)
 
     @invariant()

@@ -1,4 +1,4 @@
-"""The guard's promises over generated edits of a bundle, at generated times of a snapshot, with generated faults."""
+"""Guarantees of the guard for generated edits of a bundle, at generated times of a snapshot, with generated faults."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def restarts(served: StandIn) -> tuple[int, int]:
 @MANY
 @given(edits=st.lists(st.one_of(TAGS, OTHERS), min_size=1, max_size=5), hours=HOURS)
 def test_any_tag_only_edit_makes_no_put_to_a_gateway(edits: list[Edit], hours: float) -> None:
-    """Whatever else changes beside it, and whatever the gateway does."""
+    """This holds for any other change at the same time and any state of the gateway."""
     served = running(hours)
     assert deployer(served, edited(specs(), edits)).deploy().exit_code is ExitCode.CLEAN
     assert restarts(served) == (0, 1)
@@ -112,7 +112,7 @@ def test_any_tag_only_edit_makes_no_put_to_a_gateway(edits: list[Edit], hours: f
 @MANY
 @given(edits=st.lists(st.one_of(SEMANTIC, OTHERS, NOTES), max_size=5), tags=st.lists(TAGS, max_size=2))
 def test_after_a_deploy_the_plan_is_empty(edits: list[Edit], tags: list[Edit]) -> None:
-    """Nothing to do, and nothing but deferrals: when the snapshot is over a wanted change takes the tags along."""
+    """The plan has only deferrals: after the snapshot, a wanted change writes the deferred tags too."""
     served = running(60)
     wanted = edited(specs(), [*edits, *tags])
     deployer(served, wanted).deploy()
@@ -142,7 +142,7 @@ def test_a_mixed_change_takes_its_highest_class(groups: tuple[list[Edit], ...], 
 @MANY
 @given(edits=st.lists(SEMANTIC, min_size=1, max_size=3), hours=st.floats(0, 47.5), tells=st.booleans())
 def test_no_put_while_a_snapshot_runs(edits: list[Edit], hours: float, *, tells: bool) -> None:
-    """Held at any time of the snapshot, whether the gateway tells its percent or only that it runs."""
+    """The change is held at any time of the snapshot, whether the gateway reports a percentage or only that it runs."""
     served = running(hours, tells=tells)
     result = deployer(served, edited(specs(), edits)).deploy()
     assert (result.exit_code, restarts(served)) == (ExitCode.HELD, (0, 1))
@@ -155,7 +155,7 @@ def test_no_put_while_a_snapshot_runs(edits: list[Edit], hours: float, *, tells:
     blindness=st.sampled_from(["no permission", "silent", "stale"]),
 )
 def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -> None:
-    """A log that can't be read, says nothing or says nothing fresh counts as a snapshot."""
+    """A log that can't be read, is empty or has no recent event counts as a snapshot."""
     served = running(hours)
     if blindness == "no permission":
         served.fail(Fault(path="/sql/statements", times=9, status=403, error_code="PERMISSION_DENIED"))
@@ -183,7 +183,7 @@ def test_unknown_means_no_put(edits: list[Edit], hours: float, blindness: str) -
     cut=st.booleans(),
 )
 def test_a_fault_at_any_call_converges(edits: list[Edit], skip: int, *, after: bool, cut: bool) -> None:
-    """Deploy again after whatever failed: nothing twice, no restart too many, and the plan is empty."""
+    """Deploy again after any failure: nothing is created twice, no restart is unneeded, and the plan is empty."""
     served = running(60)
     wanted = edited(specs(), edits)
     served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
@@ -207,7 +207,7 @@ def attempt(served: StandIn, wanted: Specs) -> DeployResult | None:
 @MANY
 @given(edits=st.lists(OTHERS, max_size=5), hours=HOURS)
 def test_a_bundle_without_ingestion_never_touches_a_gateway(edits: list[Edit], hours: float) -> None:
-    """Not even by a read: the pipelines' target knows nothing of it."""
+    """There is not even a read, because the pipelines' target does not know the gateway."""
     served = running(hours)
     plain = {key: {**spec, "name": f"other {spec['name']}"} for key, spec in edited(specs(), edits).items()}
     plain = {key: plain[key] for key in ("pipelines.flights", "jobs.flights")}
@@ -263,7 +263,7 @@ def attempt_queued(served: StandIn, wanted: Specs, policy: Policy) -> tuple[Depl
 
 
 def served_moved(served: StandIn) -> bool:
-    """Whether something was deployed beside the queue since the first deploy and the queueing one."""
+    """Return whether another deploy happened between the first deploy and the queueing one."""
     rows = served.sql.tables["main.ops.deployments"]
     return len(rows) > 2
 
@@ -310,7 +310,7 @@ def running_with_job(task: dict[str, Any], hours: float, *, chunks: int = 48) ->
 def test_no_edit_of_a_gateways_job_ends_a_snapshot(
     task: dict[str, Any], edits: list[Edit], tags: list[Edit], *, deleted: bool, foreign: bool, hours: float
 ) -> None:
-    """However the job runs the gateway, and whatever else changes; the guard lets no other tool do it either."""
+    """This holds for any way to run the gateway and any other change; the guard holds other tools too."""
     served, base = running_with_job(task, hours)
     if foreign:
         state = {each.key: str(each.id) for each in (deployer(served, base).status() or new_state()).resources}
@@ -344,7 +344,7 @@ def is_changed(base: Specs, wanted: Specs) -> bool:
 def test_a_fault_beside_a_gateways_job_converges(
     task: dict[str, Any], edits: list[Edit], skip: int, *, after: bool, cut: bool
 ) -> None:
-    """Deploy again after whatever failed: the job is reset once at most, and the plan is empty."""
+    """Deploy again after any failure: the job is reset at most once, and the plan is empty."""
     served, base = running_with_job(task, 2, chunks=1)
     wanted = edited(base, edits)
     served.fail(Fault(skip=skip, times=2, after_effect=after, status=0 if cut else 500))
@@ -373,7 +373,7 @@ SPEC = st.dictionaries(
 @MANY
 @given(spec=SPEC)
 def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
-    """And settings never differ from themselves."""
+    """Settings never differ from themselves."""
     once = normalise("pipelines", spec)
     assert normalise("pipelines", once) == once
     same = compare("pipelines", wanted=spec, deployed=spec, remote=spec, remote_at_deploy=spec)
@@ -383,7 +383,7 @@ def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
 @MANY
 @given(spec=SPEC, unknown=WORDS, value=st.integers(1, 9))
 def test_an_unknown_field_is_a_semantic_change(spec: dict[str, Any], unknown: str, value: int) -> None:
-    """What nobody knows is not waved through."""
+    """A change of an unknown field is held."""
     wanted = {**spec, f"new_{unknown}": value}
     found = compare("pipelines", wanted=wanted, deployed=spec, remote=spec, remote_at_deploy=spec)
     assert found.change_class is ChangeClass.SEMANTIC

@@ -1,4 +1,4 @@
-"""Any series of snapshots ends in the oracle's rows, wherever it dies and however often one comes again."""
+"""Any series of snapshots ends in the oracle's rows, with a crash at any failpoint and any repetition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rows = Mapping[str, Values]
 
 
 class Stopped(BaseException):
-    """The process dies here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 def stop() -> None:
@@ -99,7 +99,7 @@ def symbols(schema: StructType, typed: Sequence[Alphabet]) -> list[str]:
 
 
 def dies(world: SnapshotWorld, place: str, version: int, rows: DataFrame, ordinal: int) -> bool:
-    """Whether a snapshot passed the place, and the process died there."""
+    """Return whether the process died at the snapshot's failpoint."""
     arm(place, action=stop)
     try:
         world.take_frame(version, rows, ordinal=ordinal)
@@ -111,7 +111,7 @@ def dies(world: SnapshotWorld, place: str, version: int, rows: DataFrame, ordina
 
 
 def check(spark: SparkSession, called: str, seed: int) -> None:
-    """Hold one series of snapshots of each of many worlds to the oracle."""
+    """Compare one series of snapshots of each of many worlds with the oracle."""
     spec, tracked = KINDS[called]
     typed = draw_alphabets(seed, table=list(KINDS).index(called), values=2)
     worlds = deal(random_from(seed))
@@ -130,7 +130,7 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
 
 
 def take_all(world: SnapshotWorld, worlds: Sequence[Sequence[Rows]], typed: Sequence[Alphabet]) -> list[bool]:
-    """Take the snapshots in turn; the process dies between the commits of the second and after those of the last."""
+    """Apply the snapshots in order; the process dies between the commits of the second and after those of the last."""
     between = "cdc.after_tombstones" if world.target.scd_type == 1 else "cdc.after_events"
     places = {1: between, len(VERSIONS) - 1: "cdc.after_merge"}
     died = []
@@ -146,7 +146,7 @@ def take_all(world: SnapshotWorld, worlds: Sequence[Sequence[Rows]], typed: Sequ
 
 @pytest.mark.parametrize(("called", "seed"), [(called, SEED) for called in FIXED] + kept_seeds(KINDS))
 def test_any_series_of_snapshots_ends_in_the_oracles_rows(interpreting: SparkSession, called: str, seed: int) -> None:
-    """Dying between the two commits or after them, and coming again under any number, changes nothing."""
+    """A crash between or after the two commits, and a repetition under any number, changes nothing."""
     check(interpreting, called, seed)
 
 

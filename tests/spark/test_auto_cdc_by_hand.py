@@ -1,4 +1,4 @@
-"""Rows that somebody put in, changed or deleted by hand: what they mean to AUTO CDC."""
+"""Rows of AUTO CDC targets that a user inserts, changes or deletes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Case:
     """One key of a history.
 
     Args:
-        promise: what is shown.
-        before: names that events bring, with their sequences.
-        put_in: rows that are then put in by hand.
-        edit: a statement by hand on rows of the key.
-        then: names that events bring after that; None deletes.
-        late: and one more, in a batch of its own.
-        rows: the history at the end.
+        promise: the expected behaviour.
+        before: names from events, with their sequences.
+        put_in: rows that are then inserted manually.
+        edit: a manual statement on rows of the key.
+        then: names from later events; None deletes.
+        late: one more event, in a separate batch.
+        rows: the final history.
     """
 
     promise: str
@@ -116,7 +116,7 @@ def put_in(world: World, ddl: str, rows: Sequence[tuple[object, ...]]) -> None:
 
 
 def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
-    """What the target shows of each case, in order."""
+    """Return the displayed rows of each case, in order."""
     rows = world.rows("userId", "__START_AT", "name", "__END_AT")
     shown: dict[str, list[tuple[object, ...]]] = {case.promise: [] for case in CASES}
     for key, start, name, end in sorted(rows, key=lambda row: (row[0], row[1], repr(row))):
@@ -129,7 +129,7 @@ def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
 def test_a_row_put_in_by_hand_is_an_event_at_its_start(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, spec: AutoCdcSpec
 ) -> None:
-    """Its end closes it unless another row begins there; a batch delivered again changes nothing of that."""
+    """Its end closes it unless another row starts there; a redelivered batch does not change that."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world, cases = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}), list(enumerate(CASES))
     world.apply("changes", [row for key, case in cases for row in source_rows(key, case.before)])
@@ -154,7 +154,7 @@ def test_a_row_put_in_by_hand_is_an_event_at_its_start(
 def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, rows_a_fact: int
 ) -> None:
-    """Any event of its key replaces it or deletes it; a delete from before does so when the next event comes."""
+    """Any event of its key replaces or deletes it; an earlier recorded delete does so with the next event."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", rows_a_fact)
     world = World(interpreting, tmp_path, FLOWS)
@@ -168,7 +168,7 @@ def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
 
 
 def test_a_row_put_in_by_hand_wrote_all_of_its_columns(interpreting: SparkSession, tmp_path: Path) -> None:
-    """A null that an event ignores leaves what the row had; a null of the row is a value, and its end forgets all."""
+    """A NULL that an event ignores keeps the row's value; a NULL of the row is a value, and its end clears all."""
     world = World(interpreting, tmp_path, {"changes": (replace(IGNORING, scd_type=2), DDL, False)})
     by_hand = [(1, "a", "X", 1, 5), (1, "b", None, 5, None), (2, "a", "X", 1, 5), (3, "a", "X", 1, None)]
     put_in(world, SHOWN, by_hand)
@@ -187,7 +187,7 @@ def test_a_row_put_in_by_hand_wrote_all_of_its_columns(interpreting: SparkSessio
 def test_a_row_of_type_1_put_in_by_hand_keeps_what_events_ignore(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Each of its values holds until an event writes it; a delete from before undoes all of them."""
+    """Each of its values stays until an event writes it; an earlier recorded delete clears all of them."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world = World(interpreting, tmp_path, {"changes": (IGNORING, DDL, False)})
     world.apply("changes", [(2, None, None, "DELETE", 5), (3, None, None, "DELETE", 5), (4, "Eve", "E", "INSERT", 1)])

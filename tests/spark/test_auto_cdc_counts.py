@@ -1,4 +1,4 @@
-"""What AUTO CDC counts: upserted, deleted and late rows, and expectations, of streams and of once flows."""
+"""The counts of AUTO CDC: upserted, deleted and late rows, and expectations, of streams and of once flows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS = "id INT, name STRING, operation STRING, position INT"
 def test_each_flow_tells_what_it_changed_and_what_its_expectations_found(
     spark: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:
-    """One row without a name is dropped in each flow; a delete is not held to what rows must be."""
+    """In each flow, one row without a name is dropped; expectations do not apply to deletes."""
     world = EngineWorld(spark, tmp_path)
     world.feed([], EVENTS)
 
@@ -58,7 +58,7 @@ def told(result: UpdateResult, name: str) -> dict[str, object]:
 
 
 def changed(world: EngineWorld, flow: str) -> dict[str, int]:
-    """What the last event of a flow says of its rows: the sums of the update."""
+    """Return the row counts in the last event of a flow: the sums of the update."""
     events = [event for event in world.events(type="flow_progress") if str(event.origin.flow_name).endswith(flow)]
     told = [event.details["flow_progress"] for event in events]
     metrics = [each["metrics"] for each in told if each["status"] == "COMPLETED" and each.get("metrics")]

@@ -1,4 +1,4 @@
-"""A target that exists, against flows that now say something else: what may grow, and what needs a full refresh."""
+"""Changed definitions of flows into an existing target: additions are allowed, others need a full refresh."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TYPES = (1, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What flows say anew.
+    """Changed definitions of flows.
 
     Args:
         condition: of the error.
-        spec: the flow's spec, from that which the target was built with.
+        spec: the new spec, from the spec that created the target.
         ddl: of the flow's source.
-        told: the error's fields, by the SCD type that the target was built with.
+        told: the error's fields, by the SCD type of the target.
     """
 
     condition: str
@@ -60,7 +60,7 @@ DRIFTS = (
 
 
 def built(spark: SparkSession, root: Path, scd_type: int) -> World:
-    """A target whose table is there."""
+    """A target with an existing table."""
     return World(spark, root, {"changes": (replace(CHANGES, keys=("id",), scd_type=scd_type), BUILT, False)})
 
 
@@ -69,7 +69,7 @@ def built(spark: SparkSession, root: Path, scd_type: int) -> World:
 def test_a_flow_that_its_stored_target_can_not_follow_is_refused_with_the_remedy(
     spark: SparkSession, tmp_path: Path, scd_type: int, drift: Drift
 ) -> None:
-    """One fault, which names what was stored, what is said now, and the full refresh; the table is left alone."""
+    """One fault names the stored definition, the new one, and the full refresh; the table does not change."""
     world = built(spark, tmp_path, scd_type)
     stored, before = spark.table(world.table.sql).schema, world.version()
     world.flows["changes"] = (drift.spec(world.flows["changes"][0]), drift.ddl, False)
@@ -84,7 +84,7 @@ def test_a_flow_that_its_stored_target_can_not_follow_is_refused_with_the_remedy
 
 @pytest.mark.parametrize("scd_type", TYPES)
 def test_a_table_that_auto_cdc_did_not_build_is_no_target(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
-    """Its rows are somebody's."""
+    """A table that AUTO CDC did not create keeps its rows."""
     world = built(spark, tmp_path, scd_type)
     with pytest.raises(UserError) as raised:
         world.plan(spark.createDataFrame([], BUILT).schema)
@@ -93,7 +93,7 @@ def test_a_table_that_auto_cdc_did_not_build_is_no_target(spark: SparkSession, t
 
 @pytest.mark.parametrize("scd_type", TYPES)
 def test_columns_that_are_only_new_are_added_at_every_depth(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
-    """The stored fields keep their places."""
+    """The stored fields keep their positions."""
     world = built(spark, tmp_path, scd_type)
     wider = "id INT, email STRING, name STRING, place STRUCT<zip: STRING, city: STRING>, op STRING, seq BIGINT"
     world.flows["changes"] = (world.flows["changes"][0], wider, False)

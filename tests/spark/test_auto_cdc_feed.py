@@ -20,7 +20,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def streamed(world: World, folder: Path) -> list[Change]:
-    """What a stream with a checkpoint finds new in the feed: the kind of change and the row, in order of commits."""
+    """Return the new rows of the feed that a stream reads with a checkpoint: kind of change and row, by commit."""
     reader = world.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
     feed = reader.load(str(world.table.path))
     out = folder / "out"
@@ -34,7 +34,7 @@ def streamed(world: World, folder: Path) -> list[Change]:
 
 
 def test_a_stream_from_the_feed_tells_each_change_once(world: World, tmp_path: Path) -> None:
-    """Inserts, both sides of updates, and deletes; a late event and a repeated batch change nothing."""
+    """Inserts, both images of updates, and deletes; a late event and a repeated batch change nothing."""
     world.apply("changes", GOLDEN[:4], batch_id=0)
     assert streamed(world, tmp_path) == [
         ("insert", 123, "Isabel", "Monterrey"),

@@ -1,4 +1,4 @@
-"""The files of an AUTO CDC target: few of them however many batches came, and found however many they are."""
+"""The files of an AUTO CDC target: few after any number of batches, and found in any number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def two_by_two(world: World) -> None:
 def test_small_files_are_made_into_one_before_they_pile_up(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """The rows are the same, and batches that come again are still known."""
+    """The rows do not change, and repeated batches are still recognized."""
     swap.setattr(compaction, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
@@ -52,7 +52,7 @@ def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
     shown: list[tuple[object, ...]],
 ) -> None:  # fmt: skip
-    """Then Delta finds the files, by the bounds of the batch's keys, and tells their statistics."""
+    """Delta then finds the files by the bounds of the batch's keys, and returns their statistics."""
     swap.setattr(TableVersion, "listed_files", lambda _: None)
     swap.setattr(TableVersion, "listed_batches", lambda _: None)
     world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
@@ -65,7 +65,7 @@ def test_a_table_whose_files_are_too_many_to_be_listed_ends_in_the_same_rows(
 def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """The log tells that no file has its keys; the next batch finds them, and reads the files of its keys only."""
+    """The log excludes all files for the new keys; the next batch reads only the files of its own keys."""
     world = World(spark, tmp_path, FLOWS)
     chunks = [[(number, "Old", "O") for number in range(start, start + 100)] for start in (0, 100, -100)]
     world.apply("snapshot", chunks[0])
@@ -89,7 +89,7 @@ def test_a_chunk_of_new_keys_is_appended_without_reading_a_file(
 
 
 def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A table whose log does not tell the bounds of its keys ends in the same rows."""
+    """A table whose log has no bounds of its keys ends in the same rows."""
     world = World(spark, tmp_path, FLOWS, properties={"delta.dataSkippingNumIndexedCols": "0"})
     two_by_two(world)
     assert EXPECTED == world.rows()
@@ -105,7 +105,7 @@ def test_another_version_of_delta_gets_a_merge(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_table_of_few_rows_comes_to_the_facts(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
-    """Up to ten rows a fact, of which deleted ones are none; to more rows the facts come. Both end in the same."""
+    """With up to ten live rows per event, rows are joined to events, otherwise the reverse; the results are equal."""
     world, ways = World(spark, tmp_path, FLOWS), []
 
     def noted(way: str) -> Callable[..., DataFrame]:

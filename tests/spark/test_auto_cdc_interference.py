@@ -1,4 +1,4 @@
-"""What others do to the tables of a target between two batches: constraints, VACUUM and RESTORE."""
+"""Changes of a target's tables between two batches: constraints, VACUUM and RESTORE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THIRD = [(1, "d", "U", 4), (2, "late", "U", 0), (4, "d", "U", 4)]
 
 
 def shown(world: World) -> list[tuple[object, ...]]:
-    """The names that a target shows, of a history those with their intervals."""
+    """Return the names that a target displays; for a history, with their intervals."""
     interval = ("__START_AT", "__END_AT") if world.target.scd_type == 2 else ()
     return world.rows("id", "name", *interval)
 
@@ -84,7 +84,7 @@ def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
 
 @pytest.mark.parametrize("kept", ["scd1", "scd2"])
 def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
-    """Batches read the present version of target and companion only."""
+    """Batches read only the current version of the target and the auxiliary table."""
     interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     interpreting.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM's tasks: 10,000
     world = made(interpreting, tmp_path, kept)
@@ -100,7 +100,7 @@ def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession,
 def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_undone(
     interpreting: SparkSession, tmp_path: Path, kept: str
 ) -> None:
-    """RESTORE takes rows back, and no batch with them; reading the source again ends in the rows of all events."""
+    """RESTORE restores rows but repeats no batch; reading the source again ends in the rows of all events."""
     world = made(interpreting, tmp_path, kept)
     world.apply("changes", FIRST, batch_id=0)
     version = world.version()
@@ -118,7 +118,7 @@ def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_
 def test_a_target_whose_source_alone_was_refreshed_stops_and_a_reset_reads_the_source_again(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """The replaced rows are no changes, so the flow fails and keeps its target; a reset ends in the right rows."""
+    """The replaced rows are not changes, so the flow fails and its target stays; a reset ends in the correct rows."""
     world = EngineWorld(interpreting, tmp_path)
 
     def declare() -> None:

@@ -1,4 +1,4 @@
-"""Keys of all types: each change finds its key's row, whatever Python, Parquet or Delta's statistics make of it."""
+"""Keys of all types: each change finds its row, however Python, Parquet and Delta's statistics represent the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHER_STATISTICS = {"delta.dataSkippingStatsColumns": "v"}
 
 
 def events(spark: SparkSession, found: Iterable[Event], *, wide: bool) -> DataFrame:
-    """Events as rows of a source; a wide one has its keys beyond the columns of which Delta keeps statistics."""
+    """Events as rows of a source; a wide one has its keys after the columns with statistics."""
     rows = [
         f"SELECT {WIDE + ', ' if wide else ''}{key_columns(number)}, '{value}' AS v, '{operation}' AS op, {seq}L AS seq"
         for number, value, operation, seq in found
@@ -58,7 +58,7 @@ class KeyWorld(World):
         self.writer("changes").apply(events(self.spark, found, wide=self.wide), batch_id)
 
     def shown(self) -> list[tuple[object, ...]]:
-        """The number of each row's key and what the row shows of it; None for a key that never came."""
+        """Return the number of each row's key and its displayed values; None for a key that was never inserted."""
         shown = ["v", "__START_AT", "__END_AT"] if "__START_AT" in self.target.visible_schema.names else ["v"]
         keys = " UNION ALL ".join(f"SELECT {number} AS number, {key_columns(number)}" for number in ALL)
         same = " AND ".join(f"keys.{name} <=> rows.{name}" for name in NAMES)
@@ -75,7 +75,7 @@ def late(number: int) -> Event:
 
 
 def play(world: KeyWorld) -> None:
-    """Insert all keys; update, and then delete, some one by one; a late event of each; all that once more."""
+    """Insert all keys; update and then delete some individually; one late event for each; then redeliver everything."""
     world.take([(number, "first", "upsert", 10) for number in ALL], 0)
     for number in ALL:
         world.take([(number, "second", "upsert", 20)], 1 + number)
@@ -123,7 +123,7 @@ def test_a_change_finds_the_row_of_its_key_whatever_the_type(
 
 
 def test_a_truncate_may_have_a_sequence_that_is_no_value_of_python(interpreting: SparkSession, tmp_path: Path) -> None:
-    """What is older than the day and the bytes of the truncate goes, whether it came before or comes after."""
+    """Rows older than the date and bytes of the truncate are removed, in any order of arrival."""
     spec = AutoCdcSpec(
         keys=("id",), sequence_by="struct(day, text)", apply_as_truncates="op = 'truncate'",
         columns=ColumnSelection(columns=("id",)),

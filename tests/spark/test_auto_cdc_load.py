@@ -1,4 +1,4 @@
-"""The first load of a target: its rows come as they are, and what follows finds them as if each had been merged."""
+"""The first load of a target writes rows directly, and later batches find them as if each had been merged."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def refuse(*_: object, **__: object) -> CdcMetrics:
-    """What must not be called."""
+    """Fail: this function must not be called."""
     raise AssertionError
 
 
 def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
-    """One commit, no merging; a change flow then finds rows that come before everything."""
+    """There is one commit and no merge; a change flow then finds rows that are older than all events."""
     with swap.context() as patch:
         patch.setattr(applying, "replace_facts", refuse)
         before = world.version()
@@ -48,7 +48,7 @@ def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: p
 
 
 def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world: World, tmp_path: Path) -> None:
-    """The rows of that key are merged, and the same one counts whichever came first."""
+    """The rows of that key are merged, and the same one wins in any order of arrival."""
     twice = [*LOADED, (2, "Bob", "B")]
     metrics = world.apply("snapshot", twice)
     other = World(world.spark, tmp_path / "other", FLOWS)
@@ -61,7 +61,7 @@ def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world
 def test_keys_are_told_apart_wherever_they_lie(
     world: World, tmp_path: Path, swap: pytest.MonkeyPatch, keys: Sequence[int]
 ) -> None:
-    """Rows of as many keys are taken as they are, and one more row of the last key is not one more row."""
+    """Unique keys are written directly; one more row of the last key is detected as a duplicate."""
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
@@ -73,7 +73,7 @@ def test_keys_are_told_apart_wherever_they_lie(
 
 
 def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
-    """The contract comes before the commit, with counts."""
+    """The batch is validated before the commit; the error has the counts."""
     before = world.version()
     with pytest.raises(OperationError, match="NULL_KEY") as raised:
         world.apply("snapshot", [*LOADED, (None, "Nobody", None), (None, "Nobody", "N")])
@@ -82,7 +82,7 @@ def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
 
 
 def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: World) -> None:
-    """The load comes again, and the table has seen it."""
+    """The load is delivered again, and the table recognizes it."""
     arm("cdc.after_merge", action=stop)
     try:
         with pytest.raises(Stopped):
@@ -94,14 +94,14 @@ def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: Worl
 
 
 def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
-    """A target without rows may have tombstones: what they undo stays away."""
+    """A target without rows may have tombstones: rows that they delete do not return."""
     world.apply("changes", [(2, None, None, "DELETE", 5)])
     assert CdcMetrics(rows=3, upserted=2, late=1) == world.apply("snapshot", LOADED)
     assert [(1, "Ada", "A"), (3, "Cleo", None)] == world.rows()
 
 
 def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
-    """What the other process wrote meanwhile counts by its sequence, as ever."""
+    """The rows that the other process wrote win or lose by their sequence, as usual."""
     other = world.writer("changes")
     checked = contract.check_contract
 
@@ -121,7 +121,7 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
 def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """Its rows are those that merging it makes, hidden column and all; a delete then ends one of them."""
+    """Its rows equal those of a merge, including the hidden column; a delete then ends one of them."""
     loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
     with swap.context() as patch:
         patch.setattr(applying, "rewrite_history", refuse)
@@ -143,7 +143,7 @@ def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
 
 
 def test_a_history_of_a_snapshot_with_a_key_twice_has_one_row_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Two rows at one point are one moment, so nothing is taken as it is."""
+    """Two rows at one point are a tie, so the load does not write rows directly."""
     world = World(spark, tmp_path, HISTORIES)
     assert CdcMetrics(rows=4, upserted=3) == world.apply("snapshot", [*LOADED, (3, "Cleo", None)])
     assert [(*row, 0, None) for row in LOADED] == world.rows()
@@ -172,7 +172,7 @@ def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
     scd_type: int,
     second: tuple[CdcMetrics, set[tuple[object, ...]]],
 ) -> None:
-    """Nothing is merged; the first is not taken twice, and the next is compared with it."""
+    """Nothing is merged; the first snapshot is not applied twice, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
         patch.setattr(applying, "replace_facts", refuse)

@@ -1,7 +1,7 @@
-"""The five ways in which AUTO CDC is usually wrong, and the test that notices each.
+"""The five usual mistakes of AUTO CDC implementations, and the test that detects each.
 
-A mutation is applied to the product, and the test that is named beside it must fail; unchanged, each
-of these tests is green in its own file.
+Each mutation changes the product, and the test named with it must fail. Without the mutation, each of these tests
+passes in its own file.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Catcher = Callable[[SparkSession, Path], None]
 
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
-    """Deletes are forgotten once their batch is done."""
+    """Tombstones are dropped after their batch."""
     patch.setattr(applying, "read_companion", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
-    """An upsert at the point of the row replaces it, whatever it says."""
+    """An upsert at the point of the row always replaces it."""
 
     def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
         true = changes.changes_to(target, floor=floor)
@@ -56,7 +56,7 @@ def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
 
 
 def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
-    """An event is newer or older as a whole, whatever each leaf of the row was written by."""
+    """An event is newer or older as a whole, without the author of each leaf field."""
 
     def is_newer(_new: Column, _old: Column, _is_gone: Column) -> Column:
         return F.coalesce(column(ORDER) > column(authored_rows._OLD_ORDER), F.expr("true"))
@@ -65,7 +65,7 @@ def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
-    """Of a key's events in a batch the last to come counts."""
+    """Let the last event in a batch win for each key."""
 
     def last_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
         names = [field.name for field in target.value_fields]
@@ -78,7 +78,7 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
-    """Commits do not say which batch they are."""
+    """Commits have no transaction identifier of the batch."""
     patch.setattr(applying, "committing_once", lambda *_: nullcontext())
     patch.setattr(Transaction, "has_seen", lambda *_: False)
 
@@ -112,7 +112,7 @@ MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
 def test_a_mutation_is_caught_by_the_test_that_is_named_for_it(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
 ) -> None:
-    """With the mutation the test fails on what it asserts."""
+    """With the mutation, the test fails at its assertion."""
     swap.setattr(expressions, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
     mutate(swap)
     with pytest.raises(AssertionError):

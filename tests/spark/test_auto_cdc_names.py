@@ -1,4 +1,4 @@
-"""Names that users give columns: none of them is a name of AUTO CDC's own, whatever keeps the target."""
+"""Column names of users never collide with internal names of AUTO CDC, for any kind of target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_name_may_be_the_name_of_a_column(interpreting: SparkSession, tmp_path: Path, kind: str) -> None:
-    """Rows are inserted, replaced, deleted and put in the past, each value in its own column."""
+    """Rows are inserted, replaced, deleted and inserted late, each value in its own column."""
     spec, properties = KINDS[kind]
     # Delta can't write the change data feed of a table with a backtick in a name.
     names = [name for name in NAMES if not (properties and "`" in name)]

@@ -1,4 +1,4 @@
-"""The page on AUTO CDC says what is so: its module runs, and its tables are what comes out."""
+"""The page on AUTO CDC is correct: its module runs, and creates the tables on the page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pipeline(spark: SparkSession, tmp_path: Path) -> Pipeline:
 
 
 def test_the_tables_of_the_page_are_what_its_module_makes(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Sources are fed as they are told of, and each target has exactly the rows that the page shows after that."""
+    """The sources receive the rows of the page in order, and each target then has exactly the rows of the page."""
     sources: dict[str, tuple[Row, ...]] = {}
     for shown in shown_tables():
         if shown.what == "rows":
@@ -87,6 +87,6 @@ def test_the_tables_of_the_page_are_what_its_module_makes(pipeline: Pipeline, tm
 
 
 def write(folder: Path, rows: tuple[Row, ...]) -> None:
-    """One file of JSON lines in the place of all that is in a folder."""
+    """Replace the contents of a folder with one file of JSON lines."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

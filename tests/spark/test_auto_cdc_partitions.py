@@ -31,7 +31,7 @@ ODD = ["a/b%25=:c", " both ends ", "é\u0001\n", "null", "\u65e5\u672c", ".", ".
 def test_a_key_that_is_a_partition_column_finds_its_row(
     interpreting: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:
-    """Odd characters are stored as they are; what would change is refused, with counts, and nothing is written."""
+    """Unusual characters are stored unchanged; a batch with a key that would change is rejected with counts."""
     flows = {called: (replace(spec, scd_type=scd_type), ddl, once) for called, (spec, ddl, once) in FLOWS.items()}
     world = World(interpreting, tmp_path, flows, partitions=["region"])
     world.apply("snapshot", [(region, 1, "old") for region in ODD])
@@ -58,7 +58,7 @@ def test_a_key_that_is_a_partition_column_finds_its_row(
 def test_a_first_load_with_a_key_that_a_partition_cannot_store_writes_nothing(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """An empty text is no NULL: the error names it as what it is."""
+    """An empty string is not NULL: the error reports it as an empty string."""
     world = World(interpreting, tmp_path, FLOWS, partitions=["region"])
     with pytest.raises(OperationError) as raised:
         world.apply("snapshot", [("", 1, "v"), ("a", 1, "v")])
@@ -69,7 +69,7 @@ def test_a_first_load_with_a_key_that_a_partition_cannot_store_writes_nothing(
 def test_a_partition_column_that_is_no_key_has_the_value_that_delta_stores(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """An empty text is NULL to readers, so it begins no new row beside NULL, in whatever batch it comes."""
+    """An empty string is stored as NULL, so it starts no new row after NULL, in any batch."""
     spec = replace(CHANGES, keys=("id",), scd_type=2)
     world = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}, partitions=["region"])
     world.apply("changes", [("", 1, "v", "upsert", 1)])
@@ -79,7 +79,7 @@ def test_a_partition_column_that_is_no_key_has_the_value_that_delta_stores(
 
 
 def test_an_empty_text_in_a_partition_column_is_a_null_to_ignore(interpreting: SparkSession, tmp_path: Path) -> None:
-    """It is NULL as soon as it is stored, and with `ignore_null_updates` a NULL leaves the value that was there."""
+    """An empty string is stored as NULL, and with `ignore_null_updates` a NULL keeps the previous value."""
     spec = replace(CHANGES, keys=("id",), ignore_null_updates=ColumnSelection())
     world = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}, partitions=["region"])
     world.apply("changes", [("a", 1, "v", "upsert", 1), ("", 2, "v", "upsert", 1)])

@@ -47,7 +47,7 @@ def people(world: EngineWorld, scd_type: int) -> Callable[[], None]:
 
 
 def test_a_history_grows_with_its_source_and_expectations_spare_deletes(spark: SparkSession, tmp_path: Path) -> None:
-    """Columns and fields that come later are null before; upserts without a name are dropped, deletes are not."""
+    """New columns and fields are NULL in earlier rows; upserts without a name are dropped, deletes are not."""
     world = EngineWorld(spark, tmp_path)
     world.feed([(1, "Ann", ("Rome",), "U", 5), (2, None, ("Bonn",), "U", 5), (3, "Cy", ("Oslo",), "U", 7)], OLD)
     assert world.run(people(world, 2)).state is UpdateState.COMPLETED
@@ -65,7 +65,7 @@ def test_a_history_grows_with_its_source_and_expectations_spare_deletes(spark: S
 
 
 def test_the_change_feed_of_a_target_can_be_followed(spark: SparkSession, tmp_path: Path) -> None:
-    """The feed tells the merge's inserts, updates and deletes."""
+    """The feed contains the inserts, updates and deletes of the merge."""
     world = EngineWorld(spark, tmp_path)
     world.feed([(1, "Ann", ("Rome",), "U", 5), (3, "Cy", ("Oslo",), "U", 7)], OLD)
     assert world.run(people(world, 1)).state is UpdateState.COMPLETED

@@ -1,4 +1,4 @@
-"""The plans of a batch grow with the number of a target's leaves, and not faster."""
+"""The size of a batch's plans is proportional to the number of the target's leaf fields."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ KEEPING = {
 
 
 def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, swap: pytest.MonkeyPatch) -> list[int]:
-    """How many nodes the optimised plans of a batch have that meets rows and tombstones.
+    """Return the number of nodes in the optimized plans of a batch that finds existing rows and tombstones.
 
     Args:
         spark: the session.
         root: an empty folder.
-        kind: how the target is kept.
-        structs: how many of its columns are structs of three fields.
-        swap: puts a recorder in the place of what computes frames.
+        kind: the kind of the target.
+        structs: the number of its columns that are structs of three fields.
+        swap: installs a recorder where frames are computed.
     """
     spec, properties = KEEPING[kind]
     columns = ", ".join(f"s{number} STRUCT<a: STRING, b: STRUCT<c: STRING, d: INT>>" for number in range(structs))

@@ -1,4 +1,4 @@
-"""What `validate` refuses of AUTO CDC flows, and what it takes: a table of specs over one source."""
+"""AUTO CDC flows that `validate` rejects, and flows that it accepts: a table of specs over one source."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def faults(session: SparkSession, spec: AutoCdcSpec, ddl: str = DDL) -> list[Use
 
 
 def test_an_expression_that_is_not_a_function_of_the_row_is_refused_wherever_it_stands(session: SparkSession) -> None:
-    """One fault each, with parameter, expression and what it depends on; a batch may be delivered twice."""
+    """One fault for each, with parameter, expression and its dependency, because a batch may be delivered twice."""
     wrong = []
     for expression, dependency in NOT_OF_ROW.items():
         # A generator inside a condition can't even be resolved.
@@ -116,7 +116,7 @@ def test_columns_that_only_the_source_has_hidden_are_not_there(spark: SparkSessi
 
 
 def test_the_writer_refuses_what_validate_refuses(session: SparkSession, tmp_path: Path) -> None:
-    """A program that gives the writer another spec than it planned with gets the error, and nothing is written."""
+    """A program that passes another spec to the writer than it planned with gets the error, and nothing is written."""
     world = World(session, tmp_path, {"changes": (SPEC, DDL, False)})
     before = world.version()
     for text in ("row_number() OVER (ORDER BY ts)", "rand()", "current_timestamp()"):
@@ -135,7 +135,7 @@ class Case:
         condition: of the fault.
         ddl: of the source.
         spec: the flow.
-        told: fields of the fault.
+        told: the fields of the fault.
     """
 
     condition: str
@@ -205,13 +205,13 @@ def test_a_flow_that_would_fail_or_mean_nothing_is_refused_by_validate(spark: Sp
 
 
 def test_names_in_another_case_may_be_left_out(spark: SparkSession) -> None:
-    """Only columns of the target need names of their own; a column with a dot in its name is a column."""
+    """Only columns of the target need unique names; a column with a dot in its name is a column."""
     left_out = replace(SPEC, columns=lists("id", "ts", "a.b"), ignore_null_updates=lists("a.b"))
     assert [] == faults(spark, left_out, f"{DDL}, NAME STRING, `a.b` STRING")
 
 
 def test_a_declared_column_that_computes_its_values_is_refused_and_not_null_is_kept(spark: SparkSession) -> None:
-    """AUTO CDC writes all columns of a row; Delta holds them to NOT NULL."""
+    """AUTO CDC writes all columns of a row; Delta checks NOT NULL."""
     inputs = [flow(SPEC, spark.createDataFrame([], DDL.replace("op STRING", "n INT, op STRING")))]
     strict = DDL.replace("op STRING", "n INT").replace("name STRING", "name STRING NOT NULL")
     schema = spark.createDataFrame([], strict).schema

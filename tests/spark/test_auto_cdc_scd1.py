@@ -1,4 +1,4 @@
-"""AUTO CDC, SCD type 1: the golden case, and what each batch promises."""
+"""AUTO CDC, SCD type 1: the golden case, and the guarantees of each batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXPECTED = [(124, "Raul", "Oaxaca"), (125, "Mercedes", "Guadalajara"), (126, "Li
 
 
 class Stopped(BaseException):
-    """The process stops here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 def stop() -> None:
@@ -56,7 +56,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def test_the_golden_case_in_one_batch(world: World) -> None:
-    """All events at once leave the newest row of each key that was not deleted last."""
+    """All events in one batch end in the newest row of each key whose last event is not a delete."""
     metrics = world.apply("changes", GOLDEN)
     assert EXPECTED == world.rows()
     assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
@@ -97,7 +97,7 @@ def test_a_new_generation_may_read_everything_again(world: World) -> None:
 
 
 def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
-    """The batch starts over with what the other process wrote, and says nothing of it."""
+    """The batch starts over on the rows of the other process, without an error."""
     world.apply("changes", GOLDEN[:4])
     replace, losses = scd1.replace_facts, ["Puebla", "Toluca"]
 
@@ -117,7 +117,7 @@ def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> 
 
 
 def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
-    """It commits to both tables after the tombstones were read: the older row that comes stays away all the same."""
+    """It commits to both tables after the tombstones were read: the older row that arrives stays deleted."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
     other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], companion.read_companion
 
@@ -136,7 +136,7 @@ def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.Mo
 
 @pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])
 def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World, place: str) -> None:
-    """Whatever comes from another flow in between, the batch that was cut ends in the same rows."""
+    """With any batch of another flow in between, the interrupted batch ends in the same rows."""
     world.apply("changes", GOLDEN[:4])
     arm(place, action=stop)
     try:
@@ -178,14 +178,14 @@ def test_a_batch_that_breaks_the_contract_writes_nothing(
 
 
 def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
-    """The target holds live rows only; deletes are in the companion table."""
+    """The target contains live rows only; deletes are in the auxiliary table."""
     world.apply("changes", GOLDEN)
     assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
     assert ["delete"] == [row["__sluice"]["operation"] for row in world.companion_rows()]
 
 
 def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:
-    """A batch leaves no transaction identifier behind for the next command of its session."""
+    """A batch leaves no transaction identifier for the next command of its session."""
     key = "spark.databricks.delta.write.txnAppId"
     world.apply("changes", GOLDEN)
     assert world.spark.conf.get(key, None) is None

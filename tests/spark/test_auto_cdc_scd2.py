@@ -1,4 +1,4 @@
-"""AUTO CDC, SCD type 2: the golden cases, and what each batch promises."""
+"""AUTO CDC, SCD type 2: the golden cases, and the guarantees of each batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPECTED = [
 
 
 def test_the_golden_case_in_one_batch_with_a_death_and_backwards(spark: SparkSession, tmp_path: Path) -> None:
-    """All at once, and event by event group backwards with the process dying in between, end in the same history."""
+    """One batch, and one batch per event in reverse order with a crash in between, end in the same history."""
     together = World(spark, tmp_path / "together", {"changes": (HISTORY, DDL, False)})
     together.apply("changes", GOLDEN)
     assert EXPECTED == together.rows()
@@ -49,7 +49,7 @@ def test_the_golden_case_in_one_batch_with_a_death_and_backwards(spark: SparkSes
 
 
 def test_the_golden_case_that_tracks_all_but_the_city(spark: SparkSession, tmp_path: Path) -> None:
-    """A change of an untracked column rewrites the open row and begins none."""
+    """A change of an untracked column rewrites the open row and starts no new one."""
     world = World(spark, tmp_path, {"changes": (BUT_CITY, DDL, False)})
     metrics = world.apply("changes", GOLDEN)
     assert [

@@ -23,7 +23,7 @@ IGNORING = replace(CHANGES, ignore_null_updates=ColumnSelection())
 def outcomes(
     spark: SparkSession, root: Path, scenarios: tuple[Scenario, ...], spec: AutoCdcSpec, *, other: AutoCdcSpec | None
 ) -> dict[str, frozenset[tuple[object, ...]]]:
-    """What each scenario ends in, by name."""
+    """Return the final rows of each scenario, by name."""
     world = case_world(spark, root, spec, other=other)
     play(world, scenarios)
     interval = ("__START_AT", "__END_AT") if spec.scd_type == 2 else ()
@@ -44,7 +44,7 @@ def outcomes(
 def test_each_scenario_of_a_file_ends_in_its_rows(
     spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
 ) -> None:
-    """Every line of the catalogue holds; all lines of a file share a table, each with keys of its own."""
+    """All scenarios of a file share a table, each with separate keys."""
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
 
@@ -53,7 +53,7 @@ def test_each_scenario_of_a_file_ends_in_its_rows(
 def test_each_scenario_of_type_1_holds_where_the_table_has_many_rows(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, spec: AutoCdcSpec
 ) -> None:
-    """Then the facts come to the rows, which are not shuffled; what comes of it is the same."""
+    """The events are then broadcast to the rows, which are not shuffled; the result is the same."""
     swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", NO_ROWS)
     file, other = ("scd1.txt", None) if spec is CHANGES else ("scd1_ignore_null.txt", CHANGES)
     scenarios = read_scenarios(FOLDER / file)
@@ -62,6 +62,6 @@ def test_each_scenario_of_type_1_holds_where_the_table_has_many_rows(
 
 @pytest.mark.parametrize("scenario", read_scenarios(FOLDER / "scd1_truncate.txt"), ids=lambda scenario: scenario.name)
 def test_a_scenario_with_truncates_ends_in_its_rows(spark: SparkSession, tmp_path: Path, scenario: Scenario) -> None:
-    """A truncate touches every key, so each of these lines has a table of its own."""
+    """A truncate affects every key, so each of these scenarios has a separate table."""
     found = outcomes(spark, tmp_path, (scenario,), TRUNCATING, other=None)
     assert {scenario.name: scenario.rows} == found

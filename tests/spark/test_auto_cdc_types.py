@@ -31,7 +31,7 @@ COLUMNS = {case.name: f"c{number}" for number, case in enumerate(CASES)}
 
 @pytest.fixture(scope="module")
 def compared(spark: SparkSession) -> Mapping[tuple[int, int], Mapping[str, tuple[bool, bool, bool]]]:
-    """Per pair of places of spellings, and per case: are the values equal, have they one hash, is the first less?"""
+    """For each pair and each case: are the values equal, are their hashes equal, is the first one less?"""
     places = spark.range(max(len(spellings_of(case)) for case in CASES)).repartition(2)
     firsts = [spellings_of(case)[0].number for case in CASES]
     rows = places.selectExpr(
@@ -86,12 +86,12 @@ class Pair:
 
 
 def value_of(number: int) -> Value:
-    """The value that a spelling says."""
+    """Return the value of a spelling."""
     return None if number == NOTHING else spellings()[number].value
 
 
 def all_pairs() -> Iterator[Pair]:
-    """Per case each two neighbours among its spellings, in both directions; NULL comes before the first."""
+    """Return for each case the neighbouring pairs of its spellings, in both directions; NULL comes first."""
     for case in CASES:
         numbers = [NOTHING, *(each.number for each in spellings_of(case))]
         for first, second in pairwise(numbers):
@@ -110,9 +110,9 @@ Shown = Mapping[tuple[int, bool], list[tuple[object, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """What the keys get, written once: `turn 0` and `turn 1`, the first and the second spelling of each pair.
+    """The turns of the keys: `turn 0` and `turn 1`, the first and the second spelling of each pair.
 
-    `texts` says which value a text stands for, by the name of its case.
+    `texts` maps a text to its value, by the name of its case.
     """
 
     folder: str
@@ -123,7 +123,7 @@ class Turns:
         return session.read.parquet(f"{self.folder}/{number}")
 
     def shown(self, session: SparkSession, table: str, *interval: str) -> Shown:
-        """What a table shows of the pairs, its values told by their texts."""
+        """Return the pairs in a table, with values identified by their texts."""
         rows = session.table(table)
         found: dict[tuple[int, bool], list[tuple[object, ...]]] = {}
         for key, tie, text, *rest in rows.selectExpr("pair", "tie", _text(rows.schema), *interval).collect():
@@ -178,7 +178,7 @@ def check_ties(found: Shown) -> None:
 def test_scd_type_1_ends_a_tie_the_same_whatever_comes_first(
     interpreting: SparkSession, tmp_path: Path, turns: Turns
 ) -> None:
-    """Of values of any type that tie one stays, whichever comes first; a later one replaces an earlier one."""
+    """Of tied values of any type, the same one stays in any order of arrival; a later one replaces an earlier one."""
     world = apply_turns(interpreting, tmp_path, turns, scd_type=1)
     found = turns.shown(interpreting, world.table.sql)
     check_ties(found)
@@ -188,7 +188,7 @@ def test_scd_type_1_ends_a_tie_the_same_whatever_comes_first(
 def test_scd_type_2_keeps_a_version_for_each_change_of_a_value(
     interpreting: SparkSession, tmp_path: Path, turns: Turns
 ) -> None:
-    """Two spellings of a value are one version, two values are two, whatever their type; ties end as in type 1."""
+    """Two spellings of a value are one version, two values are two, for every type; ties end as in type 1."""
     world = apply_turns(interpreting, tmp_path, turns, scd_type=2)
     found = turns.shown(interpreting, world.table.sql, "__START_AT", "__END_AT")
     check_ties(found)
@@ -234,7 +234,7 @@ UNSTORABLE = {
 
 @pytest.mark.parametrize("ddl", UNSTORABLE)
 def test_a_type_that_delta_cannot_store_is_a_fault_of_the_flow(spark: SparkSession, tmp_path: Path, ddl: str) -> None:
-    """A value of such a type is refused when the target is planned, as is a sequence."""
+    """A column of such a type, or a sequence, is rejected when the target is planned."""
     with pytest.raises(UserError) as raised:
         World(spark, tmp_path, {"changes": (CHANGES, f"test int, k string, v {ddl}, op string, seq int", False)})
     assert ("AUTOCDC_COLUMN_TYPE", "v", UNSTORABLE[ddl]) == (

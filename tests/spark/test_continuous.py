@@ -29,7 +29,7 @@ _DEADLINE_SECONDS = 240
 
 
 def until(holds: Callable[[], bool], running: RunningUpdate) -> None:
-    """Wait until a condition holds; fail with the update's state when it does not in four minutes."""
+    """Wait until a condition holds; fail with the update's state after four minutes."""
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, (running.state, running.flows)
@@ -63,7 +63,7 @@ def files(world: EngineWorld, name: str, *rows: str) -> None:
 
 
 def shop(world: EngineWorld) -> None:
-    """Two append flows into one table, an AUTO CDC flow with a once flow beside it, a sink and a view."""
+    """Two append flows into one table, an AUTO CDC flow and a once flow into another, a sink and a view."""
     spark, written = world.spark, str(world.root / "sink")
 
     @dp.table
@@ -97,7 +97,7 @@ def shop(world: EngineWorld) -> None:
 
 
 def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) -> None:
-    """Appends of two flows, changes beside a once flow, a sink and a view show rows that come while the update runs."""
+    """Two append flows, changes and a once flow, a sink and a view receive rows that arrive during the update."""
     for name, row in (
         ("orders", '{"id": 1, "amount": 10}'),
         ("more", '{"id": 2, "amount": 5}'),
@@ -129,7 +129,7 @@ def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) ->
 
 
 def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world: EngineWorld) -> None:
-    """While the sink refuses batches, the other flow takes rows; when the sink takes them, no row is missing."""
+    """While the sink rejects batches, the other flow processes rows; when the sink accepts them, no row is missing."""
     broken, taken = threading.Event(), list[int]()
     broken.set()
 
@@ -169,7 +169,7 @@ def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world:
 
 
 def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_stop(world: EngineWorld) -> None:
-    """An expectation that fails the flow is not tried again; the neighbour goes on; the result names the failure."""
+    """A failed expectation is not retried; the other flow continues; the result names the failure."""
 
     def declare() -> None:
         @dp.table
@@ -240,7 +240,7 @@ def test_a_stop_in_the_middle_of_a_batch_loses_nothing_and_the_pipeline_runs_aga
 
 
 def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) -> None:
-    """`run(continuous=True)` returns the result after `stop()`; a second update meanwhile is refused."""
+    """`run(continuous=True)` returns the result after `stop()`; a concurrent second update is rejected."""
 
     def declare() -> None:
         @dp.table
@@ -273,7 +273,7 @@ def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) 
 
 
 def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: EngineWorld) -> None:
-    """The table is rebuilt from all files, and rows that come later follow in the new generation."""
+    """The table is rebuilt from all files, and later rows follow in the new generation."""
 
     def declare() -> None:
         @dp.table

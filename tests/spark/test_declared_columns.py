@@ -1,4 +1,4 @@
-"""Columns in declarations: their SQL text means the same, and what SQL can't say is refused."""
+"""Columns in declarations: their SQL text is equivalent, and columns without SQL text are rejected."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_columns_text_means_what_the_column_means(rows: DataFrame, case: str) 
 
 
 def test_a_columns_text_is_the_same_in_each_process(spark: SparkSession) -> None:
-    """PySpark numbers lambda variables anew each time; the text, which state is compared by, does not."""
+    """PySpark numbers lambda variables differently in each process; the text does not change, so it can be compared."""
     assert spark is not None
     texts = {render_column(F.transform("arr", lambda x: x + 1)) for _ in range(3)}
     assert texts == {"transform(arr, lambda_1 -> (lambda_1 + 1))"}
@@ -193,7 +193,7 @@ def test_keys_are_columns_of_the_source(registry: Registry, key: Make, condition
 
 
 def test_an_expectation_may_be_a_column(registry: Registry) -> None:
-    """It is kept as its text."""
+    """It is stored as its SQL text."""
     function: Any = lambda: None  # noqa: E731 - a query without a name
     dp.expect("positive", F.col("a b") > 0)(dp.table(name="t")(function))
     assert [each.condition for each in registry.datasets[0].expectations] == ["(`a b` > 0)"]

@@ -1,4 +1,4 @@
-"""What the Delta log says without Spark is what Delta's own streams do."""
+"""The state of a Delta source that is read from the log without Spark equals that of Delta's own streams."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Source:
         self.spark.sql(statement.format(table=f"delta.`{self.table}`"))
 
     def stream(self, **options: str) -> None:
-        """Read what is there and stop."""
+        """Read the available rows and stop."""
         frame = self.spark.readStream.format("delta").options(**options).load(self.table)
         checkpoint = str(self.folder / "checkpoint")
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
 
     def is_drained(self) -> bool:
-        """What the planner would be told."""
+        """Return the planner's answer."""
         progress = read_progress(self.storage, str(self.folder / "checkpoint"))
         assert progress.is_settled
         (offset,) = progress.sources
@@ -74,7 +74,7 @@ def source(spark: SparkSession, tmp_path: pathlib.Path) -> Source:
 
 
 def test_a_stream_drains_what_was_there_and_not_what_comes(source: Source) -> None:
-    """Drained after its run, not after another commit, drained again after the next run."""
+    """It is drained after its run, not after another commit, and again after the next run."""
     source.stream()
     answers = [source.is_drained()]
     source.append()
@@ -117,7 +117,7 @@ def test_a_change_feed_drains_like_the_table(source: Source) -> None:
 
 
 def test_a_table_that_was_replaced_is_not_drained(source: Source) -> None:
-    """A new table in the place of the old one has another id: the stream must start, and say so itself."""
+    """A new table at the same path has another id: the stream must start, and report the change itself."""
     source.stream()
     source.spark.range(3).writeTo(f"delta.`{source.table}`").using("delta").createOrReplace()
     offset = json.loads(read_progress(source.storage, str(source.folder / "checkpoint")).sources[0])
@@ -128,7 +128,7 @@ def test_a_table_that_was_replaced_is_not_drained(source: Source) -> None:
 
 
 def test_a_log_that_was_folded_into_a_checkpoint_tells_the_same(source: Source) -> None:
-    """With log checkpoints and without the old commits, version and table are told as before."""
+    """With log checkpoints and without the old commits, version and table id are the same."""
     source.stream()
     before = read_tip(source.storage, source.table)
     source.spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(  # type: ignore[union-attr]

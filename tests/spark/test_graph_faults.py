@@ -1,5 +1,5 @@
 # ruff: noqa: D103 - the small broken pipelines below are named after their fault
-"""Every fault of a graph: its condition, its line, all at once, and nothing written."""
+"""Every fault of a graph: its condition and its line; all faults are reported at once, and nothing is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Declare = "Callable[[SparkSession], None]"
 
 
 def faults(spark: SparkSession, root: Path, declare: Callable[[SparkSession], None]) -> tuple[SluiceError, ...]:
-    """The faults of a pipeline, having made sure that it left nothing behind."""
+    """Return the faults of a pipeline; asserts that it wrote nothing."""
     world = EngineWorld(spark, root)
     with pytest.raises(GraphErrors) as caught:
         world.run(lambda: declare(spark))
@@ -33,7 +33,7 @@ def faults(spark: SparkSession, root: Path, declare: Callable[[SparkSession], No
 
 
 def line_of(declare: Callable[..., Any], text: str) -> int:
-    """The line of this file on which `declare` says `text`."""
+    """Return the line of this file where `declare` contains `text`."""
     lines, first = inspect.getsourcelines(declare)
     return first + next(number for number, line in enumerate(lines) if text in line)
 
@@ -277,7 +277,7 @@ def test_a_broken_rule_does_not_hide_a_broken_query(spark: SparkSession, tmp_pat
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(spark: SparkSession, tmp_path: Path) -> None:
-    """Three broken queries are three faults; what reads a broken one is not a fourth."""
+    """Three broken queries are three faults; a reader of a broken one is not a fourth."""
 
     def declare(spark: SparkSession) -> None:
         a_missing_table(spark)

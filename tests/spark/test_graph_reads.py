@@ -1,4 +1,4 @@
-"""What a name in a query function stands for, in every spelling, without running anything."""
+"""Resolution of names in query functions, in every spelling, without running anything."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def graph_of(spark: SparkSession, root: Path, *queries: str) -> DataflowGraph:
 
 
 def reads(graph: DataflowGraph, flow: str) -> list[tuple[str, bool]]:
-    """What a flow reads: (dataset, streaming)."""
+    """Return the reads of a flow: (dataset, streaming)."""
     found = next(each for each in graph.flows if each.spec.name.table == flow)
     return [(str(read.dataset or read.text), read.streaming) for read in found.reads]
 
@@ -116,7 +116,7 @@ def test_a_chain_that_is_declared_backwards_resolves(spark: SparkSession, tmp_pa
 
 
 def test_reads_outside_a_pipeline_are_pysparks_own(spark: SparkSession, tmp_path: Path) -> None:
-    """The interception is gone when the graph is done, also after a fault."""
+    """The interception is removed after the graph is resolved, also after a fault."""
     methods: list[Callable[..., object]] = [type(spark).sql, type(spark.read).table, type(spark.readStream).table]
     graph_of(spark, tmp_path, "SELECT 1 AS one")
     assert [type(spark).sql, type(spark.read).table, type(spark.readStream).table] == methods
@@ -131,7 +131,7 @@ class _NoTables:
 
 
 def test_settings_in_sql_are_those_of_the_session_that_reads(spark: SparkSession) -> None:
-    """`${key}` is the flow's own, whichever session the thread has as its active one; that one stays active."""
+    """`${key}` is the flow's own setting, whichever session is active in the thread; that session stays active."""
     own = cloned(spark)
     own.conf.set("sluice.test.own", "7")
     spark.createDataFrame([(1,)], "a int")  # this is what makes a session the active one

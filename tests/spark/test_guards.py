@@ -1,4 +1,4 @@
-"""Guards: what pipeline code must not do to the session, and that nobody else is held up."""
+"""Guards: pipeline code must not change the session, and other threads are not blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage through Hadoop's file systems keeps the same promises as a local folder."""
+"""Storage through Hadoop's file systems gives the same guarantees as a local folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TestHadoopStorage(StorageConformance):
-    """The port's promises, on Hadoop's `file:` file system."""
+    """The conformance suite of the storage port, on Hadoop's `file:` file system."""
 
     @pytest.fixture
     def storage(self, spark: SparkSession, tmp_path: pathlib.Path) -> HadoopStorage:
@@ -25,7 +25,7 @@ class TestHadoopStorage(StorageConformance):
 
 
 def test_both_implementations_read_each_other(spark: SparkSession, tmp_path: pathlib.Path) -> None:
-    """What the one wrote, the other reads; and Hadoop replaces what was written locally."""
+    """Each implementation reads the files of the other; Hadoop replaces files that were written locally."""
     local = LocalStorage(f"file://{tmp_path}/place")
     hadoop = HadoopStorage(f"file://{tmp_path}/place", spark)
     local.write_text("manifest.json", "local")

@@ -1,4 +1,4 @@
-"""The plan names what an update refuses and what it leaves, and `prune` drops only that."""
+"""The plan lists what an update rejects and keeps, and `prune` drops only the listed tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Declare = Callable[[], None]
 
 
 class Shop:
-    """Declarations over one source, of which tests take some away."""
+    """Declarations over one source; tests remove some of them."""
 
     def __init__(self, world: EngineWorld) -> None:
         self.world = world
@@ -73,7 +73,7 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
 
 
 def test_tables_of_somebody_else_are_refused_by_plan_show_and_run_alike(shop: Shop) -> None:
-    """Views, streaming tables and targets; what does not need them is done, and no row of theirs is touched."""
+    """Views, streaming tables and targets alike; independent datasets are updated, and foreign rows do not change."""
     world = shop.world
     for table in ("view", "table", "target"):
         world.spark.range(5).write.format("delta").save(world.path(table))
@@ -100,7 +100,7 @@ def test_tables_of_somebody_else_are_refused_by_plan_show_and_run_alike(shop: Sh
 
 
 def test_what_left_the_code_is_kept_named_and_pruned_when_asked(shop: Shop) -> None:
-    """Tables stay until `prune`, which takes their companion and checkpoints; columns stay in the table."""
+    """Tables stay until `prune`, which drops their auxiliary tables and checkpoints too; columns stay in the table."""
     world = shop.world
     world.run(shop.everything)
 
@@ -136,7 +136,7 @@ def test_another_pipeline_of_the_same_storage_keeps_its_tables(shop: Shop) -> No
 
 
 class StoppedHereError(Exception):
-    """What a failpoint raises in the place of a crash."""
+    """Raised by a failpoint to simulate a crash."""
 
 
 @pytest.mark.parametrize("place", ["prune.after_mark", "prune.before_table", "prune.before_unmark"])
@@ -171,7 +171,7 @@ def test_show_before_the_first_update_says_that_there_is_none(shop: Shop) -> Non
 
 
 def test_stop_ends_the_update_that_runs_and_no_later_one(shop: Shop) -> None:
-    """Asked in the middle of an update it is CANCELED; the next of the same object runs to its end."""
+    """A stop during an update ends it as CANCELED; the next update of the same object runs to its end."""
     pipeline = shop.world.pipeline(shop.everything)
     pipeline.stop()
     canceled = pipeline.run(observers=[lambda _event: pipeline.stop()])
@@ -182,7 +182,7 @@ def test_stop_ends_the_update_that_runs_and_no_later_one(shop: Shop) -> None:
 
 
 def test_a_failed_flow_still_has_its_quality(shop: Shop) -> None:
-    """What was committed is counted, and the expectation that failed it has the row that did not meet it."""
+    """Committed rows are counted, and the expectation that failed the flow has the row that violated it."""
     world = shop.world
 
     def declare() -> None:

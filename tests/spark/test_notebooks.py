@@ -1,4 +1,4 @@
-"""In a notebook: cells see what they should see, and print what one reads."""
+"""Notebooks: the session that cells see, and the output of cells."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Cell = Callable[[str], tuple[Any, str]]
 def cell(
     interpreting: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[str], tuple[Any, str]]]:
-    """Runs a cell in a shell of its own: the value of its last line, and what it printed."""
+    """Runs a cell in a separate shell: returns the value of its last line, and its output."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def cell(
 
 
 def test_functions_of_a_notebook_see_the_pipelines_session(cell: Cell) -> None:
-    """`spark` is a global of them and of what they call; a `spark` of the notebook stays; no session is mixed up."""
+    """`spark` is a global of these functions and of those they call; a `spark` of the notebook does not change."""
     cell("""\
 def numbers(limit):
     return spark.range(int(limit))
@@ -76,7 +76,7 @@ with ThreadPoolExecutor(2) as pool:
 
 
 def test_a_function_that_changed_in_its_cell_is_computed_again(cell: Cell) -> None:
-    """A view over a Python function of a notebook has the rows of the function as it is, whatever its plan says."""
+    """A view over a Python function of a notebook has the rows of the current function, whatever its plan says."""
     rows = []
     for factor in (2, 100):
         cell(f"def times(number):\n    return number * {factor}")
@@ -96,7 +96,7 @@ sorted(row.x for row in pipeline.table("view").collect())
 
 
 def test_an_error_prints_its_paragraph_with_the_cell_and_its_line(cell: Cell) -> None:
-    """No traceback, neither Python's nor the JVM's; all faults at once; the whole traceback is there for who asks."""
+    """There is no traceback of Python or the JVM; all faults appear at once; the traceback is available on request."""
     cell("""\
 def declare():
     @dp.materialized_view
@@ -134,7 +134,7 @@ def declare():
 
 
 def test_a_cell_shows_rows_pictures_and_states(cell: Cell) -> None:
-    """A preview is some rows, escaped and cut; validate draws the graph, a run draws it with states; repr is text."""
+    """A preview displays escaped, truncated rows; validate displays the graph, a run adds states; repr is text."""
     cell("""\
 def declare():
     @dp.materialized_view

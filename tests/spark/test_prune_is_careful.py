@@ -30,7 +30,7 @@ def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
 
 
 def views(world: EngineWorld, *names: str, **paths: str) -> Callable[[], None]:
-    """Declares a materialized view for each name, those of `paths` at a path of their own."""
+    """Declares a materialized view for each name, those of `paths` with their own path."""
 
     def declare() -> None:
         for name in (*names, *paths):
@@ -43,7 +43,7 @@ def views(world: EngineWorld, *names: str, **paths: str) -> Callable[[], None]:
 
 
 def kept(pipeline: Pipeline) -> dict[str, str]:
-    """The tables that the plan says are kept, with the reason."""
+    """Return the tables that the plan lists as kept, with the reason."""
     return {step.dataset.table: step.reason for step in pipeline.plan().steps if isinstance(step, KeepStored)}
 
 
@@ -53,7 +53,7 @@ def left(pipeline: Pipeline) -> list[str]:
 
 
 def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(world: EngineWorld) -> None:
-    """A renamed dataset at the same path, reads by name and by path, links, folders around others, a sink's name."""
+    """A renamed dataset with the same path, reads by name and by path, links, nested folders, the name of a sink."""
     root = world.root
     (root / "real").mkdir()
     (root / "link").symlink_to(root / "real")
@@ -98,14 +98,14 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
 
 
 def test_a_table_around_the_storage_is_never_dropped(world: EngineWorld) -> None:
-    """A dataset's `path` may be the folder in which the storage lies."""
+    """A dataset's `path` may be the folder that contains the storage."""
     world.run(views(world, "a", outer=str(world.root)))
     assert kept(world.pipeline(views(world, "a")))["outer"].endswith("its folder contains the storage of the pipeline")
     assert left(world.pipeline(views(world, "a"))) == []
 
 
 def test_what_changed_since_a_person_looked_is_not_dropped(world: EngineWorld) -> None:
-    """The dataset comes back in the code of this object, or another process updates its table meanwhile."""
+    """The dataset returns in the code of this object, or another process updates its table in the meantime."""
     world.run(views(world, "a", "b", "c"))
     names = ["a"]
 
@@ -123,7 +123,7 @@ def test_what_changed_since_a_person_looked_is_not_dropped(world: EngineWorld) -
 
 
 def test_a_foreign_table_in_the_place_of_a_recorded_one_is_not_ours(world: EngineWorld) -> None:
-    """Deleted and made again by somebody else, or the dataset's `path` moves to a table of somebody else."""
+    """Another program recreates the table, or the dataset's `path` changes to a table of another program."""
 
     def stream() -> None:
         @dp.table
@@ -155,11 +155,11 @@ def test_a_foreign_table_in_the_place_of_a_recorded_one_is_not_ours(world: Engin
 
 
 class StoppedHereError(Exception):
-    """What a failpoint raises in the place of a crash."""
+    """Raised by a failpoint to simulate a crash."""
 
 
 def test_a_prune_that_was_cut_short_never_drops_a_table_that_was_made_since(world: EngineWorld) -> None:
-    """The next update finishes the deletion, but not of a table that somebody else put there."""
+    """The next update finishes the deletion, but not of a table that another program created there."""
     world.run(views(world, "a", "b"))
     pipeline = world.pipeline(views(world, "a"))
 

@@ -1,4 +1,4 @@
-"""Expectations: what is kept, dropped or refused, and counted by name, in streams, views and once flows."""
+"""Expectations: rows kept, dropped or rejected, and counted by name, in streams, views and once flows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
-    """A source with a good row, a bad one, and one of which nobody can tell."""
+    """A source with a valid row, an invalid one, and one for which the expectation is NULL."""
     made = EngineWorld(spark, tmp_path)
     made.feed([(1, 10), (2, -1), (3, None)], "id long, amount long")
     return made
@@ -72,7 +72,7 @@ def test_warned_rows_stay_dropped_rows_go_and_null_does_not_meet(world: EngineWo
 
 
 def test_a_row_that_must_not_be_fails_the_flow_shows_itself_and_leaves_nothing(world: EngineWorld) -> None:
-    """The batch is rolled back; the error names the expectation and shows the row; the other table goes on."""
+    """The batch is rolled back; the error has the expectation and the row; the other table completes."""
 
     def declare() -> None:
         @dp.table

@@ -1,4 +1,4 @@
-"""The session that pipeline code sees is the pipeline's, by whichever call it asks for it."""
+"""Pipeline code sees the pipeline's session, whichever call it uses to get a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def second():
 
 
 def pipeline(folder: Path, spark: SparkSession, call: str) -> Pipeline:
-    """A pipeline whose views have as many rows as its configuration says."""
+    """A pipeline whose views have the number of rows in its configuration."""
     path = folder / "module.py"
     path.write_text(MODULE.format(call=call), encoding="utf-8")
     wanted = {"wanted": "3"}

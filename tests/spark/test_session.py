@@ -1,4 +1,4 @@
-"""The session that pipelines run on: what it has, what it leaves alone, and how it ends."""
+"""The session of pipelines: its settings, the settings it keeps, and how it ends."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ print(life("local[2]", {"spark.files": __file__}))
 
 
 def environment() -> dict[str, str]:
-    """This process's variables for one of its own kind that finds the framework here."""
+    """Return environment variables for a Python process that can import the framework."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> None:
-    """A notebook's session serves as it is, whatever master is asked for, and `stop_session` leaves it."""
+    """A notebook's session is used for any requested master, and `stop_session` does not stop it."""
     derived = spark.newSession()
     found = start_session(app_name="another", master="local[7]", spark_conf={"spark.ui.enabled": "true"})
     assert found.sparkContext is spark.sparkContext
@@ -48,7 +48,7 @@ def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> 
 
 
 def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None:
-    """Two cores make two partitions; no page is served; nothing listens beyond this machine."""
+    """Two cores make two partitions; there is no UI; all addresses are loopback."""
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
     assert spark.sparkContext.uiWebUrl is None
@@ -56,19 +56,19 @@ def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None
 
 
 def test_managed_tables_stay_out_of_the_working_folder(spark: SparkSession) -> None:
-    """No `spark-warehouse` appears where the user stands."""
+    """No `spark-warehouse` appears in the working folder."""
     warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
     assert not warehouse.is_relative_to(Path.cwd())
 
 
 def test_sparks_own_defaults_are_left_alone(spark: SparkSession) -> None:
-    """What decides results is Spark's own: ANSI arithmetic, time zone handling, store assignment."""
+    """Settings that affect results are Spark's own: ANSI arithmetic, time zone handling, store assignment."""
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     assert spark.conf.get("spark.sql.storeAssignmentPolicy") == "ANSI"
 
 
 def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> None:
-    """Our command line opens what Spark's own launcher opens; only the incubating vector module is left out."""
+    """Our command line has the options of Spark's own launcher, except the incubating vector module."""
     jvm: Any = spark._jvm
     wanted = set(jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
     given = set(gateway_command("java", "", {"spark.driver.memory": "1g"}, archive=(), short=False, verbose=False))
@@ -76,9 +76,9 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
 
 
 def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
-    """Results are all of stdout, nothing is on stderr, workers run this Python, and no JVM is left.
+    """Stdout contains only results, stderr is empty, workers run this Python, and no JVM is left.
 
-    Both ways to start are taken one after the other in one process, so a second session follows a first.
+    Both ways to start are tested in one process, so a second session follows a first.
     """
     script = tmp_path / "life.py"
     script.write_text(_LIFE, "utf-8")

@@ -1,4 +1,4 @@
-"""Flows from snapshots in a pipeline: of a source as it is, and of what a function hands out."""
+"""Flows from snapshots in a pipeline: of a named source, and of a function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFIX = "APPLY_CHANGES_FROM_SNAPSHOT_ERROR"
 
 
 class Stopped(BaseException):
-    """The process dies here: nothing may catch it on the way."""
+    """Simulates the death of the process; no handler may catch it."""
 
 
 def stop() -> None:
@@ -36,7 +36,7 @@ def stop() -> None:
 
 
 def dies(world: EngineWorld, declare: Callable[[], None], place: str) -> None:
-    """An update that dies at a place."""
+    """An update that dies at a failpoint."""
     arm(place, action=stop)
     try:
         with pytest.raises(Stopped):
@@ -52,7 +52,7 @@ def replace_source(world: EngineWorld, rows: list[tuple[Any, ...]]) -> None:
 
 
 def of_the_moment(world: EngineWorld) -> Callable[[], None]:
-    """Declares the history of a table, and what it was at first."""
+    """Declares the history of a table, with its initial rows."""
 
     def declare() -> None:
         @dp.temporary_view
@@ -70,7 +70,7 @@ def of_the_moment(world: EngineWorld) -> Callable[[], None]:
 def test_a_source_is_compared_when_it_moved_and_wherever_the_update_died(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """Each snapshot is later than the last, counts once, and costs nothing when the source stood still."""
+    """Each snapshot is later than the last, counts once, and costs nothing if the source has not changed."""
     world = EngineWorld(interpreting, tmp_path)
     declare = of_the_moment(world)
     replace_source(world, [(1, "Ann"), (2, "Bob"), (9, None)])
@@ -115,7 +115,7 @@ def handed_out(world: EngineWorld, snapshots: dict[int, DataFrame], asked: list[
 
 
 def test_a_function_is_asked_for_snapshots_until_it_has_no_more(interpreting: SparkSession, tmp_path: Path) -> None:
-    """It is given the latest version applied; columns may come; a full refresh asks from the start."""
+    """It receives the last applied version; columns may be added; a full refresh starts from None."""
     world = EngineWorld(interpreting, tmp_path)
     asked: list[object] = []
     snapshots = {

@@ -26,7 +26,7 @@ TRACKING = replace(HISTORY, track_history=ColumnSelection(columns=("a",)))
 def test_each_scenario_of_snapshots_ends_in_its_rows(
     interpreting: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec
 ) -> None:
-    """Every line of the catalogue holds; all lines of a file share a table and its snapshots."""
+    """All scenarios of a file share a table and its snapshots."""
     scenarios = read_snapshot_scenarios(FOLDER / file)
     world = SnapshotWorld(interpreting, tmp_path, spec)
     known: dict[int, tuple[tuple[str, str | None, str | None], ...]] = {}
@@ -44,7 +44,7 @@ def test_each_scenario_of_snapshots_ends_in_its_rows(
 def test_a_snapshot_counts_what_it_changes_and_counts_once(
     interpreting: SparkSession, tmp_path: Path, spec: AutoCdcSpec
 ) -> None:
-    """Rows that stay are not touched; one that broke its contract, or comes again, changes nothing."""
+    """Unchanged rows are not written; an invalid or repeated snapshot changes nothing."""
     world = SnapshotWorld(interpreting, tmp_path, spec)
     world.take(1, [(0, "k", "a", "b"), (0, "m", "c", "d"), (0, "n", "e", "f")])
     second = [(0, "k", "a", "b"), (0, "m", "x", "d"), (0, "o", "g", "h")]

@@ -1,4 +1,4 @@
-"""Each kind of streaming source passes the conformance suite, and says what only it can say."""
+"""Each kind of streaming source passes the conformance suite, and its own tests."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class FileContent:
 
 @dataclass(frozen=True, kw_only=True)
 class RateContent:
-    """Spark's rate source by micro-batch, which no kind knows."""
+    """Spark's rate source by micro-batch, which is of unknown kind."""
 
     spark: SparkSession
     kind: str = "opaque"
     starts: Mapping[str, str] = field(default_factory=dict)
 
     def append(self) -> None:
-        """Rows come by themselves."""
+        """Do nothing: the source creates rows itself."""
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
         """Two rows for each micro-batch."""

@@ -1,4 +1,4 @@
-"""Tombstones are kept as long as late events may come, and no longer."""
+"""Tombstones are kept as long as late events may arrive, and no longer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
 
 
 def declaration(world: EngineWorld, threshold: str | None, *more: Callable[[], object]) -> Callable[[], None]:
-    """The target `people` and its change flow, with a threshold of its own."""
+    """The target `people` and its change flow, with a threshold."""
 
     def declare() -> None:
         conf = {} if threshold is None else {THRESHOLD: threshold}
@@ -54,7 +54,7 @@ def late_row(world: EngineWorld) -> None:
 
 
 def test_a_tombstone_holds_late_rows_back_for_two_days(world: EngineWorld) -> None:
-    """By default a row that comes soon after its delete, and is older, stays gone."""
+    """By default, an older row that arrives soon after its delete stays deleted."""
     declare = declaration(world, None)
     world.run(declare)
     late_row(world)
@@ -63,7 +63,7 @@ def test_a_tombstone_holds_late_rows_back_for_two_days(world: EngineWorld) -> No
 
 
 def test_what_is_older_than_the_threshold_is_forgotten(world: EngineWorld) -> None:
-    """At a threshold of nothing a late row rises again: that is what the threshold says of events."""
+    """With a threshold of zero, a late row returns, as the threshold defines."""
     declare = declaration(world, "0")
     world.run(declare)
     late_row(world)
@@ -72,7 +72,7 @@ def test_what_is_older_than_the_threshold_is_forgotten(world: EngineWorld) -> No
 
 
 def test_nothing_is_forgotten_while_a_snapshot_is_not_done(world: EngineWorld) -> None:
-    """A snapshot that fails for days and is then applied does not bring back what was deleted meanwhile."""
+    """A snapshot that fails for days and is then applied does not restore rows that were deleted in the meantime."""
     done = world.root / "done"
 
     def snapshot() -> None:
@@ -89,7 +89,7 @@ def test_nothing_is_forgotten_while_a_snapshot_is_not_done(world: EngineWorld) -
 
 
 def test_a_threshold_that_is_no_number_is_an_error(world: EngineWorld) -> None:
-    """The flow fails by the setting's name, and writes nothing."""
+    """The flow fails with the setting's name, and writes nothing."""
     result = world.run(declaration(world, "two days"))
     assert [flow.error.condition for flow in result.flows if flow.error] == ["INVALID_CONFIGURATION"]
     assert world.rows("people") == []

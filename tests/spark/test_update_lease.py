@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_a_lease_on_hadoop_keeps_a_second_update_out(spark: SparkSession, tmp_path: pathlib.Path) -> None:
-    """Another update is refused with the holder and the time to wait, and gets the lease after the release."""
+    """The error of another update has the holder and the time to wait; after the release it gets the lease."""
     storage = HadoopStorage(f"file://{tmp_path}/place", spark)
     with (
         update_lock(storage, "u-1"),

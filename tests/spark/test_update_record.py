@@ -1,4 +1,4 @@
-"""What an update leaves to read afterwards, and what it does when it may not or must not go on."""
+"""The records of an update, and its behaviour when it may not run or must stop."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_event_log_tells_the_update_from_its_creation_to_its_end(world: Engi
 
 
 def test_a_hook_gets_every_event_in_order_and_its_failure_does_not_touch_the_update(world: EngineWorld) -> None:
-    """One hook hears all; the other fails twice, is switched off, and the update completes."""
+    """One hook receives all events; the other fails twice, is disabled, and the update completes."""
     heard: list[dict[str, Any]] = []
 
     def declare() -> None:
@@ -90,7 +90,7 @@ def test_a_second_update_is_told_who_holds_the_pipeline_and_writes_nothing(world
 
 
 def test_a_table_that_something_else_made_is_left_as_it_is(world: EngineWorld) -> None:
-    """Streaming table and view alike: TABLE_NOT_OWNED with the path; its rows are what they were."""
+    """Streaming tables and views: TABLE_NOT_OWNED with the path; the rows do not change."""
     for table in ("raw", "view"):
         world.spark.range(5).write.format("delta").save(world.path(table))
 
@@ -109,7 +109,7 @@ def test_a_table_that_something_else_made_is_left_as_it_is(world: EngineWorld) -
 
 
 def test_an_update_that_is_asked_to_stop_is_canceled_and_goes_on_next_time(world: EngineWorld) -> None:
-    """The running query is stopped, what waited is not started, and no row is lost or doubled."""
+    """The running query stops, waiting flows do not start, and no row is lost or duplicated."""
     started = threading.Event()
     release = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What an update promises: everything once, nothing twice, and nothing at all when nothing moved."""
+"""Guarantees of an update: every row exactly once, and no work without changes."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 @pytest.fixture
 def begun(first: tuple[EngineWorld, UpdateResult], tmp_path: Path) -> EngineWorld:
-    """The chain after its first update, in a folder of the test's own."""
+    """The chain after its first update, in a folder of the test."""
     return first[0].copy(tmp_path)
 
 
 def test_a_first_update_fills_every_table_in_the_order_of_the_graph(first: tuple[EngineWorld, UpdateResult]) -> None:
-    """Streams, a once flow and a view all have their rows after one update."""
+    """Streaming tables, a once flow and a view have their rows after one update."""
     world, result = first
     assert result.state is UpdateState.COMPLETED
     assert set(states(result).values()) == {FlowState.COMPLETED}
@@ -78,7 +78,7 @@ def test_a_first_update_fills_every_table_in_the_order_of_the_graph(first: tuple
 def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
     first: tuple[EngineWorld, UpdateResult],
 ) -> None:
-    """Idle costs nothing: every flow is IDLE, no job ran, no table has one more version."""
+    """Every flow is IDLE, no job ran, and no table has a new version."""
     world, _ = first
     before = {table: world.versions(table) for table in ("raw", "big", "names")}
     tracker = world.spark.sparkContext.statusTracker()
@@ -91,7 +91,7 @@ def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
 
 
 def test_new_rows_pass_through_once_and_what_they_do_not_touch_stands_still(begun: EngineWorld) -> None:
-    """Two more rows, one of which reaches `big`; the once flow does not run again."""
+    """Of two more rows, one reaches `big`; the once flow does not run again."""
     begun.feed([(0, "z"), (4, "d")], "id long, name string")
     result = begun.run(chain(begun))
     assert states(result) == {
@@ -102,7 +102,7 @@ def test_new_rows_pass_through_once_and_what_they_do_not_touch_stands_still(begu
 
 
 def test_rows_that_end_before_a_view_leave_it_as_it_is(world: EngineWorld) -> None:
-    """`names` looks again when its turn comes, finds `big` unmoved, and is not computed."""
+    """`names` checks again when it starts, finds `big` unchanged, and is not computed."""
     world.run(chain(world))  # no copy: a view is computed again where its inputs lie elsewhere
     before = world.versions("names")
     world.feed([(-1, "z")], "id long, name string")
@@ -114,7 +114,7 @@ def test_rows_that_end_before_a_view_leave_it_as_it_is(world: EngineWorld) -> No
 
 
 def test_a_view_is_replaced_in_one_commit(begun: EngineWorld) -> None:
-    """Its old rows are there until the commit that holds all of the new ones."""
+    """The old rows stay until the commit with all of the new ones."""
     assert begun.versions("names") == 1
     begun.feed([(9, "i")], "id long, name string")
     begun.run(chain(begun))
@@ -170,7 +170,7 @@ def test_a_streaming_table_grows_a_column_that_its_query_grew(world: EngineWorld
 
 
 def test_a_reset_reads_everything_again_and_keeps_the_rows(begun: EngineWorld) -> None:
-    """An append target then has the rows twice, which is what keeping them means."""
+    """An append target then has the rows twice, because a reset keeps its rows."""
     result = begun.run(chain(begun), reset_checkpoints=["raw"])
     assert states(result)["raw"] is FlowState.COMPLETED
     assert len(begun.rows("raw")) == 6
@@ -178,7 +178,7 @@ def test_a_reset_reads_everything_again_and_keeps_the_rows(begun: EngineWorld) -
 
 
 def test_a_full_refresh_gives_what_a_first_update_would_give_now(begun: EngineWorld) -> None:
-    """Rows that the present code would not write are gone, and the once flow ran again."""
+    """Rows that the current code would not write are gone, and the once flow ran again."""
     begun.run(chain(begun, threshold=2), full_refresh=["big"])
     assert begun.rows("big") == [(100, "seed"), (3, "c")]
     begun.run(chain(begun, threshold=2))
@@ -186,7 +186,7 @@ def test_a_full_refresh_gives_what_a_first_update_would_give_now(begun: EngineWo
 
 
 def test_a_full_refresh_that_fails_leaves_the_old_rows_and_goes_on_later(world: EngineWorld) -> None:
-    """Old data serves until the new is committed; what the rebuild has done is not done again."""
+    """Readers see the old rows until the new ones are committed; finished work of the rebuild is not repeated."""
 
     def failing(*, broken: bool) -> Callable[[], None]:
         def declare() -> None:
@@ -216,7 +216,7 @@ def test_a_full_refresh_that_fails_leaves_the_old_rows_and_goes_on_later(world: 
 
 
 def test_full_refresh_all_rebuilds_streams_and_what_streams_from_them(begun: EngineWorld) -> None:
-    """Downstream streams begin anew too, so the replaced rows upstream don't stop them."""
+    """Downstream streams start again too, so the replaced rows upstream do not fail them."""
     result = begun.run(chain(begun), full_refresh_all=True)
     assert result.state is UpdateState.COMPLETED
     assert begun.rows("big") == [(100, "seed"), (2, "b"), (3, "c")]
@@ -224,7 +224,7 @@ def test_full_refresh_all_rebuilds_streams_and_what_streams_from_them(begun: Eng
 
 
 def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWorld) -> None:
-    """FAILED, SKIPPED below it, COMPLETED beside it; the update is FAILED."""
+    """The flow is FAILED, its dependents SKIPPED, the rest COMPLETED; the update is FAILED."""
 
     def declare() -> None:
         @dp.table
@@ -254,7 +254,7 @@ def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWor
 
 
 def test_only_the_selection_is_updated(begun: EngineWorld) -> None:
-    """`refresh` names what to update; the rest is EXCLUDED."""
+    """`refresh` names the datasets to update; the others are EXCLUDED."""
     begun.feed([(5, "e")], "id long, name string")
     result = begun.run(chain(begun), refresh=["raw"])
     assert begun.rows("raw")[-1] == (5, "e")
@@ -263,7 +263,7 @@ def test_only_the_selection_is_updated(begun: EngineWorld) -> None:
 
 
 def test_a_sink_and_a_batch_function_get_each_row_once(world: EngineWorld) -> None:
-    """Append flows write out of the pipeline; the next update brings only what is new."""
+    """Append flows write to external systems; the next update writes only new rows."""
     seen: list[tuple[int, list[Any]]] = []
 
     def declare() -> None:
@@ -290,7 +290,7 @@ def test_a_sink_and_a_batch_function_get_each_row_once(world: EngineWorld) -> No
 
 
 def test_a_fault_that_can_heal_is_tried_again_and_one_that_can_t_is_not(world: EngineWorld) -> None:
-    """A refused connection gets its two retries; a wrong value fails at once."""
+    """A refused connection is retried twice; a wrong value fails immediately."""
     calls = {"heals": 0, "stays": 0}
 
     def declare() -> None:

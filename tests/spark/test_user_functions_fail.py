@@ -26,7 +26,7 @@ class NoPriceError(Exception):
 
 
 def failing(spark: SparkSession, source: str) -> None:  # noqa: C901 - a list of small functions, no branch
-    """Flows that fail each in a way of its own; `# line of <flow>` marks the line to be named."""
+    """Flows that fail in different ways; `# line of <flow>` marks the expected line."""
 
     @sql.udf("int")
     def half(value: int) -> int:
@@ -114,7 +114,7 @@ EXPECTED = {
 def test_an_error_of_a_python_function_names_the_exception_and_the_users_line(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In UDFs of views and streams, in sinks and in snapshot functions, `sys.exit` too; nothing is logged besides."""
+    """UDFs of views and streams, sinks and snapshot functions, with `sys.exit` too; nothing else is logged."""
     world = EngineWorld(spark, tmp_path)
     world.feed([(0,), (1,)], "id LONG")
     capfd.readouterr()

@@ -1,4 +1,4 @@
-"""No mistake of a user's ends in INTERNAL_ERROR: a table of modules, specs and commands, and what each is told."""
+"""No user mistake ends in INTERNAL_ERROR: a table of modules, specs and commands, and their errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Sluice = Callable[..., tuple[int, list[str], str]]
 
 @pytest.fixture
 def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
-    """Calls `sluice` in a folder, on the tests' session: exit code, conditions, and all that it said."""
+    """Calls `sluice` in a folder, on the tests' session: returns exit code, conditions, and the output."""
 
     def open_here(
         spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
@@ -46,7 +46,7 @@ def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
 
 
 def project(folder: Path, *, module: str | None = None, spec: str | None = None) -> Path:
-    """A project of one module, with a spec of its own or the usual one."""
+    """A project with one module, and a given or the default spec."""
     folder.mkdir()
     text = "name: p\nlibraries:\n  - glob: {include: t/**}\n"
     (folder / "pipeline.yml").write_text(text if spec is None else spec, "utf-8")
@@ -57,7 +57,7 @@ def project(folder: Path, *, module: str | None = None, spec: str | None = None)
 
 
 def test_every_faulty_module_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_path: Path) -> None:
-    """Wrong arguments, wrong returns, wrong names, exceptions of any kind; all faults of a module at once."""
+    """Wrong arguments, return values and names, exceptions of any kind; all faults of a module at once."""
     found = {}
     for name, case in CASES["modules"].items():
         code, conditions, said = sluice(project(tmp_path / name, module=case["module"]), "validate")
@@ -69,7 +69,7 @@ def test_every_faulty_module_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_p
 
 
 def test_every_faulty_spec_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_path: Path) -> None:
-    """Broken YAML, values of wrong types, names that are none, storages that can't be written."""
+    """Broken YAML, values of wrong types, invalid names, storages that can't be written."""
     found = {}
     for name, case in CASES["specs"].items():
         folder = project(tmp_path / name, module=CASES["sound"], spec=case["spec"])
@@ -92,7 +92,7 @@ def test_every_faulty_command_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_
 
 
 def test_every_damaged_file_is_named(sluice: Sluice, tmp_path: Path) -> None:
-    """Files of Sluice's own that were damaged or replaced stop what needs them, with their path."""
+    """Damaged or replaced files of Sluice fail the commands that need them, with their path."""
     found = {}
     for name, case in CASES["damage"].items():
         folder = project(tmp_path / name, module=CASES["sound"])

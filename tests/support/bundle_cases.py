@@ -1,16 +1,16 @@
-"""Bundles as a table in YAML files: what is written, and what the loader makes of it.
+"""Test cases of bundles in YAML files: the bundle, and the expected result of the loader.
 
 Each case has a `name`, and
 
-- `bundle`: the text of `databricks.yml` after its first line, `bundle: {name: sales}`, unless it begins with one;
-  or `whole`: the whole text. `files` and `links` lie beside it, and `git` says what is checked out there.
-- `target`, `user`, `var` (given with the call), `env`, and `known`: the ids by `kind name` that the workspace has;
-  null stands for no workspace.
-- `expect`: by a resource's key its settings, whole; or `target`, `root_path`, `sync`, `resources` (keys in order),
+- `bundle`: the text of `databricks.yml` after its first line, `bundle: {name: sales}`, unless it has its own;
+  or `whole`: the complete text. `files` and `links` are created next to it; `git` is the state of the repository.
+- `target`, `user`, `var` (passed with the call), `env`, and `known`: the ids by `kind name` in the workspace;
+  null means no workspace.
+- `expect`: the complete settings by resource key; or `target`, `root_path`, `sync`, `resources` (keys in order),
   `variables` (the value of each) …
-- or `value` and `becomes`: a setting without a type of its own, and what it is once resolved.
-- `finds`: beside `expect` or alone, all findings, each as severity, condition and place.
-- or `error` with `at`, its place (in `databricks.yml` unless it names another file), and `says`, a part of its text.
+- or `value` and `becomes`: a setting without a type, and its resolved value.
+- `finds`: with `expect` or alone, all findings, each as severity, condition and location.
+- or `error` with `at`, its location (in `databricks.yml` unless it names another file), and `says`, a part of its text.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def load_case(case: BundleCase, folder: Path) -> Bundle:
 
 
 def told(bundle: Bundle) -> dict[str, Any]:
-    """All that `expect` may name."""
+    """Return all values that `expect` may name."""
     configuration = bundle.configuration.as_dict()
     resources = configuration.get("resources") or {}
     fields = ("name", "target", "mode", "root_path", "state_path", "file_path", "artifact_path", "locks")
@@ -126,7 +126,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _check_out(git: Path, state: dict[str, str]) -> None:
-    """A repository's files, as git leaves them."""
+    """Create the files of a Git repository."""
     branch, commit = state.get("branch"), state["commit"]
     files = {"HEAD": f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n"}
     if branch:

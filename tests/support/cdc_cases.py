@@ -1,4 +1,4 @@
-"""Many cases in one table: each case has keys of its own, so that one merge tests all of them."""
+"""Many cases in one table: each case has separate keys, so that one merge tests all of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def play(world: World, scenarios: Sequence[Scenario]) -> None:
 
 
 def rows_by_case(world: World, columns: Sequence[str]) -> Mapping[int, frozenset[tuple[object, ...]]]:
-    """What the target shows of each case."""
+    """Return the displayed rows of each case."""
     found: dict[int, set[tuple[object, ...]]] = {}
     for test, *row in world.rows("test", *columns):
         assert isinstance(test, int)

@@ -1,6 +1,6 @@
-"""Types and values for random histories: the few symbols of a history stand for values of types that are drawn.
+"""Types and values for random histories: the symbols of a history represent values of drawn types.
 
-A history and the oracle know symbols only (`k`, `x`). Tables hold values of any type that Delta stores. A symbol is
+A history and the oracle use symbols only (`k`, `x`). Tables contain values of any type that Delta stores. A symbol is
 written in any spelling of its value, and read back by the exact text of the value.
 """
 
@@ -22,7 +22,7 @@ class Alphabet:
 
     Args:
         case: the type.
-        symbols: the number of the value that each stands for.
+        symbols: the index of the value of each symbol.
     """
 
     case: TypeCase
@@ -48,7 +48,7 @@ class Alphabet:
         return {symbol: cycle([each.number for each in self.spellings(symbol)]) for symbol in self.symbols}
 
     def written(self, number: str) -> str:
-        """The SQL of the value with the spelling that the SQL `number` says; NULL if that is NULL."""
+        """Return the SQL of the value in the spelling with the SQL `number`; NULL if that is NULL."""
         return spelled(number, [each for symbol in self.symbols for each in self.spellings(symbol)], self.case.ddl)
 
     def read(self, value: str, data_type: DataType) -> str:
@@ -63,13 +63,13 @@ class Alphabet:
 
 
 def draw_alphabets(seed: int, *, table: int, values: int, structs: bool = True) -> tuple[Alphabet, ...]:
-    """The alphabets of a table's key (k, m) and of its values (x, y); tables have other types than those before.
+    """Return the alphabets of a table's key (k, m) and of its values (x, y); each table has other types.
 
     Args:
         seed: of the draw.
         table: the number of the table.
-        values: how many value columns it has.
-        structs: a value may be a struct. Where nulls are ignored, each field of a struct is a value of its own.
+        values: the number of value columns.
+        structs: whether a value may be a struct. Where nulls are ignored, each field of a struct is a separate value.
     """
     random = Random(seed)  # noqa: S311 - tests need choices that can be repeated, no secrets
     keys = random.sample(KEY_CASES, k=len(KEY_CASES))

@@ -30,7 +30,7 @@ Authorship = Callable[["Dealt"], tuple[bool, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """One event of a world, as it lies in the source of a flow."""
+    """One event of a world, as a row of a flow's source."""
 
     world: int
     flow: str
@@ -47,12 +47,12 @@ class Dealt:
 
     @property
     def told(self) -> Row:
-        """What the source's row has besides."""
+        """Return the additional columns of the source's row."""
         listed = None if self.listed is None else list(self.listed)
         return (None if self.world == TRUNCATED else self.world, self.operation, self.sequence, listed)
 
     def event(self, authorship: Mapping[str, Authorship]) -> Event:
-        """What the oracle is told."""
+        """Return the event for the oracle."""
         point = (0, 0) if self.flow == "snapshot" else (1, self.sequence)
         if self.operation != "upsert":
             return Event(point, self.operation, self.key)
@@ -61,7 +61,7 @@ class Dealt:
 
 @dataclass(frozen=True, slots=True)
 class TypedHistories:
-    """Histories whose symbols stand for values of drawn types.
+    """Histories whose symbols represent values of drawn types.
 
     `alphabets` are those of the key, of `a`, and of `n.b` and `n.c`.
     """
@@ -102,28 +102,28 @@ def random_from(seed: int) -> Random:
 
 
 def writes_all(_: Dealt) -> tuple[bool, ...]:
-    """Every value."""
+    """Return True for every value."""
     return (True, True, True)
 
 
 def writes_values(dealt: Dealt) -> tuple[bool, ...]:
-    """What is not null."""
+    """Return for each value whether the event writes it: if it is not NULL."""
     return tuple(value is not None for value in dealt.values)
 
 
 def writes_listed(dealt: Dealt) -> tuple[bool, ...]:
-    """What the event's list names, itself or a struct around it; everything when there is no list."""
+    """Return for each value whether the event's list has it or a struct around it; without a list, True."""
     names = [{"a"}, {"n", "n.b"}, {"n", "n.c"}]
     return tuple(dealt.listed is None or not mine.isdisjoint(n.lower() for n in dealt.listed) for mine in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One batch of one flow, and how its delivery goes.
+    """One batch of one flow, and its delivery.
 
-    `place` is where the process dies at the first try; `is_late` says that the next turn, of another
-    flow, comes before the second try. `repeated`: it is delivered once more when it is in;
-    `anew`: and that under the number of a new generation.
+    `place` is the failpoint that kills the first try; with `is_late` the next turn, of another flow, is applied
+    before the second try. `repeated`: the applied batch is delivered once more; `anew`: with the number of a
+    new generation.
     """
 
     flow: str
@@ -143,7 +143,7 @@ class History:
     authorship: Mapping[str, Authorship] = field(default_factory=dict)
 
     def events(self, world: int) -> list[Event]:
-        """What happened to one world."""
+        """Return the events of one world."""
         dealt = [event for turn in self.turns for event in turn.events if event.world in {world, TRUNCATED}]
         return [event.event(self.authorship) for event in dealt]
 
@@ -175,7 +175,7 @@ def _list(events: Sequence[Dealt]) -> str:
 
 
 def deal(random: Random, *, worlds: int, truncating: bool, authorship: Mapping[str, Authorship]) -> History:
-    """A history: every failpoint is died at, a snapshot comes somewhere, some batches and events come again."""
+    """Return a history: each failpoint kills once, one batch is a snapshot, some batches and events are repeated."""
     flows = ["snapshot", "other", "changes", "changes"]
     random.shuffle(flows)
     places: list[str | None] = [*PLACES, *([None] * (len(flows) - len(PLACES)))]
@@ -216,7 +216,7 @@ def _world(random: Random, world: int) -> Iterable[Dealt]:
 
 
 def expected_rows(history: History, world: int, tie: Tie, *, scd_type: int, tracked: Sequence[int]) -> set[Row]:
-    """What the target must show of a world: key, values and for SCD type 2 the interval."""
+    """Return the expected rows of a world: key, values and, for SCD type 2, the interval."""
     events = history.events(world)
     if scd_type == 1:
         return {(key, *values) for key, values in scd1(events, tie)}

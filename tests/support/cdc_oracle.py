@@ -1,6 +1,6 @@
-"""What AUTO CDC must make of events, said a second time: sort them all, then do one after the other.
+"""A second implementation of AUTO CDC: sorts all events and applies them one by one.
 
-Independent of the product: no Spark, no batches, no merging; a few lines that one can check by eye.
+It is independent of the product: no Spark, no batches, no merge, and short enough to verify by reading.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Event:
 
 
 def in_order(events: Iterable[Event], tie: Tie) -> list[Event]:
-    """Each event once, by point; at one point truncates first and deletes last, upserts by their content."""
+    """Return each event once, by point; at one point truncates first and deletes last, upserts by their content."""
     return sorted(set(events), key=lambda e: (e.point, RANK[e.operation], tie(e.values) if e.values else 0))
 
 
 def applied(old: Values | None, event: Event) -> Values:
-    """The values after an upsert: what it did not write stays as it was."""
+    """Return the values after an upsert: columns that it did not write keep their values."""
     before = old if old is not None else (None,) * len(event.values)
     authored = event.authored or (True,) * len(event.values)
     return tuple(new if wrote else kept for new, kept, wrote in zip(event.values, before, authored, strict=True))

@@ -199,7 +199,7 @@ def spellings_of(case: TypeCase) -> list[Spelling]:
 
 
 def spelled(number: str, chosen: Iterable[Spelling], data_type: str) -> str:
-    """The SQL of the value with the spelling that the SQL `number` says; NULL if it is none of the chosen."""
+    """Return the SQL of the value in the spelling with the SQL `number`; NULL if it is not a chosen one."""
     branches = " ".join(f"WHEN {each.number} THEN {each.sql}" for each in chosen)
     return f"CASE {number} {branches} ELSE CAST(NULL AS {data_type}) END"
 

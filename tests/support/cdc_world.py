@@ -37,14 +37,14 @@ def flow(spec: AutoCdcSpec, source: DataFrame, *, called: str = "changes", once:
 
 
 class World:
-    """One target and its flows; each flow's batches are numbered as its checkpoint would.
+    """One target and its flows, whose batches are numbered as by their checkpoints.
 
     Args:
         spark: the session.
         root: an empty folder for the two tables.
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
-        properties: of the target's table, beside those that the engine gives it.
-        partitions: the columns that the target's table is partitioned by.
+        properties: additional properties of the target's table.
+        partitions: the partition columns of the target's table.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class World:
         self._create({**dict(TABLE_PROPERTIES), **properties})
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:
-        """What the flows make of the target."""
+        """Return the target that the flows define."""
         inputs = [
             flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
             for called, (spec, ddl, once) in self.flows.items()
@@ -95,21 +95,21 @@ class World:
         return self.spark.createDataFrame([tuple(row) for row in rows], self.flows[called][1])
 
     def apply(self, called: str, rows: Rows, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply one batch: the flow's next one, or the one that is told."""
+        """Apply one batch: the flow's next one, or the given one."""
         return self.apply_frame(called, self.frame(called, rows), batch_id=batch_id)
 
     def apply_frame(self, called: str, frame: DataFrame, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply rows of a flow's source as its next batch, or as the one that is told."""
+        """Apply rows of a flow's source as its next batch, or as the given one."""
         number = next(self._numbers[called]) if batch_id is None else batch_id
         return self.writer(called).apply(frame, number)
 
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
-        """What the target shows, sorted; all visible columns unless some are named."""
+        """Return the rows of the target, sorted; all visible columns, or the named ones."""
         shown = columns or tuple(self.target.visible_schema.fieldNames())
         return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
 
     def companion_rows(self) -> list[Row]:
-        """The rows of the companion table; none when it was never needed."""
+        """Return the rows of the auxiliary table; empty if it does not exist."""
         if not DeltaTable.isDeltaTable(self.spark, str(self.companion.path)):
             return []
         return self.spark.table(self.companion.sql).collect()

@@ -1,4 +1,4 @@
-"""The stand-in without HTTP, for properties over hundreds of deploys; `tests/unit/deploy` has the same over HTTP."""
+"""The stand-in without HTTP, for property tests with hundreds of deploys; `tests/unit/deploy` uses HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE, LineCut, Stan
 
 
 class DirectWorkspace(Workspace):
-    """A workspace whose calls go straight to a stand-in."""
+    """A workspace that calls a stand-in directly."""
 
     def __init__(self, stand_in: StandIn) -> None:
         self.warehouse_id = WAREHOUSE
@@ -22,12 +22,12 @@ class DirectWorkspace(Workspace):
         self._stand_in = stand_in
 
     def read(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What a GET answers."""
+        """Return the answer of a GET."""
         texts = {key: str(value) for key, value in (query or {}).items()}
         return self._call(Request(method="GET", path=path, query=texts))
 
     def write(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What a write answers."""
+        """Return the answer of a write."""
         return self._call(Request(method=method, path=path, body=json.loads(json.dumps(body or {}))))
 
     def _call(self, request: Request) -> dict[str, Any]:

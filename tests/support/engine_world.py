@@ -1,4 +1,4 @@
-"""A small pipeline on a storage of its own, with a Delta source that tests append to."""
+"""A small pipeline with its own storage and a Delta source that tests append to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EngineWorld:
         return twin
 
     def pipeline(self, declare: Callable[[], object], **options: Any) -> Pipeline:
-        """The pipeline that `declare` declares, as a new process would see it."""
+        """Return the pipeline of the declarations in `declare`, as in a new process."""
         options = {"development": True, **options}
         return Pipeline(
             name=self.name, modules=[declare], storage=self.root / "storage", schema="s", spark=self.spark, **options

@@ -1,4 +1,4 @@
-"""A program that passes for Java: it has a version, and does what a test scripts it to do."""
+"""A fake Java program: it has a version, and a test scripts its behaviour."""
 
 from __future__ import annotations
 

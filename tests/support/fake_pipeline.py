@@ -1,4 +1,4 @@
-"""A pipeline without Spark, for tests of what is built on the facade."""
+"""A pipeline without Spark, for tests of code that uses the facade."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ class FakeRows:
 
 @dataclass(slots=True, kw_only=True)
 class FakePipeline:
-    """A pipeline that tells what it was asked, records real events and never starts Spark.
+    """A pipeline that records its calls, records real events and never starts Spark.
 
     Args:
-        result: what an update ends with.
-        fault: raised by whatever is asked.
+        result: the result of an update.
+        fault: raised by every call.
         during_run: called in the middle of an update.
     """
 
@@ -143,7 +143,7 @@ class FakePipeline:
         return PLAN
 
     def run(self, *, observers: Sequence[Observer] = (), **request: Any) -> UpdateResult:
-        """Records what an update would, in times of a manual clock."""
+        """Record the events of an update, in times of a manual clock."""
         self._ask("run", request)
         clock = ManualClock()
         origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=self.result.update_id)
@@ -165,7 +165,7 @@ class FakePipeline:
         return self.result
 
     def stop(self) -> None:
-        """Count how often it was asked to stop."""
+        """Count the calls of `stop`."""
         self.stops += 1
 
     def left_tables(self) -> tuple[LeftTable, ...]:
@@ -174,7 +174,7 @@ class FakePipeline:
         return self.left
 
     def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
-        """Drop none, and note which; those of `changed` are left alone."""
+        """Record the tables to drop, without dropping any; those of `changed` are kept."""
         self._ask("prune", tuple(tables))
         return tuple(table for table in tables if table not in self.changed)
 
@@ -184,7 +184,7 @@ class FakePipeline:
         return self.rows.limit(limit)
 
     def sql(self, query: str) -> FakeRows:
-        """The rows, whatever the query."""
+        """Return the rows for any query."""
         self._ask("sql", query)
         return self.rows
 

@@ -17,7 +17,7 @@ _TYPES = {"pipelines": "pipeline", "jobs": "job", "schemas": "schema", "volumes"
 
 
 class ForeignCli:
-    """Deploys a bundle to a stand-in, and keeps its state as one of the two engines does."""
+    """Deploys a bundle to a stand-in, and stores its state in the format of one of the two engines."""
 
     def __init__(self, served: StandIn, *, engine: str = DIRECT) -> None:
         self._served = served
@@ -27,7 +27,7 @@ class ForeignCli:
         self._serial = 0
 
     def deploy(self, bundle: Bundle) -> dict[str, str]:
-        """Make what is missing, write what differs from the last deploy; the ids by key."""
+        """Create missing resources and write those that differ from the last deploy; returns the ids by key."""
         kinds = remote_kinds(DirectWorkspace(self._served))
         owner = f"{bundle.state_path}/metadata.json"
         specs = {each.key: each.spec for each in bundle.resources}

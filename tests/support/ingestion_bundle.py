@@ -111,7 +111,7 @@ def deployer_of(
     token: str = TOKEN,
     force_lock: bool = False,
 ) -> Deployer:
-    """A deployer of those resources to a stand-in."""
+    """Return a deployer of those resources to a stand-in."""
     workspace = Workspace(served.config(token), clock=served.clock)
     bundle = wanted if isinstance(wanted, Bundle) else bundle_of(wanted)
     return Deployer(workspace, bundle, user=USER, policy=policy, table=table, commit="abc1234", force_lock=force_lock)

@@ -1,4 +1,4 @@
-"""Seeds of property tests: fresh ones, and those that failed once."""
+"""Seeds of property tests: fresh ones, and those of earlier failures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def fresh_seed() -> int:
 
 
 def kept_seeds(kinds: Collection[str]) -> list[tuple[str, int]]:
-    """The examples that failed once, of some kinds."""
+    """Return the examples of earlier failures, of some kinds."""
     lines = (line.partition("#")[0].split() for line in KEPT.read_text(encoding="utf-8").splitlines())
     return [(kind, int(seed)) for kind, seed in filter(None, lines) if kind in kinds]
 
 
 @contextmanager
 def repeatable(module: str, kind: str, seed: int, drawn: str) -> Iterator[None]:
-    """On a failure, say how to see it again and how to keep it."""
+    """On a failure, print how to reproduce it and how to keep its seed."""
     try:
         yield
     except BaseException as error:

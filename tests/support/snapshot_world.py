@@ -1,4 +1,4 @@
-"""A target that is fed by snapshots, many small worlds in one table: each has keys of its own."""
+"""A target of snapshots, with many small worlds in one table: each has separate keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SnapshotWorld:
     Args:
         spark: the session.
         root: an empty folder.
-        spec: what the flow declares.
+        spec: the spec of the flow.
         ddl: the schema of its source.
     """
 
@@ -66,7 +66,7 @@ class SnapshotWorld:
         return self._writer.apply_snapshot(frame, found, next(self._ordinals) if ordinal is None else ordinal)
 
     def rows(self, *shown: str) -> dict[int, frozenset[Row]]:
-        """What the target shows of each world, by SQL expressions over its columns; no row twice."""
+        """Return the rows of each world, by SQL expressions over the columns; no row is duplicated."""
         interval = ["__START_AT", "__END_AT"] if self.target.scd_type == 2 else []
         columns = ("test", *(shown or ("k", "a", "b")), *interval)
         collected = self.spark.table(self.table.sql).selectExpr(*columns).collect()

@@ -1,4 +1,4 @@
-"""The project's own source, parsed once, for the tests that hold it to the house rules."""
+"""The project's source, parsed once, for the tests of style rules."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def sources(folder: str) -> tuple[Source, ...]:
 
 @cache
 def tracked_files() -> tuple[Path, ...]:
-    """All files that git knows and that are there."""
+    """Return all files that git tracks and that exist."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     return tuple(ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())

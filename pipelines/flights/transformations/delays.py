@@ -1,4 +1,4 @@
-"""What a person wants to know: who is late, where, in which weather, and in which plane."""
+"""Delay statistics: by carrier and day, by origin and weather, by destination, and by plane."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 
-LATE = 15  # minutes; the field calls a flight late from here on
+LATE = 15  # minutes; the industry counts a flight as late from here on
 
 
-@dp.materialized_view(comment="How late each carrier left, day by day")
+@dp.materialized_view(comment="Departure delays by carrier and day")
 def delay_by_carrier_and_day() -> DataFrame:
     """One row for each carrier and local day."""
     return (
@@ -27,9 +27,9 @@ def delay_by_carrier_and_day() -> DataFrame:
     )
 
 
-@dp.materialized_view(comment="How late flights left, by origin and the weather at the hour they were to leave")
+@dp.materialized_view(comment="Departure delays by origin and by the weather at the scheduled hour")
 def delay_by_origin_and_weather() -> DataFrame:
-    """One row for each origin and kind of weather, the worst of what applies."""
+    """One row for each origin and kind of weather; the worst kind that applies."""
     return spark.sql(f"""
         SELECT f.origin,
                CASE WHEN w.visib < 3 THEN 'fog or heavy snow'
@@ -47,9 +47,9 @@ def delay_by_origin_and_weather() -> DataFrame:
     """)
 
 
-@dp.materialized_view(comment="How late flights arrived, by destination")
+@dp.materialized_view(comment="Arrival delays by destination")
 def delay_by_destination() -> DataFrame:
-    """One row for each destination, with its place on the map where it is known."""
+    """One row for each destination, with its coordinates if they are known."""
     arrived = spark.read.table("flights").where("arr_delay IS NOT NULL")
     return (
         arrived.join(spark.read.table("airports"), F.col("dest") == F.col("faa"), "left")
@@ -58,9 +58,9 @@ def delay_by_destination() -> DataFrame:
     )
 
 
-@dp.materialized_view(comment="The 25 planes that arrived latest on average, of those that came 20 times or more")
+@dp.materialized_view(comment="The 25 planes with the highest mean arrival delay, of those with 20 or more flights")
 def worst_tails() -> DataFrame:
-    """One row for each plane, with what is known of it."""
+    """One row for each plane, with its manufacturer, model and year if they are known."""
     arrived = spark.read.table("flights").where("arr_delay IS NOT NULL AND tailnum IS NOT NULL")
     return (
         arrived.groupBy("tailnum")

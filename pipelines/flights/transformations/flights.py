@@ -1,4 +1,4 @@
-"""Every flight as it is now: the schedule to begin with, then each change the airport sends."""
+"""The current state of every flight: first the schedule, then each change event of the airport."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ EVENT_SCHEMA = """
 """
 
 
-@dp.table(comment="What the airport sent, as it came: late, out of order, some of it twice")
+@dp.table(comment="Change events of the airport: late, out of order, some of them twice")
 @dp.expect_or_drop("is about a flight", "flight IS NOT NULL")
 @dp.expect("sent within an hour", "sent_at <= event_time + INTERVAL 1 HOUR")
 def flight_events() -> DataFrame:
-    """The change events; heartbeats are about no flight and are dropped."""
+    """The change events without heartbeats, which have no flight."""
     events = spark.readStream.format("json").schema(EVENT_SCHEMA).option("maxFilesPerTrigger", 50)
     return events.load(f"{spark.conf.get('flights.data')}/events")
 
 
-dp.create_streaming_table("flights", comment="Every flight as it is now; a cancelled one is gone")
+dp.create_streaming_table("flights", comment="The current state of every flight; cancelled flights are deleted")
 
 
 @dp.snapshot_flow(target="flights", keys=KEYS)
 def schedule() -> DataFrame:
-    """The schedule as it was before the year began."""
+    """The schedule before the start of the year."""
     planned = spark.read.parquet(f"{spark.conf.get('flights.data')}/schedule")
     return planned.selectExpr("'SCHEDULED' AS status", "*")
 

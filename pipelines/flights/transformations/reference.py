@@ -1,4 +1,4 @@
-"""Airlines, airports and planes: small tables that others look things up in."""
+"""Reference tables: airlines, airports and planes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from framework import pipelines as dp
 
 
 def read_csv(name: str, schema: str) -> DataFrame:
-    """A reference table's file; the source writes NA or nothing for what it does not know."""
+    """Read the file of a reference table; the source writes NA or nothing for unknown values."""
     files = spark.read.format("csv").schema(schema).option("header", value=True)
     return files.load(f"{spark.conf.get('flights.data')}/reference/{name}")
 

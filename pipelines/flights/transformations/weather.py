@@ -1,4 +1,4 @@
-"""The weather at the three airports, hour by hour."""
+"""Hourly weather at the three airports."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ WEATHER_SCHEMA = """
 @dp.expect_or_drop("wind speed is possible", "wind_speed BETWEEN 0 AND 250")
 @dp.expect_all({"pressure was measured": "pressure IS NOT NULL", "wind has a direction": "wind_dir IS NOT NULL"})
 def weather_observations() -> DataFrame:
-    """The observations; one of February says 1,048 miles an hour."""
+    """The observations; one in February has a wind speed of 1,048 miles an hour."""
     weather = spark.readStream.format("json").schema(WEATHER_SCHEMA)
     return weather.load(f"{spark.conf.get('flights.data')}/weather")

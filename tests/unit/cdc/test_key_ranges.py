@@ -1,4 +1,4 @@
-"""The bounds of a batch's keys: whole numbers and ASCII text that no reader takes for something else."""
+"""The bounds of a batch's keys: integers and ASCII text that all readers interpret alike."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ BOUNDS: tuple[tuple[DataType, object, object, tuple[object, object]], ...] = (
 def test_bounds_are_wide_enough_and_have_a_name_in_every_reader(
     data_type: DataType, least: object, most: object, bounds: tuple[object, object]
 ) -> None:
-    """What lies beyond a type, beyond the years that all can name, or after the ASCII begin of a text is no bound."""
+    """Values beyond a type, beyond years 1 to 9999, or after the ASCII prefix of a string have no bound."""
     found = KeyRange.read(Row(least=least, most=most), data_type)
     assert bounds == (found.least, found.most)
 
 
 def test_no_bound_is_a_day_that_the_julian_calendar_lacks() -> None:
-    """A reader would take it for one ten days off."""
+    """A reader would shift it by ten days."""
     for day in range(GAP[0] - 40, GAP[1] + 40):
         found = KeyRange.read(Row(least=day, most=day), DateType())
         assert isinstance(found.least, int)
@@ -72,7 +72,7 @@ def test_no_bound_is_a_day_that_the_julian_calendar_lacks() -> None:
 
 
 def test_types_whose_readers_differ_have_no_bounds() -> None:
-    """-0.0 and NaN, collations, padded text, and what nobody skips by."""
+    """-0.0 and NaN, collations, padded strings, and types by which no reader skips files."""
     without = (
         FloatType(), DoubleType(), BinaryType(), BooleanType(), CharType(5), ArrayType(LongType()), StructType(),
         StringType("UTF8_LCASE"),

@@ -1,4 +1,4 @@
-"""What the log of a table has of a file."""
+"""The entry of a file in a table's log."""
 
 from __future__ import annotations
 

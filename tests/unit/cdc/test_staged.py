@@ -1,4 +1,4 @@
-"""What the statistics of new files tell of a load: all that is needed, or that it must be asked."""
+"""The statistics of new files of a load: complete, or to be computed by a job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(rows: int, *, key_nulls: int | None = 0, **hidden_nulls: object) -> dic
     "hidden", [{"once": 0}, {"once": 3, "sequence": {"file": 3, "position": 0}}], ids=["literal", "a part of a struct"]
 )
 def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any]) -> None:
-    """Each key is there, and of each point some part."""
+    """Each event has a key and at least a part of its point."""
     counts = StagedStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
     assert counts is not None
     assert (7, 0, {"id": 0}, {}) == (counts.rows, counts.null_sequences, counts.null_keys, counts.ranges)
@@ -59,7 +59,7 @@ def test_what_is_not_told_or_may_be_a_fault_must_be_counted(doubtful: dict[str, 
 
 
 def test_the_span_of_a_key_is_that_of_all_files() -> None:
-    """It is told only if each file tells it, of whole numbers."""
+    """It is known only if each file has it, for integers."""
     files = [file(3), file(1), file(4)]
     assert (1, 40) == StagedStatistics(files=files).span("id")
     assert StagedStatistics(files=files).span("name") is None

@@ -1,4 +1,4 @@
-"""Versions of snapshots: what may be one, its order, and the way there and back."""
+"""Versions of snapshots: valid values, their order, and their serialization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("earlier", "later"), PAIRS)
 def test_a_version_goes_through_a_file_and_keeps_its_order(earlier: object, later: object) -> None:
-    """What a function gave is what it is given, and the later of two comes after the earlier."""
+    """A function receives the value that it returned, and the later of two versions orders after the earlier."""
     first, second = SnapshotVersion.of(earlier), SnapshotVersion.of(later)
     assert first is not None
     assert second is not None
@@ -34,7 +34,7 @@ def test_a_version_goes_through_a_file_and_keeps_its_order(earlier: object, late
 
 @pytest.mark.parametrize("value", [True, 1.5, Decimal(1), b"1", 2**63, (1, 2)])
 def test_what_has_no_sure_order_is_no_version(value: object) -> None:
-    """Truth values, fractions, bytes, huge numbers and tuples are refused."""
+    """Booleans, fractions, bytes, huge numbers and tuples are rejected."""
     assert SnapshotVersion.of(value) is None
 
 

@@ -1,4 +1,4 @@
-"""Generations begin, serve, are kept, promoted, rolled back and abandoned; none is lost."""
+"""Generations are created, promoted, rolled back and abandoned; none is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def storage(tmp_path: pathlib.Path) -> LocalStorage:
 
 @pytest.fixture
 def store(storage: LocalStorage) -> GenerationStore:
-    """A store whose clock stands at the start of 2026."""
+    """A store whose clock is fixed at the start of 2026."""
     return GenerationStore(storage, ManualClock())
 
 
@@ -48,13 +48,13 @@ def states(store: GenerationStore) -> list[tuple[int, GenerationState]]:
 
 
 def test_a_flow_that_never_ran_has_no_generation(store: GenerationStore, storage: LocalStorage) -> None:
-    """Before its first run a flow has no generation, and asking creates nothing."""
+    """A flow has no generation before its first run, and a read creates nothing."""
     assert (store.read(ORDERS, LOAD), store.latest_number(ORDERS, LOAD), store.list_all()) == ((), 0, ())
     assert not storage.exists(storage.root)
 
 
 def test_a_generation_tells_why_when_and_from_where_it_began(store: GenerationStore) -> None:
-    """What was given at the beginning is read back by another store, field by field."""
+    """Another store reads back every given field."""
     store.begin(ORDERS, LOAD, reason="first run", start='{"startingVersion": 3}', fingerprint="abc")
     assert store.read(ORDERS, LOAD) == (
         Generation(
@@ -78,7 +78,7 @@ def test_a_reset_begins_anew_and_keeps_the_old(store: GenerationStore) -> None:
 
 
 def test_a_rebuild_stands_beside_the_current_one_until_it_is_promoted(store: GenerationStore) -> None:
-    """A staged generation serves only after its promotion, which may be repeated."""
+    """A staged generation is used only after its promotion, which may be repeated."""
     store.begin(ORDERS, LOAD, reason="first run")
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
     before = states(store)
@@ -96,7 +96,7 @@ def test_a_reset_leaves_an_unfinished_rebuild_alone(store: GenerationStore) -> N
 
 
 def test_a_second_rebuild_replaces_the_first_and_its_checkpoint(store: GenerationStore, storage: LocalStorage) -> None:
-    """The first rebuild's folder is deleted; its number is not given out again."""
+    """The first rebuild's folder is deleted; its number is not reused."""
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
     storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
@@ -115,7 +115,7 @@ def test_an_abandoned_rebuild_takes_its_checkpoint_along(store: GenerationStore,
 
 
 def test_a_roll_back_makes_a_kept_generation_current_again(store: GenerationStore) -> None:
-    """The kept one serves again with its marks; the one it replaces is kept in turn."""
+    """The previous generation is current again with its marks; the replaced one is kept."""
     store.begin(ORDERS, LOAD, reason="first run")
     store.complete(ORDERS, LOAD, 1)
     store.begin(ORDERS, LOAD, reason="reset")
@@ -135,7 +135,7 @@ def test_a_completed_mark_stays_with_its_generation(store: GenerationStore) -> N
 
 
 def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
-    """Stamping replaces the fingerprint and leaves the mark as it was."""
+    """A stamp replaces the fingerprint and keeps the mark."""
     store.begin(ORDERS, LOAD, reason="first run", fingerprint="old")
     store.complete(ORDERS, LOAD, 1)
     store.stamp(ORDERS, LOAD, 1, "new")
@@ -143,7 +143,7 @@ def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
 
 
 def test_a_rebuild_may_share_one_number_over_all_flows(store: GenerationStore) -> None:
-    """A number above all that were given out is taken as it is; one given out before is refused."""
+    """A number above all used ones is accepted; a used one is rejected."""
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True, number=7)
     assert store.latest_number(ORDERS, LOAD) == 7
     with pytest.raises(InternalError) as caught:
@@ -153,7 +153,7 @@ def test_a_rebuild_may_share_one_number_over_all_flows(store: GenerationStore) -
 
 @pytest.mark.parametrize("action", ["promote", "restore", "complete"])
 def test_what_does_not_exist_can_not_be_changed(store: GenerationStore, action: str) -> None:
-    """Each change of a generation that is not there is a fault of ours, and writes nothing."""
+    """A change of a generation that does not exist is a bug of Sluice, and writes nothing."""
     with pytest.raises(InternalError, match="GENERATION_MISUSED"):
         getattr(store, action)(ORDERS, LOAD, 4)
     assert store.list_all() == ()
@@ -191,7 +191,7 @@ def test_a_damaged_manifest_is_named(store: GenerationStore, storage: LocalStora
 
 
 def test_all_flows_are_listed_by_name(store: GenerationStore) -> None:
-    """The list has every flow that ever ran, sorted, with names that a folder can't hold."""
+    """The list has every flow that ever ran, sorted, with names that are not valid folder names."""
     odd = QualifiedName(catalog="main", schema="a.b", table="größe: 50%")
     for dataset, flow in ((odd, odd), (ORDERS, LOAD), (ORDERS, ORDERS)):
         store.begin(dataset, flow, reason="first run")
@@ -213,7 +213,7 @@ def test_other_names_have_other_folders() -> None:
 
 
 def test_killed_while_abandoning_it_never_uses_the_number_again(store: GenerationStore, storage: LocalStorage) -> None:
-    """`kill -9` between manifest and folder: the rebuild is gone, its folder is nobody's."""
+    """After `kill -9` between manifest and folder, the rebuild is gone and its folder is unused."""
     store.begin(ORDERS, LOAD, reason="full refresh", staged=True)
     storage.write_text(f"{store.path(ORDERS, LOAD, 1)}/offsets/0", "v1")
     environment = {**os.environ, "SLUICE_FAILPOINT": "generations.before_delete"}

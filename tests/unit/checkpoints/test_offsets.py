@@ -1,4 +1,4 @@
-"""A Structured Streaming checkpoint tells how far its stream got, also after a crash."""
+"""A Structured Streaming checkpoint has the position of its stream, also after a crash."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def write_batches(storage: LocalStorage, checkpoint: str, *, planned: int, done:
 
 
 def test_a_checkpoint_that_does_not_exist_has_no_progress(storage: LocalStorage) -> None:
-    """Before the first batch nothing is known, and nothing is settled."""
+    """Before the first batch there are no offsets, and the stream is not settled."""
     progress = read_progress(storage, storage.path("none"))
     assert (progress, progress.is_settled) == (CheckpointProgress(), False)
 
 
 def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalStorage) -> None:
-    """Batches count by number, not by text: 10 comes after 9."""
+    """Batches are ordered by number, not by text: 10 follows 9."""
     write_batches(storage, storage.path("c"), planned=11, done=11)
     progress = read_progress(storage, storage.path("c"))
     assert progress == CheckpointProgress(
@@ -46,7 +46,7 @@ def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalSto
 
 
 def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
-    """A planned batch that was not done leaves the stream unsettled, at the offsets before it."""
+    """A planned but uncommitted batch leaves the stream unsettled, at the offsets before it."""
     write_batches(storage, storage.path("c"), planned=3, done=2)
     progress = read_progress(storage, storage.path("c"))
     assert (progress.last_offset_batch, progress.last_commit_batch, progress.is_settled) == (2, 1, False)
@@ -55,7 +55,7 @@ def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
 
 @pytest.mark.parametrize("damage", ["", "v1\n{}", "v9\n{}\n{}", None])
 def test_a_damaged_offsets_file_tells_no_offsets(storage: LocalStorage, damage: str | None) -> None:
-    """An empty, cut, unknown or missing file gives no sources, so nobody takes the stream for drained."""
+    """An empty, truncated, unknown or missing file has no sources, so the stream does not count as drained."""
     write_batches(storage, storage.path("c"), planned=2, done=2)
     storage.delete_tree("c/offsets/1")
     if damage is not None:
@@ -64,7 +64,7 @@ def test_a_damaged_offsets_file_tells_no_offsets(storage: LocalStorage, damage: 
 
 
 def test_half_written_and_checksum_files_are_no_batches(storage: LocalStorage) -> None:
-    """What Spark and Hadoop leave beside the batches is passed over."""
+    """Other files of Spark and Hadoop between the batches are ignored."""
     write_batches(storage, storage.path("c"), planned=1, done=1)
     for name in (".0.crc", ".1.7f.tmp", "1.tmp"):
         (pathlib.Path(storage.root) / "c" / "offsets" / name).write_text("")
@@ -72,7 +72,7 @@ def test_half_written_and_checksum_files_are_no_batches(storage: LocalStorage) -
 
 
 def test_the_overview_has_each_generation_with_its_progress(storage: LocalStorage) -> None:
-    """Each generation of each flow is listed with the place and the progress of its own checkpoint."""
+    """Each generation of each flow is listed with the location and the progress of its checkpoint."""
     name = QualifiedName.parse("orders", catalog="main", schema="sales")
     store = GenerationStore(storage)
     for reason in ("first run", "reset"):

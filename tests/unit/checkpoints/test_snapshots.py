@@ -7,7 +7,7 @@ from framework.foundation.storage import Storage
 
 
 def test_a_claimed_version_keeps_its_number_until_it_is_applied(storage: Storage) -> None:
-    """The same version begun again is the same transaction; any other, and any after it, is another."""
+    """A repeated version has the same transaction number; any other version, and any after it, has another."""
     store = SnapshotStore(storage, storage.path("checkpoints", "d", "f", "1"))
     assert store.read() == SnapshotProgress()
     assert store.read().next_ordinal("v1") == 1

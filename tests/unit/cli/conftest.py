@@ -18,7 +18,7 @@ from tests.support.fake_pipeline import FakePipeline
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> FakePipeline:
-    """A fake pipeline with storage of its own."""
+    """A fake pipeline with separate storage."""
     return FakePipeline(storage=LocalStorage(str(tmp_path / "storage")))
 
 

@@ -29,7 +29,7 @@ Sluice = Callable[..., Result]
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -87,7 +87,7 @@ def test_held_queued_overridden_refused(
 
 
 def test_destroy_asks_and_bind_adopts(served: StandInWorkspace, sluice: Sluice) -> None:
-    """Without --yes nothing is deleted; an id that is nobody's is refused."""
+    """Without --yes nothing is deleted; an unknown id is rejected."""
     assert sluice("bundle", "deploy").exit_code == 0
     assert sluice("bundle", "destroy").exit_code == 1
     assert len(served.pipelines.by_id) == 3
@@ -99,7 +99,7 @@ def test_destroy_asks_and_bind_adopts(served: StandInWorkspace, sluice: Sluice) 
 
 
 def test_a_remote_run_asks_for_what_is_named_and_shows_each_flow(served: StandInWorkspace, sluice: Sluice) -> None:
-    """Refresh, full refresh and reset reach the service; the flows come with state and rows; the exit code tells."""
+    """Refresh, full refresh and reset reach the service; flows have state and rows; the exit code reports failures."""
     assert sluice("bundle", "deploy").exit_code == 0
     served.flows("flights", ("main.flights.events", 40), ("main.flights.flights", 7))
     result = sluice(
@@ -142,7 +142,7 @@ def test_only_a_deploy_builds_and_a_build_that_fails_ends_it(served: StandInWork
 def test_ctrl_c_cancels_the_update_in_the_workspace_and_is_told_as_a_local_run_tells_it(
     served: StandInWorkspace, sluice: Sluice
 ) -> None:
-    """One call that stops it, followed to its end: CANCELED there and here, exit code 130; nobody is left waiting."""
+    """One call stops the update, which is followed to its end: CANCELED on both sides, exit code 130."""
     assert sluice("bundle", "deploy").exit_code == 0
     served.flows("flights", *((f"main.flights.t{number}", 1) for number in range(500)))
     original = served.answer
@@ -173,7 +173,7 @@ def test_the_token_is_in_nothing_that_a_deploy_leaves_behind(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """Output, errors, logs at their loudest, plans, state, lock, events, tables, requests: none has the token."""
+    """Output, errors, debug logs, plans, state, lock, events, tables and requests do not contain the token."""
     caplog.set_level(logging.DEBUG)
     left = [sluice("bundle", "plan", "-v", "-o", "json"), sluice("bundle", "deploy", "-v", "--table", TABLE)]
     served.flows("flights", ("main.flights.events", 40))
@@ -199,7 +199,7 @@ def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
     wanted: dict[str, dict[str, object]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Plans, results, logs, state and table show that it changed and never what it is; with no change there is none."""
+    """Plans, results, logs, state and table report the change, but never the value; without a change, nothing."""
     caplog.set_level(logging.DEBUG)
     left = []
     for secret in ("hunter2-first", "hunter2-second"):
@@ -224,7 +224,7 @@ def test_a_secret_value_is_in_nothing_but_the_resource_that_needs_it(
 
 
 def test_no_file_from_outside_is_uploaded(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A link that leads out of the bundle's root is refused, and nothing is written."""
+    """A link to a path outside of the bundle's root is an error, and nothing is written."""
     root = tmp_path / "bundle"
     root.mkdir()
     (tmp_path / "secret").write_text("s", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`sluice bundle deploy` of what is no bundle: one paragraph, exit code 2, and not a call that writes."""
+"""`sluice bundle deploy` of an invalid bundle: one paragraph, exit code 2, and no write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def served() -> Iterator[StandInWorkspace]:
 def test_a_fault_ends_the_deploy_before_it_writes(
     served: StandInWorkspace, case: BundleCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Condition, place and remedy on standard error; nothing on standard output, nothing in the workspace."""
+    """Condition, location and remedy are on standard error; standard output is empty, the workspace unchanged."""
     root = tmp_path / "bundle"
     root.mkdir()
     bundles = BundleSurroundings(

@@ -1,4 +1,4 @@
-"""`sluice bundle validate`, and what plan and deploy do with what the lint found."""
+"""`sluice bundle validate`, and how plan and deploy handle the lint's findings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ERROR = BUNDLE.replace("channel: preview", "configuration: {c: '${bundle.git.bra
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -60,7 +60,7 @@ def words(text: str) -> list[list[str]]:
 
 
 def test_validate_lists_every_target_and_tells_warnings_once(sluice: Sluice, served: StandInWorkspace) -> None:
-    """Resources on standard output, findings on standard error, 0 for warnings alone; nothing is written."""
+    """Resources are on standard output, findings on standard error, 0 for warnings alone; nothing is written."""
     result = sluice("bundle", "validate")
     assert result.exit_code == 0
     assert words(result.stdout) == [
@@ -136,7 +136,7 @@ targets:
 
 
 def test_no_secret_value_is_in_the_resolved_configuration(sluice: Sluice, tmp_path: Path) -> None:
-    """Neither where a variable declares it nor where settings or a finding have it; the rest stands as it is."""
+    """It is hidden in declarations of variables, in settings and in findings; the rest is unchanged."""
     (tmp_path / "databricks.yml").write_text(SECRETS, encoding="utf-8")
     result = sluice("bundle", "validate", "-t", "other", "-o", "json")
     told = json.loads(result.stdout)
@@ -306,7 +306,7 @@ def test_the_guard_ends_with_23_wherever_it_has_no_verdict(
 def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
     sluice: Sluice, served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """Another target's dashboards concern nobody; in a target that is deployed they would be left out."""
+    """Another target's dashboards are no error; in the deployed target they would be omitted."""
     dashboards = "    resources: {dashboards: {d: {display_name: d}}, jobs: {nightly: {name: nightly, tasks: []}}}\n"
     other = BUNDLE.replace("    resources: {jobs: {nightly: {name: nightly, tasks: []}}}\n", dashboards)
     (tmp_path / "databricks.yml").write_text(other, encoding="utf-8")
@@ -324,7 +324,7 @@ def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
 def test_an_unknown_field_of_a_gateway_stops_the_deploy(
     sluice: Sluice, served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """With the nearest name and the field's line; elsewhere the deploy goes on without the field."""
+    """The error has the nearest name and the field's line; other resources are deployed without the field."""
     (tmp_path / "databricks.yml").write_text(BUNDLE.replace("continuous:", "continous:"), encoding="utf-8")
     refused = sluice("bundle", "deploy")
     assert (refused.exit_code, served.writes()) == (2, [])
@@ -339,7 +339,7 @@ def test_an_unknown_field_of_a_gateway_stops_the_deploy(
 
 
 def test_validate_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none is named it says as whom it checked."""
+    """Without a workspace, the output names the user that it assumed."""
 
     def refuse(_: str | None) -> Config:
         raise UserError("WORKSPACE_NOT_CONFIGURED", cause="nothing is set")
@@ -363,7 +363,7 @@ def test_validate_tells_what_a_module_has_no_form_for_on_databricks(sluice: Slui
 
 
 def test_plan_and_deploy_tell_warnings_once_and_go_on(sluice: Sluice, served: StandInWorkspace) -> None:
-    """On standard error, each once, whatever is planned twice; the exit code is the plan's."""
+    """They are on standard error, each once, even if the plan runs twice; the exit code is the plan's."""
     assert sluice("bundle", "plan").stderr.count("[BUNDLE_SPELLING]") == 1
     result = sluice("bundle", "deploy")
     assert (result.exit_code, result.stderr.count("[BUNDLE_SPELLING]")) == (0, 1)
@@ -374,7 +374,7 @@ def test_plan_and_deploy_tell_warnings_once_and_go_on(sluice: Sluice, served: St
 def test_plan_and_deploy_refuse_what_would_restart_a_gateway_each_time(
     sluice: Sluice, served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """2 with the finding, and no write; status and guard go on, for they change nothing."""
+    """2 with the finding, and no write; status and guard continue, because they change nothing."""
     (tmp_path / "databricks.yml").write_text(ERROR, encoding="utf-8")
     for command in ("plan", "deploy"):
         result = sluice("bundle", command)

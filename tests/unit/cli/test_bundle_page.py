@@ -1,4 +1,4 @@
-"""docs/bundles.md is run as it stands: each command against the stand-in, with the output that the page shows."""
+"""docs/bundles.md is executed: each command against the stand-in, with the output on the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EDIT = re.compile(r'edit (\S+): (".*") => (".*")')
 
 
 class Reader:
-    """Does what the page says, in a copy of the bundle, as somebody who reads it from top to bottom."""
+    """Executes the page from top to bottom, in a copy of the bundle."""
 
     def __init__(self, served: StandInWorkspace, folder: Path) -> None:
         self._served = served
@@ -38,7 +38,7 @@ class Reader:
         self._around = Surroundings(clock=served.clock, bundles=bundles)
 
     def run(self, command: str) -> str:
-        """What a command of a console block prints, both streams as they come."""
+        """Return the output of a command of a console block, both streams in order."""
         if command == "echo $?":
             return f"{self._code}\n"
         name, *arguments = shlex.split(command)
@@ -48,7 +48,7 @@ class Reader:
         return result.output
 
     def take(self, step: str) -> None:
-        """Do what a comment of the page says happens between its commands."""
+        """Execute a comment of the page that describes a change between its commands."""
         edit = _EDIT.fullmatch(step)
         word, *rest = step.split()
         if edit is not None:
@@ -85,7 +85,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 
 def test_the_page_is_what_happens(reader: Reader) -> None:
-    """Every console block, from top to bottom; SLUICE_UPDATE_GOLDEN=1 writes the outputs anew."""
+    """Every console block is executed from top to bottom; SLUICE_UPDATE_GOLDEN=1 rewrites the outputs."""
     page = PAGE.read_text("utf-8")
 
     def done(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ def test_what_the_page_quotes_is_in_the_spec() -> None:
 
 
 def test_the_page_has_no_code_that_is_not_run() -> None:
-    """Blocks are console or YAML; a block of another kind would be tested by nobody."""
+    """Blocks are console or YAML; no test would run a block of another kind."""
     fences = re.findall(r"^```(\w*)$", PAGE.read_text("utf-8"), re.MULTILINE)
     assert set(fences) == {"console", "yaml", ""}
     assert fences.count("") == len(fences) - fences.count("")

@@ -64,7 +64,7 @@ def test_reset_begins_a_generation_and_keeps_the_old(sluice: Sluice, store: Gene
 
 
 def test_rollback_goes_back_to_what_was_current_last(sluice: Sluice, store: GenerationStore) -> None:
-    """After a reset, a roll-back undoes it; `--to` names any kept generation."""
+    """After a reset, a rollback restores the previous generation; `--to` names any kept one."""
     sluice("checkpoints", "reset", "load")
     assert sluice("checkpoints", "rollback", "load").exit_code == 0
     assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.CURRENT, 3: GenerationState.KEPT}
@@ -93,7 +93,7 @@ def test_what_was_done_is_in_the_event_log(sluice: Sluice, pipeline: FakePipelin
 def test_what_can_not_be_done_says_what_can(
     sluice: Sluice, store: GenerationStore, arguments: tuple[str, ...], condition: str, says: str
 ) -> None:
-    """A wrong flow or generation is the user's error, and changes nothing."""
+    """A wrong flow or generation is a user error, and changes nothing."""
     before = store.list_all()
     result = sluice("checkpoints", *arguments)
     assert result.exit_code == 2
@@ -103,7 +103,7 @@ def test_what_can_not_be_done_says_what_can(
 
 
 def test_a_name_of_two_flows_must_be_given_in_full(sluice: Sluice, store: GenerationStore) -> None:
-    """Flows of one name in two schemas are told apart before anything is done."""
+    """Two flows of one name in two schemas are ambiguous, which is reported before anything is done."""
     other = name("load").__class__(catalog="main", schema="lab", table="load")
     store.begin(other, other, reason="first run")
     result = sluice("checkpoints", "reset", "load")

@@ -1,4 +1,4 @@
-"""The CI job of docs/bundles.md is run as it stands: by bash, with the stand-in behind both command lines."""
+"""The CI job of docs/bundles.md is executed by bash, with the stand-in behind both command lines."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Runner:
         return done.returncode
 
     def _answer_calls(self) -> None:
-        """Answer each call of a tool in this process, so that it sees the virtual clock; an empty one is the last."""
+        """Answer each call of a tool in this process, so that it uses the virtual clock; an empty call is the last."""
         while call := self._files["calls"].read_text("utf-8"):
             tool, *arguments = call.split("\0")[:-1]
             code, output = self._sluice(arguments) if tool == "sluice" else self._databricks(arguments)
@@ -155,7 +155,7 @@ def test_the_ci_job_deploys_by_the_other_tool_and_never_ends_a_snapshot(runner: 
 
 
 def test_the_ci_job_binds_what_was_deployed_from_elsewhere(runner: Runner) -> None:
-    """Without a state of the other tool: 23 for a job whose name two have; bound and accepted, the guard goes on."""
+    """Without the other tool's state: 23 for an ambiguous job name; after bind and accept, the guard returns 0."""
     served = runner.served
     runner.run("push")
     (gateway,) = [each for each in served.pipelines.by_id.values() if each.name == GATEWAY]

@@ -1,4 +1,4 @@
-"""What each command asks of the pipeline, and what it prints."""
+"""The calls that each command makes to the pipeline, and its output."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_validate_as_json_has_names_schemas_and_reads(sluice: Sluice) -> None:
 
 
 def test_plan_prints_the_explainers_text_or_its_json(sluice: Sluice) -> None:
-    """`plan` has no words of its own."""
+    """`plan` adds no text."""
     assert sluice("plan").stdout.rstrip("\n") == plan_text(PLAN)
     assert json.loads(sluice("plan", "-o", "json").stdout) == plan_json(PLAN)
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: FakePipeline, command: str) -> None:
-    """Lists with commas and repeated options come together; `plan` asks for what `run` would do."""
+    """Lists with commas and repeated options are combined; `plan` makes the same request as `run`."""
     arguments = ["--refresh", "a,b", "--refresh", "c", "--full-refresh", "d", "--full-refresh-all"]
     arguments += ["--reset-checkpoint", "f", "--reset-checkpoint", "g", "--param", "start=2013=x", "--param", "empty="]
     result = sluice(command, *arguments, "--master", "local[1]")
@@ -73,7 +73,7 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
 
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
 def test_an_empty_name_is_not_taken_for_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
-    """`--refresh "$NOTHING"` is an error and not an update of everything."""
+    """`--refresh "$NOTHING"` is an error, not an update of everything."""
     result = sluice("run", *arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("[REFRESH_NAMES_MISSING]")
@@ -88,7 +88,7 @@ def test_a_parameter_without_a_value_is_an_error(sluice: Sluice) -> None:
 
 
 def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The summary is the result; states, rows and seconds of flows come as lines on standard error."""
+    """The summary is the result; states, rows and seconds of flows are lines on standard error."""
     result = sluice("run")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -130,7 +130,7 @@ def test_an_idle_update_says_that_there_is_nothing_to_do(sluice: Sluice, pipelin
 
 
 def test_run_keeps_the_picture_of_the_graph(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The page named in the summary is there, and shows the graph."""
+    """The page that the summary names exists and contains the graph."""
     sluice("run")
     page = pipeline.storage.read_text("graph.html")
     assert page is not None
@@ -159,7 +159,7 @@ def test_run_as_json_is_one_object_with_all_names_in_full(sluice: Sluice) -> Non
 
 
 def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The error of each failed flow is a paragraph on standard error; the summary still comes."""
+    """The error of each failed flow is a paragraph on standard error; the summary follows."""
     error = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="no space left on device")
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.FAILED, flows=(LOADED, failed(error)))
     result = sluice("run")
@@ -171,13 +171,13 @@ def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: Fak
 
 
 def test_a_canceled_update_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """What was stopped did not do what was asked."""
+    """A stopped update did not do what was requested."""
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.CANCELED)
     assert sluice("run").exit_code == 1
 
 
 def test_what_modules_print_does_not_reach_the_result(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A module's own `print` goes to standard error, so that the JSON stays JSON."""
+    """A module's own `print` goes to standard error, so that standard output is valid JSON."""
     pipeline.during_run = lambda: print("hello from a module")  # noqa: T201 - what the test is about
     result = sluice("run", "-o", "json")
     assert json.loads(result.stdout)["state"] == "COMPLETED"
@@ -202,7 +202,7 @@ def test_graph_is_drawn_as_svg_unless_told_otherwise(sluice: Sluice) -> None:
 
 
 def test_show_prints_as_many_rows_as_asked_for(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """`show -n 1` asks for one row and prints it."""
+    """`show -n 1` requests one row and prints it."""
     assert sluice("show", "orders", "-n", "1").stdout.splitlines() == ["id  city", "──  ────", " 1  Łódź"]
     assert pipeline.asked[1] == ("preview", ("orders", 1))
 
@@ -238,7 +238,7 @@ def test_an_operation_that_fails_exits_with_1(sluice: Sluice, pipeline: FakePipe
 
 
 def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A bug of ours is one paragraph too; its traceback comes with -v."""
+    """A bug of Sluice is one paragraph too; -v prints its traceback."""
     pipeline.fault = ZeroDivisionError("division by zero")
     quiet = sluice("show", "orders")
     assert quiet.exit_code == 1
@@ -261,7 +261,7 @@ def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: Fak
     ],
 )
 def test_wrong_usage_exits_with_2_and_prints_no_result(sluice: Sluice, arguments: tuple[str, ...]) -> None:
-    """What click finds wrong is told on standard error."""
+    """Usage errors of click are printed to standard error."""
     result = sluice(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
@@ -275,7 +275,7 @@ def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
 def test_the_spec_is_looked_for_here_and_above(
     sluice: Sluice, pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands work from within a project, and outside of one say what to do."""
+    """Commands work in every folder of a project; outside of one, the error says what to do."""
     deep = Path.cwd() / "transformations"
     deep.mkdir()
     monkeypatch.chdir(deep)
@@ -288,7 +288,7 @@ def test_the_spec_is_looked_for_here_and_above(
 
 
 def test_a_given_spec_is_taken_as_it_is(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """--spec goes to whoever reads it, relative to the folder one is in."""
+    """--spec is passed on unchanged, relative to the working folder."""
     sluice("validate", "--spec", "other/spec.yml")
     assert pipeline.asked[0][1][0] == Path("other/spec.yml")
 
@@ -316,7 +316,7 @@ def test_an_error_is_told_before_spark_is_gone(sluice: Sluice, pipeline: FakePip
 
 
 def test_validate_for_databricks_tells_what_has_no_form_there(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The faults come from the files of the libraries, with their lines, before any pipeline is opened."""
+    """The faults are those of the library files, with their lines, before any pipeline is opened."""
     Path("flows").mkdir()
     Path("flows/shop.py").write_text(
         "from framework import pipelines as dp\ndp.create_streaming_table('t', private=True)\n", encoding="utf-8"

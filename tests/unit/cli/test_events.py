@@ -23,7 +23,7 @@ Sluice = Callable[..., Result]
 
 
 def log_of(pipeline: FakePipeline) -> EventLog:
-    """The log of one update, on a clock that stands still."""
+    """The log of one update, with a fixed clock."""
     origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id="u-1")
     return EventLog(pipeline.storage, origin, ManualClock())
 
@@ -39,12 +39,12 @@ def events(pipeline: FakePipeline) -> None:
 
 
 def messages(result: Result) -> list[str]:
-    """What the events of a JSON list say."""
+    """Return the messages of a JSON list of events."""
     return [event["message"] for event in json.loads(result.stdout)]
 
 
 def test_events_are_a_table_oldest_first(sluice: Sluice) -> None:
-    """Time, level, type and message stand in a row for each event."""
+    """Each event is a row with time, level, type and message."""
     lines = sluice("events").stdout.splitlines()
     assert lines[0].split() == ["time", "level", "type", "message"]
     assert [line[21:] for line in lines[2:]] == [
@@ -66,7 +66,7 @@ def test_events_are_a_table_oldest_first(sluice: Sluice) -> None:
     ],
 )
 def test_filters_narrow_the_events(sluice: Sluice, arguments: tuple[str, ...], expected: list[str]) -> None:
-    """Type, level and dataset filter; --last takes the newest of what is left."""
+    """Type, level and dataset filter; --last selects the newest of the rest."""
     assert expected == messages(sluice("events", "-o", "json", *arguments))
 
 

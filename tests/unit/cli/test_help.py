@@ -1,4 +1,4 @@
-"""Help is quick, whole, and says the same in both places."""
+"""Help is fast, complete, and the same in both places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_list_of_commands_says_what_each_command_says(name: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["demo", "--help"], ["--version"]])
 def test_help_imports_neither_spark_nor_rich(arguments: list[str]) -> None:
-    """What needs no Spark starts without it."""
+    """Commands without Spark start without importing it."""
     code = (
         "import sys; from framework.cli.main import cli; cli(sys.argv[1:], standalone_mode=False); "
         "heavy = {'pyspark', 'pandas', 'rich', 'jinja2', 'yaml', 'delta', 'py4j'} & set(sys.modules); "
@@ -42,6 +42,6 @@ def test_python_m_framework_is_sluice() -> None:
 
 
 def test_wrong_usage_of_the_process_leaves_standard_output_empty() -> None:
-    """The process ends with 2, and whoever reads its output gets none."""
+    """The process ends with 2 and prints no result."""
     done = subprocess.run([sys.executable, "-m", "framework", "nonsense"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")

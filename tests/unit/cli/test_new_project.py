@@ -1,4 +1,4 @@
-"""`sluice init` writes a whole project, or nothing. That the project runs is shown in tests/e2e."""
+"""`sluice init` writes a complete project, or nothing. tests/e2e runs the project."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def inside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -99,7 +99,7 @@ def test_nothing_of_the_templates_is_left(project: Path) -> None:
 
 
 def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
-    """A second `init` of the name refuses and changes nothing."""
+    """A second `init` of the name is an error and changes nothing."""
     (project / "pipeline.yml").write_text("name: mine\n", encoding="utf-8")
     result = sluice("init", "Night-Shop")
     assert result.exit_code == 2
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../up", "/x", "two words", "9lives", ".hidden", "a/b", "{{name}}", "é"])
 def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
-    """Names that could leave the folder, or can't be a schema, are refused."""
+    """Names that are paths to other folders, or are not valid schema names, are rejected."""
     before = written(Path())
     result = sluice("init", "--", name)
     assert result.exit_code == 2
@@ -118,7 +118,7 @@ def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
 
 
 def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
-    """Click's own usage error is kept."""
+    """The error is click's own usage error."""
     assert sluice("init", "-x").exit_code == 2
 
 
@@ -153,7 +153,7 @@ def test_its_bundle_deploys_at_once_and_then_has_nothing_to_do(
 
 
 def test_its_modules_have_a_native_form(project: Path) -> None:
-    """What the project begins with runs on Databricks as it is."""
+    """The new project's modules run on Databricks unchanged."""
     bundle = load_bundle(project, target="dev", user="ada@example.com")
     assert module_files(bundle) == ("transformations/shop.py",)
     assert native_faults(bundle) == ()
@@ -174,7 +174,7 @@ def test_its_modules_have_a_native_form(project: Path) -> None:
 
 @pytest.mark.usefixtures("inside")
 def test_its_readme_tells_the_way_to_an_ingestion_of_its_own(project: Path, served: StandInWorkspace) -> None:
-    """The spec that is printed there renders, has no findings, and deploys a gateway that prod knows nothing of."""
+    """The spec in the README renders, has no findings, and deploys a gateway that is separate from prod."""
     around = Surroundings(
         clock=served.clock, bundles=BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
     )

@@ -20,7 +20,7 @@ from framework.testing.manual_clock import ManualClock
 
 
 class Update:
-    """Makes the events of an update, as its log does, on a manual clock."""
+    """Creates the events of an update, as its log does, on a manual clock."""
 
     def __init__(self, folder: str) -> None:
         self.clock = ManualClock()
@@ -60,7 +60,7 @@ def update(tmp_path: Any) -> Update:
 
 
 class Terminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         """It is."""
@@ -105,7 +105,7 @@ def test_a_failed_flow_keeps_what_its_batches_counted(update: Update) -> None:
 
 
 def test_plain_lines_tell_each_change_once(update: Update) -> None:
-    """A state is one line; batches in between are silent unless ten seconds went by."""
+    """Each state is one line; batches in between print nothing unless ten seconds passed."""
     stream = io.StringIO()
     with PlainProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.state("RUNNING"))
@@ -128,7 +128,7 @@ def test_plain_lines_tell_each_change_once(update: Update) -> None:
 
 
 def draw(progress: LiveProgress) -> list[str]:
-    """What the live table shows now."""
+    """Return the current live table."""
     with progress._console.capture() as capture:
         progress._console.print(progress._draw())
     return [line.rstrip() for line in capture.get().splitlines()]
@@ -143,7 +143,7 @@ def live(update: Update, monkeypatch: pytest.MonkeyPatch, *, lines: int) -> Live
 
 
 def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State, rows, seconds and failed expectations stand beside each flow's name."""
+    """Each flow has a row with state, rows, seconds and failed expectations."""
     progress = live(update, monkeypatch, lines=40)
     progress(update.state("RUNNING"))
     progress(update.flow("schedule", "RUNNING", "orders"))
@@ -176,7 +176,7 @@ def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pyt
 def test_a_small_terminal_shows_what_matters_and_counts_the_rest(
     update: Update, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With more flows than lines, what failed or runs stays in sight."""
+    """With more flows than lines, failed and running flows stay visible."""
     progress = live(update, monkeypatch, lines=8)
     for number in range(20):
         progress(update.flow(f"done_{number}", "COMPLETED"))
@@ -203,7 +203,7 @@ def test_a_terminal_gets_live_progress_unless_it_wants_no_colours(
 
 
 def test_live_progress_leaves_nothing_behind(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table is gone when the block ends: what remains is what was said."""
+    """The table disappears when the block ends; the printed lines stay."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = Terminal()
     with LiveProgress(stream, title="shop", clock=update.clock) as progress:

@@ -1,4 +1,4 @@
-"""`sluice prune`: what left the code is dropped only when somebody says so."""
+"""`sluice prune`: tables without code are dropped only after confirmation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OLD = LeftTable(name=name("old"), path="/data/old")
 
 
 def dropped(pipeline: FakePipeline) -> list[object]:
-    """What the pipeline was asked to drop."""
+    """Return the tables that the pipeline was called to drop."""
     return [value for what, value in pipeline.asked if what == "prune"]
 
 
 def test_nothing_is_dropped_without_a_terminal_or_yes(pipeline: FakePipeline, sluice: Sluice) -> None:
-    """A script must say --yes; the tables are shown all the same."""
+    """A script must pass --yes; the tables are still listed."""
     pipeline.left = (OLD,)
     result = sluice("prune")
     assert (result.exit_code, dropped(pipeline), result.stdout) == (2, [], "")
@@ -42,7 +42,7 @@ def test_nothing_left_is_nothing_to_ask(pipeline: FakePipeline, sluice: Sluice) 
 
 
 def test_what_changed_meanwhile_is_kept_and_named(pipeline: FakePipeline, sluice: Sluice) -> None:
-    """The result has only what was dropped."""
+    """The result contains only the dropped tables."""
     pipeline.left = pipeline.changed = (OLD,)
     result = sluice("prune", "--yes", "-o", "json")
     assert (result.exit_code, result.stdout) == (0, "[]\n")

@@ -25,21 +25,21 @@ HERE = SourceLocation(file="click/decorators.py", line=34)
     ],
 )
 def test_sparks_words_become_an_error_of_ours(raised: Exception, condition: str, kind: type[SluiceError]) -> None:
-    """What Spark can't read is wrong usage; what fails while it runs is an operation that failed."""
+    """A query that Spark can't parse is wrong usage; a failure during the run is a failed operation."""
     with pytest.raises(kind) as caught, query_errors():
         raise raised
     assert (caught.value.condition, caught.value.fields) == (condition, {"cause": str(raised)})
 
 
 def test_a_typed_query_has_no_line_in_a_file() -> None:
-    """The line of the program that passed the text on is not shown as the user's."""
+    """The error does not show the line of the program that passed the text on."""
     with pytest.raises(UserError) as caught, query_errors():
         raise UserError("UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", location=HERE, command="DROP")
     assert (caught.value.location, caught.value.fields) == (None, {"command": "DROP"})
 
 
 def test_faults_of_the_pipeline_keep_their_places() -> None:
-    """A query over a pipeline that is wrong tells the pipeline's faults, with file and line."""
+    """A query over a faulty pipeline reports the pipeline's faults, with file and line."""
     fault = UserError("INVALID_NAME", location=HERE, name="a b")
     with pytest.raises(GraphErrors) as caught, query_errors():
         raise GraphErrors([fault])

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask an update to stop."""
+"""Ctrl-C and SIGTERM stop an update."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_the_work_raises_is_raised_here() -> None:
 def test_the_first_signal_ends_at_once_while_nothing_has_begun(
     number: signal.Signals, interrupt: type[BaseException]
 ) -> None:
-    """While Spark starts there is nothing to stop in order."""
+    """While Spark starts, there is nothing to stop."""
     release = threading.Event()
 
     def work() -> None:
@@ -78,7 +78,7 @@ def test_the_first_signal_ends_at_once_while_nothing_has_begun(
 
 
 def test_a_wish_that_came_too_early_to_be_heard_is_repeated() -> None:
-    """What is to be stopped may come to be after the signal."""
+    """The update may start after the signal."""
     heard, listening = threading.Event(), threading.Event()
 
     def work() -> bool:

@@ -1,4 +1,4 @@
-"""What tests of declarations share: a registry that is being filled."""
+"""Fixtures for tests of declarations: an active registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AUTO CDC declarations from texts: what each call registers, and what it refuses."""
+"""AUTO CDC declarations: the registered specs, and the rejected arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows() -> Any:
 
 
 def test_the_least_call_names_the_flow_after_its_target(registry: Registry) -> None:
-    """Everything else has Lakeflow's defaults."""
+    """All other arguments have Lakeflow's defaults."""
     dp.create_auto_cdc_flow("users", "changes", ["id"], "seq")
     expected = FlowSpec(
         name=name("users"),
@@ -108,7 +108,7 @@ def test_each_list_selects_what_it_says(
 
 
 def test_decorated_flows_take_their_query_as_source(registry: Registry) -> None:
-    """A snapshot runs once, before everything else by default; the change flow follows it."""
+    """By default, a snapshot runs once and is older than all events; the change flow follows it."""
 
     @dp.snapshot_flow("users", keys=["id"])
     def load() -> Any:
@@ -141,7 +141,7 @@ def test_decorated_flows_take_their_query_as_source(registry: Registry) -> None:
 
 
 def test_snapshots_come_from_a_name_or_a_function(registry: Registry) -> None:
-    """The function is kept under the flow's name; a version is the sequence, so none is given."""
+    """The function is stored by the flow's name; the version is the sequence, so the spec has none."""
 
     def next_snapshot(latest: object) -> object:
         return latest

@@ -23,7 +23,7 @@ def declared(registry: Registry) -> list[list[tuple[str, str, ViolationAction]]]
 
 
 def test_expectations_above_and_below_keep_their_order_from_top_to_bottom(registry: Registry) -> None:
-    """The order of decorators does not matter to what is registered."""
+    """The registered specs do not depend on the order of decorators."""
 
     @dp.expect("a", "x > 1")
     @dp.expect_all_or_drop({"b": "x > 2", "c": "x > 3"})
@@ -48,7 +48,7 @@ def test_expectations_above_and_below_keep_their_order_from_top_to_bottom(regist
 
 
 def test_all_six_and_the_arguments_of_a_streaming_table_have_their_action(registry: Registry) -> None:
-    """Views take expectations too."""
+    """Views accept expectations too."""
 
     @dp.expect_all({"a": "1 = 1"})
     @dp.expect_all_or_fail({"b": "2 = 2"})
@@ -66,7 +66,7 @@ def test_all_six_and_the_arguments_of_a_streaming_table_have_their_action(regist
 
 
 def test_a_function_may_make_several_datasets_each_with_its_own(registry: Registry) -> None:
-    """What is stacked above one dataset is not the other's."""
+    """Expectations above one dataset do not apply to another."""
 
     def rows() -> Any:
         return None
@@ -79,7 +79,7 @@ def test_a_function_may_make_several_datasets_each_with_its_own(registry: Regist
 
 
 def test_an_expectation_of_a_plain_function_waits_where_the_loader_finds_it(registry: Registry) -> None:
-    """It is not forgotten."""
+    """The loader finds it."""
 
     @dp.expect("a", "x > 1")
     def plain() -> Any:
@@ -89,7 +89,7 @@ def test_an_expectation_of_a_plain_function_waits_where_the_loader_finds_it(regi
 
 
 def test_expectations_of_flows_are_refused(registry: Registry) -> None:
-    """They belong to the target, and the error says so."""
+    """They belong to the target, as the error says."""
     with pytest.raises(UserError) as caught:
         face.append_flow("t", "f")(face.expect("a", "x")(lambda: None))
     assert caught.value.condition == "EXPECTATION_ON_FLOW"
@@ -98,7 +98,7 @@ def test_expectations_of_flows_are_refused(registry: Registry) -> None:
 
 
 def test_two_expectations_of_one_name_are_refused(registry: Registry) -> None:
-    """Counts go by name."""
+    """Counts are stored by name."""
     with pytest.raises(UserError) as caught:
 
         @dp.expect("a", "x > 1")

@@ -33,7 +33,7 @@ def names(registry: Registry) -> tuple[list[str], list[str]]:
 
 
 def test_every_fault_of_one_call_is_found(gathering: Registry) -> None:
-    """An invalid argument is left out and the rest is read; the dataset stands, so that its query is analysed."""
+    """An invalid argument is omitted and the rest is read; the dataset is registered, so its query is analysed."""
     dp.table(name="orders", comment=5, partition_cols="day", colour="red", schema=7)(query)  # type: ignore[call-overload]
     assert conditions(gathering) == [
         ("INVALID_ARGUMENT.UNKNOWN", "colour"),
@@ -46,7 +46,7 @@ def test_every_fault_of_one_call_is_found(gathering: Registry) -> None:
 
 
 def test_every_faulty_expectation_is_found_and_the_dataset_stands(gathering: Registry) -> None:
-    """Three of a kind are three faults, and the table itself has none."""
+    """Three invalid expectations are three faults, and the table itself has none."""
 
     @dp.table
     @dp.expect("a", 1)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_every_faulty_expectation_is_found_and_the_dataset_stands(gathering: Reg
 
 
 def test_a_declaration_that_cannot_be_made_spoils_its_names_only(gathering: Registry) -> None:
-    """Its target and its readers are silent about what is missing."""
+    """Its target and its readers do not report it as missing."""
     dp.create_auto_cdc_flow(target="customers", source="feed", keys=[], sequence_by="", stored_as_scd_type=9)
 
     @dp.append_flow(target="a b..c")
@@ -84,7 +84,7 @@ def test_a_declaration_that_cannot_be_made_spoils_its_names_only(gathering: Regi
 
 
 def test_a_sound_declaration_is_as_ever(gathering: Registry) -> None:
-    """Decorators with and without arguments register what they did before."""
+    """Decorators with and without arguments register the same specs."""
     dp.create_streaming_table("orders")
 
     @dp.append_flow(target="orders")

@@ -1,4 +1,4 @@
-"""Loading: which files run, once and in which order, what they may import, and what their faults become."""
+"""Loading: the executed files and their order, their allowed imports, and the errors of their faults."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tables(registry: Registry) -> list[str]:
 
 
 def result(registry: Registry, table: str) -> object:
-    """What a query function returns."""
+    """Return the result of a query function."""
     query: Callable[[], Any] = registry.queries[registry.name(table)]
     return query()
 
@@ -103,7 +103,7 @@ def test_a_file_that_a_neighbour_imports_declares_once(project: Project) -> None
 
 
 def test_two_pipelines_have_their_own_modules_of_one_name(tmp_path: Path) -> None:
-    """Also when the import stands inside the query function; and no trace stays behind."""
+    """This holds for an import inside the query function too; no module stays behind."""
     source = "import helper\n" + TABLE.format(name="t", rows="(helper.X, __import__('later').X)")
     before, path_before, finders = dict(sys.modules), list(sys.path), list(sys.meta_path)
     registries = []
@@ -121,7 +121,7 @@ def test_two_pipelines_have_their_own_modules_of_one_name(tmp_path: Path) -> Non
 def test_a_neighbour_wins_over_a_loaded_module_of_its_name_and_gives_it_back(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was imported elsewhere stays what it was."""
+    """Modules that were imported elsewhere do not change."""
     other = type(sys)("helper")
     monkeypatch.setitem(sys.modules, "helper", other)
     project.write(
@@ -132,13 +132,13 @@ def test_a_neighbour_wins_over_a_loaded_module_of_its_name_and_gives_it_back(
 
 
 def test_the_standard_library_is_never_shadowed(project: Project) -> None:
-    """A file called as a module that everybody uses is a pipeline file like others."""
+    """A file with the name of a standard module is an ordinary pipeline file."""
     project.write({"transformations/json.py": TABLE.format(name="t", rows="__import__('json').loads('1')")})
     assert result(project.load(), "t") == 1
 
 
 def test_a_changed_file_is_run_as_it_is_now(project: Project) -> None:
-    """No cache of code, and none written into the user's folder; the hash of the source moves with it."""
+    """Code is neither cached nor written into the user's folder; the hash of the source changes with the file."""
     project.write(
         {"helper.py": "X = 1", "transformations/a.py": "import helper\n" + TABLE.format(name="t", rows="helper.X")}
     )
@@ -166,7 +166,7 @@ def test_functions_modules_and_paths_given_in_python_are_loaded_too(project: Pro
 
 
 def test_every_module_that_fails_is_told_with_file_and_line(project: Project) -> None:
-    """A neighbour's fault is told once, at its own line."""
+    """The fault of a neighbouring module is reported once, at its own line."""
     project.write(
         {
             "transformations/a.py": "x = 1\nimport broken\n",
@@ -191,7 +191,7 @@ def test_every_module_that_fails_is_told_with_file_and_line(project: Project) ->
 
 
 def test_the_text_of_a_failed_module_names_its_error(project: Project) -> None:
-    """The user reads what Python said."""
+    """The user reads Python's message."""
     project.write({"transformations/a.py": "1/0\n"})
     with pytest.raises(GraphErrors) as caught:
         project.load()
@@ -231,7 +231,7 @@ def test_what_is_no_module_is_refused(project: Project) -> None:
 
 
 def test_a_function_of_a_notebook_sees_spark_and_has_no_known_source(project: Project) -> None:
-    """`spark` is there while it and its queries run, and only then; no hash stands for code that has no file."""
+    """`spark` exists only while the function and its queries run; code without a file has no source hash."""
     project.write({"transformations/a.py": ""})
     code = """
 def helper():

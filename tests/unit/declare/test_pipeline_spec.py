@@ -1,4 +1,4 @@
-"""The pipeline spec: what its keys mean, and what is refused with which line."""
+"""The pipeline spec: its keys, and the errors of invalid values with their lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_two_default_schemas_are_refused_at_the_line_of_the_second(tmp_path: Pat
 
 @pytest.mark.parametrize("line", ["libraries:", "configuration:", "spark_conf:"])
 def test_a_key_without_a_value_is_one_that_is_left_out(tmp_path: Path, line: str) -> None:
-    """YAML reads it as null, which holds nothing."""
+    """YAML reads it as null, which counts as omitted."""
     path = write(tmp_path, f"name: p\n{line}\n")
     root = tmp_path.resolve()
     assert PipelineSpec(name="p", storage=str(root / ".sluice/p"), root=str(root), file=str(path)) == load_spec(path)
@@ -77,7 +77,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_left_out_keys_have_their_defaults(tmp_path: Path) -> None:
-    """A name is enough; storage is beside the spec."""
+    """Only the name is required; the default storage is next to the spec."""
     path = write(tmp_path, "name: p\n")
     root = tmp_path.resolve()
     assert PipelineSpec(name="p", storage=str(root / ".sluice/p"), root=str(root), file=str(path)) == load_spec(path)
@@ -128,7 +128,7 @@ def test_each_fault_is_told_with_its_line(tmp_path: Path, text: str, faults: lis
 
 
 def test_an_unknown_key_is_told_the_nearest_known_one(tmp_path: Path) -> None:
-    """So that a slip is mended at once."""
+    """The error suggests it."""
     with pytest.raises(GraphErrors) as caught:
         load_spec(write(tmp_path, "name: p\nlibrarys: []\n"))
     assert caught.value.errors[0].fields["hint"] == " Did you mean `libraries`?"

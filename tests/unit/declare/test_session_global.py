@@ -1,4 +1,4 @@
-"""The global `spark` of functions given in Python: there while their pipeline's code runs, and gone afterwards."""
+"""The global `spark` of functions given in Python: it exists only while their pipeline's code runs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def session(name: str) -> SparkSession:
 
 
 def declare() -> None:
-    """Stands for a function that declares."""
+    """A function that declares datasets."""
 
 
 class Declaring:
-    """Stands for objects that declare."""
+    """An object whose methods declare datasets."""
 
     def method(self) -> None:
         """As a bound method."""
@@ -79,7 +79,7 @@ def test_a_name_that_the_code_binds_itself_stays() -> None:
 
 
 def test_two_pipelines_that_share_a_namespace_each_see_their_own_session() -> None:
-    """They overlap in two threads, end in the order they began, and leave nothing behind."""
+    """They overlap in two threads, end in the order of their start, and leave nothing behind."""
     namespace: dict[str, Any] = {}
     seen: dict[str, list[str]] = {"a": [], "b": []}
     both_in, first_out = threading.Barrier(2), threading.Event()

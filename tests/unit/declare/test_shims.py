@@ -34,7 +34,7 @@ IMPORTS = [
 
 @pytest.mark.parametrize("source", IMPORTS)
 def test_each_way_to_import_gives_our_face(source: str) -> None:
-    """Whatever is installed under the name."""
+    """This holds for any package that is installed under the name."""
     space: dict[str, object] = {}
     with shimmed():
         exec(source, space)  # noqa: S102 - the import statements of a module
@@ -42,7 +42,7 @@ def test_each_way_to_import_gives_our_face(source: str) -> None:
 
 
 def test_every_name_of_the_face_is_there_and_no_other() -> None:
-    """`import *` gives what `framework.pipelines` gives."""
+    """`import *` imports the names of `framework.pipelines`."""
     with shimmed():
         for name in ("dlt", "pyspark.pipelines"):
             module = importlib.import_module(name)
@@ -52,7 +52,7 @@ def test_every_name_of_the_face_is_there_and_no_other() -> None:
 
 
 def test_deep_names_that_are_not_ours_come_from_the_installed_package() -> None:
-    """A module may use PySpark's own parts beside the face."""
+    """A module may use PySpark's own submodules together with the interface."""
     before = sys.modules.get("pyspark.pipelines.source_code_location")
     with shimmed():
         found = importlib.import_module("pyspark.pipelines.source_code_location")

@@ -1,4 +1,4 @@
-"""Which SQL statements change the session is told from their text."""
+"""SQL statements that change the session are detected by their text."""
 
 from __future__ import annotations
 

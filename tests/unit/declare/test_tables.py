@@ -1,4 +1,4 @@
-"""Tables, views and sinks: what each call registers, and what it refuses."""
+"""Tables, views and sinks: the registered specs, and the rejected arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def here(offset: int) -> SourceLocation:
 
 
 def test_a_bare_decorator_registers_a_dataset_and_its_flow_under_the_functions_name(registry: Registry) -> None:
-    """`@dp.table` alone is enough, and knows its line."""
+    """`@dp.table` alone is enough, and stores its line."""
 
     @dp.table
     def orders() -> Any:
@@ -54,7 +54,7 @@ def test_a_bare_decorator_registers_a_dataset_and_its_flow_under_the_functions_n
 
 
 def test_a_table_keeps_every_argument(registry: Registry) -> None:
-    """What is passed is what is registered."""
+    """Every argument is registered unchanged."""
     face.table(
         name="sales.orders",
         comment="All orders.",
@@ -88,7 +88,7 @@ def test_a_table_keeps_every_argument(registry: Registry) -> None:
 
 
 def test_a_schema_may_be_a_struct_type(registry: Registry) -> None:
-    """A StructType is kept as its JSON, from which Spark reads an equal one."""
+    """A StructType is stored as its JSON, from which Spark reads an equal one."""
     schema = StructType().add("a b", IntegerType())
     dp.create_streaming_table("t", schema=schema)
     kept = registry.datasets[0].schema
@@ -97,7 +97,7 @@ def test_a_schema_may_be_a_struct_type(registry: Registry) -> None:
 
 
 def test_each_decorator_has_its_kind(registry: Registry) -> None:
-    """A table's DataFrame decides later; the others say what they are, in every spelling."""
+    """A table's kind depends on its DataFrame; the other decorators define it, in every spelling."""
     dp.materialized_view(name="mv", refresh_policy="Incremental", partition_cols=["p"])(_rows)
     dp.temporary_view(name="tv", comment="c", spark_conf={"k": "v"})(_rows)
     dp.view(_rows)
@@ -156,7 +156,7 @@ def test_sinks_and_hooks_are_registered_with_their_functions(registry: Registry)
 
 
 def test_append_flows_are_named_after_their_function_or_by_name(registry: Registry) -> None:
-    """The target is a name as any other, and once is kept."""
+    """The target is qualified like any other name, and `once` is stored."""
 
     @dp.append_flow("orders")
     def from_kafka() -> Any:
@@ -238,7 +238,7 @@ def test_a_wrong_argument_is_refused_with_its_name_and_place(
 
 
 def test_two_hooks_of_one_name_are_refused(registry: Registry) -> None:
-    """Hooks are told apart by name."""
+    """Hooks are identified by name."""
 
     def hook(event: dict[str, object]) -> None:
         pass
@@ -251,7 +251,7 @@ def test_two_hooks_of_one_name_are_refused(registry: Registry) -> None:
 
 
 def test_declaring_outside_a_pipeline_is_refused_with_the_line() -> None:
-    """A module that is run by itself is told how to run it."""
+    """A module that is executed directly raises an error that says how to run it."""
     with pytest.raises(UserError) as caught:
         dp.create_streaming_table("t")
     assert caught.value.condition == "GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE"
@@ -273,6 +273,6 @@ for read in (dp.read, dp.read_stream, dp.readStream):
 
 
 def test_reading_without_a_session_is_refused() -> None:
-    """The older reads need the session of a query function; a process of its own surely has none."""
+    """The older reads need the session of a query function; a separate process has none."""
     done = subprocess.run([sys.executable, "-c", READS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["NO_ACTIVE_SESSION 9"] * 3

@@ -1,4 +1,4 @@
-"""The demo's feed: true to its source, disorderly as promised, and the same bytes each time."""
+"""The demo's feed: consistent with its source, out of order, and deterministic."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def messages(events: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Feed]:
-    """A folder with the feed of January, and what was said of it."""
+    """A folder with the feed of January, and its description."""
     folder = tmp_path_factory.mktemp("demo") / "data"
     return folder, write_feed(folder, 1)
 
@@ -75,7 +75,7 @@ def test_the_last_event_of_each_flight_is_what_the_source_says(flights: pd.DataF
 
 
 def test_the_schedule_is_behind_the_events(flights: pd.DataFrame, events: pd.DataFrame) -> None:
-    """Each flight that the schedule lacks or has at another time is told of by a SCHEDULED event."""
+    """Each flight that is missing in the schedule or has another time there has a SCHEDULED event."""
     true_times = flights.set_index(KEYS)["scheduled_departure"]
     planned = make_schedule(flights).set_index(KEYS)["scheduled_departure"]
     outdated = set(true_times.index) - set(planned.index[planned == true_times.reindex(planned.index)])
@@ -114,7 +114,7 @@ def test_a_flight_has_the_same_events_however_many_months_are_fed(events: pd.Dat
 
 
 def test_the_same_months_give_the_same_bytes(fed: tuple[Path, Feed], tmp_path: Path) -> None:
-    """Two feeds of one month are equal file by file, whatever an interrupted one left behind."""
+    """Two feeds of one month are equal file by file, also after an interrupted one."""
     folder, feed = fed
     left_behind = tmp_path / "data.partial" / "events" / "2012-12-30.json"
     left_behind.parent.mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_the_files_hold_what_the_feed_says(fed: tuple[Path, Feed], messages: pd.
 
 
 def test_a_line_has_the_fields_that_are_known_and_no_others(fed: tuple[Path, Feed]) -> None:
-    """Numbers are whole, times are ISO 8601 in UTC, and what is not known is left out."""
+    """Numbers are integers, times are ISO 8601 in UTC, and unknown fields are omitted."""
     folder, _ = fed
     lines = (folder / "events" / "2013-01-02.json").read_text().splitlines()
     departed = next(line for line in map(json.loads, lines) if line["status"] == "DEPARTED" and line["flight"] == 4131)
@@ -159,7 +159,7 @@ def test_a_line_has_the_fields_that_are_known_and_no_others(fed: tuple[Path, Fee
 
 @pytest.mark.parametrize("months", [0, 13, -1])
 def test_a_number_of_months_that_the_data_lacks_is_refused(months: int, tmp_path: Path) -> None:
-    """Nothing is written for a month that is not in 1 to 12, and the error says what is."""
+    """Nothing is written for months outside of 1 to 12, and the error gives the valid range."""
     with pytest.raises(UserError) as caught:
         write_feed(tmp_path / "data", months)
     assert ("DEMO_MONTHS_INVALID", {"months": months}) == (caught.value.condition, caught.value.fields)

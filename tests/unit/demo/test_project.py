@@ -1,4 +1,4 @@
-"""The demo's folder: a project of its own that is made once and never taken from someone."""
+"""The demo's folder: a project that is created once and never overwritten."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_a_prepared_folder_is_a_project_whose_spec_names_its_data(demo: Path) -> None:
-    """The pipeline's modules and spec lie beside the data, which the spec names by its whole path."""
+    """The pipeline's modules and spec are next to the data; the spec has the absolute path of the data."""
     spec = yaml.safe_load((demo / "pipeline.yml").read_text())
     modules = sorted(path.name for path in (demo / "transformations").iterdir())
     assert {"flights.data": str(demo / "data")} == spec["configuration"]
@@ -34,7 +34,7 @@ def test_a_prepared_folder_is_a_project_whose_spec_names_its_data(demo: Path) ->
 
 
 def test_preparing_again_changes_no_file(demo: Path) -> None:
-    """A second preparation tells the same feed and writes nothing."""
+    """A second preparation returns the same description and writes nothing."""
     before = contents(demo)
     feed = prepare_folder(demo, 1)
     assert (1, 27_004) == (feed.months, feed.flights)
@@ -42,7 +42,7 @@ def test_preparing_again_changes_no_file(demo: Path) -> None:
 
 
 def test_a_change_to_the_pipeline_is_kept_and_a_missing_module_comes_back(demo: Path) -> None:
-    """The folder's user may change the pipeline; what a stopped preparation left out is written."""
+    """The user may change the pipeline; files that an interrupted preparation did not write are written."""
     changed, missing = demo / "transformations" / "delays.py", demo / "transformations" / "weather.py"
     original = changed.read_text()
     changed.write_text(original + "# mine\n")
@@ -53,7 +53,7 @@ def test_a_change_to_the_pipeline_is_kept_and_a_missing_module_comes_back(demo: 
 
 
 def test_a_demo_of_other_months_is_refused_and_left_alone(demo: Path) -> None:
-    """The error says how many months the folder holds; nothing is written."""
+    """The error has the number of months in the folder; nothing is written."""
     before = contents(demo)
     with pytest.raises(UserError) as caught:
         prepare_folder(demo, 3)

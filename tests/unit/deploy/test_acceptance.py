@@ -1,4 +1,4 @@
-"""Ways out of a hold that need no restart: what is there is accepted, and deferred tags are written on purpose."""
+"""Resolutions of a hold without a restart: drift is accepted, and deferred tags are written on purpose."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def served() -> Iterator[StandInWorkspace]:
 
 
 def planned(served: StandInWorkspace, wanted: dict[str, dict[str, Any]], key: str = GATEWAY) -> PlannedChange:
-    """A resource's change as it is planned."""
+    """Return a resource's planned change."""
     change = deployer_of(served, wanted).plan().change(key)
     assert change is not None
     return change
 
 
 def test_a_field_that_the_service_adds_holds_until_it_is_accepted(served: StandInWorkspace) -> None:
-    """No call to the gateway, in mid-snapshot; afterwards the plan is empty, and the guard goes on."""
+    """There is no call to the gateway during the snapshot; afterwards the plan is empty, and the guard returns 0."""
     spec = served.pipeline(GATEWAY_NAME).spec
     spec["budget_policy_id"] = "b-1"
     spec["gateway_definition"]["connection_id"] = "c-1"
@@ -67,7 +67,7 @@ def test_a_field_that_the_service_adds_holds_until_it_is_accepted(served: StandI
 
 
 def test_what_the_bundle_changes_stays_a_change(served: StandInWorkspace) -> None:
-    """Only what was changed outside is accepted; a value that the bundle names too stays as it is, and is shown."""
+    """Only outside changes are accepted; a value that the bundle sets too stays unchanged, and is displayed."""
     spec = served.pipeline(GATEWAY_NAME).spec
     spec["clusters"][0]["num_workers"] = 9
     spec["budget_policy_id"] = "b-1"
@@ -87,7 +87,7 @@ def test_what_the_bundle_changes_stays_a_change(served: StandInWorkspace) -> Non
 
 
 def test_what_is_bound_keeps_its_wishes_when_it_is_accepted(served: StandInWorkspace) -> None:
-    """Right after `bind` there is no baseline: the bundle's values are wishes, all else is accepted."""
+    """Immediately after `bind` there is no baseline: the bundle's values are changes, all other values are accepted."""
     spec = served.pipeline(GATEWAY_NAME).spec
     gateway = served.pipeline(GATEWAY_NAME).pipeline_id
     spec["budget_policy_id"] = "b-1"
@@ -103,7 +103,7 @@ def test_what_is_bound_keeps_its_wishes_when_it_is_accepted(served: StandInWorks
 
 
 def test_only_what_is_on_record_and_there_is_accepted(served: StandInWorkspace) -> None:
-    """An unknown key, a resource that was never deployed, and one that is gone are errors of the call."""
+    """An unknown key, a resource that was never deployed, and a deleted one are usage errors."""
     wanted = specs_with_job()
     conditions = {}
     for key in ("pipelines.nosuch", JOB, "pipelines.flights"):
@@ -156,7 +156,7 @@ def test_deferred_tags_of_a_gateways_job_are_written_on_purpose(served: StandInW
 
 
 def test_a_refused_plan_shows_no_apply(served: StandInWorkspace) -> None:
-    """Nothing of it is done, so that each other change says what it waits for, and no file is said to be uploaded."""
+    """No change of it is applied, so each other change names the refused one, and no file is listed for upload."""
     wanted = specs()
     wanted[GATEWAY]["gateway_definition"]["connection_name"] = "other"
     wanted["pipelines.flights"]["configuration"]["a"] = "2"

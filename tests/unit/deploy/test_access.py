@@ -24,7 +24,7 @@ resources: {pipelines: {p: {}}, jobs: {j: {}, k: {run_as: {user_name: bob@exampl
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -43,7 +43,7 @@ def identities(served: StandInWorkspace) -> list[str]:
 def test_jobs_and_pipelines_get_them_and_a_second_deploy_writes_nothing(
     served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """Each level as its kind calls it; who deploys is the owner and has no second entry; reads never show `run_as`."""
+    """Each level has the name of its kind; the deploying user owns without an entry; reads omit `run_as`."""
     deployer_of(served, loaded(tmp_path), table=None).deploy()
     assert identities(served) == ["sp-1", "sp-1", "bob@example.com"]
     owner = {"user_name": USER, "permission_level": "IS_OWNER"}
@@ -66,7 +66,7 @@ def test_another_identity_is_a_change_of_those_that_take_it(served: StandInWorks
 
 
 def test_an_owner_that_is_named_stays_the_owner(served: StandInWorkspace, tmp_path: Path) -> None:
-    """Who deploys is none beside it."""
+    """The deploying user is then not an owner."""
     text = (
         "bundle: {name: sales}\nworkspace: {root_path: /Workspace/Shared/sales}\nsync: {exclude: ['*']}\n"
         "resources: {jobs: {j: {permissions: [{user_name: bob@example.com, level: IS_OWNER}]}}}\n"

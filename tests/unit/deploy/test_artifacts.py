@@ -1,4 +1,4 @@
-"""Packages: built before a deploy, uploaded, and named by jobs and pipelines where they lie in the workspace."""
+"""Packages: built before a deploy, uploaded, and named by jobs and pipelines with their workspace paths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ resources:
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -52,13 +52,13 @@ def deploy(served: StandInWorkspace, bundle: Bundle) -> ExitCode:
 
 
 def dependencies(served: StandInWorkspace) -> list[str]:
-    """What the pipeline installs."""
+    """Return the dependencies of the pipeline."""
     found: list[str] = served.pipeline("p").spec["environment"]["dependencies"]
     return found
 
 
 def test_a_wheel_is_built_uploaded_and_named(served: StandInWorkspace, tmp_path: Path) -> None:
-    """In the pipeline's environment, a task's libraries and a job's environment; a second deploy writes nothing."""
+    """The pipeline, a task's libraries and a job's environment name it; a second deploy writes nothing."""
     assert deploy(served, loaded(tmp_path)) is ExitCode.CLEAN
     wheel = f"{PLACE}/lib-1.whl"
     assert served.files.files[wheel] == b"one\n"
@@ -87,7 +87,7 @@ def test_a_wheel_that_only_holds_something_else_is_only_uploaded(served: StandIn
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(served: StandInWorkspace, tmp_path: Path) -> None:
-    """The pipeline names the new wheel, and the old one is gone from the workspace."""
+    """The pipeline names the new wheel, and the old one is deleted from the workspace."""
     deploy(served, loaded(tmp_path))
     deploy(served, loaded(tmp_path, "rm dist/* && echo two > dist/lib-2.whl"))
     assert dependencies(served) == [f"{PLACE}/lib-2.whl", "requests"]
@@ -97,7 +97,7 @@ def test_a_new_version_takes_the_place_of_the_old_one(served: StandInWorkspace, 
 def test_a_build_that_fails_tells_its_last_lines_and_nothing_is_deployed(
     served: StandInWorkspace, tmp_path: Path
 ) -> None:
-    """Twenty of thirty lines, the exit code, the place of the artifact, and no call."""
+    """The error has the last twenty of thirty lines, the exit code and the artifact's location; there is no call."""
     bundle = loaded(tmp_path, "for n in $(seq 30); do echo line $n; done; exit 3")
     with pytest.raises(OperationError) as caught:
         deploy(served, bundle)
@@ -118,7 +118,7 @@ def test_each_line_of_a_build_counts(tmp_path: Path) -> None:
 
 
 def test_a_build_does_not_see_the_workspaces_secrets(tmp_path: Path) -> None:
-    """Its output may go anywhere; the host it may know."""
+    """Its output may be published, so it sees only the host."""
     environment = {"PATH": "/usr/bin:/bin", "DATABRICKS_TOKEN": "s1", "ARM_CLIENT_SECRET": "s2", "DATABRICKS_HOST": "h"}
     bundle = loaded(tmp_path, "mkdir dist; env > dist/seen")
     build_artifacts(bundle.artifacts, environment=environment)
@@ -127,7 +127,7 @@ def test_a_build_does_not_see_the_workspaces_secrets(tmp_path: Path) -> None:
 
 
 def test_a_package_that_nobody_built_is_an_error_of_the_deploy_only(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A plan shows what will be there; a deploy without the file makes no call."""
+    """A plan lists the package; a deploy without the file makes no call."""
     deployer = deployer_of(served, loaded(tmp_path), table=None)
     spec = deployer.plan().changes[0].spec
     assert spec is not None
@@ -140,7 +140,7 @@ def test_a_package_that_nobody_built_is_an_error_of_the_deploy_only(served: Stan
 
 
 def test_a_package_that_is_a_link_out_of_the_bundle_is_refused(served: StandInWorkspace, tmp_path: Path) -> None:
-    """It is no file of the bundle's, whatever its name."""
+    """It is not a file of the bundle, whatever its name is."""
     secret = tmp_path / "secret"
     secret.write_text("s", encoding="utf-8")
     root = tmp_path / "bundle"
@@ -152,7 +152,7 @@ def test_a_package_that_is_a_link_out_of_the_bundle_is_refused(served: StandInWo
 
 
 def test_a_wheels_folder_with_a_setup_is_built_by_it(tmp_path: Path) -> None:
-    """When no command is written; other folders are taken as they are."""
+    """This is the default without a build command; other folders are used unchanged."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "setup.py").touch()
     text = "bundle: {name: s}\nartifacts: {a: {type: whl, path: a}, b: {type: whl}, c: {path: a}}\n"

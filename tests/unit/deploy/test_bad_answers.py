@@ -1,4 +1,4 @@
-"""A workspace that refuses, is busy, or goes silent: what a deploy says, waits and leaves behind."""
+"""A workspace that rejects calls, is busy, or does not answer: the deploy's errors, waits and effects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EVER = 1000
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
 
 def failed(served: StandInWorkspace, *, wanted: dict[str, dict[str, Any]] | None = None) -> OperationError:
-    """What a deploy of the example ends with."""
+    """Return the error of a deploy of the example."""
     with pytest.raises(OperationError) as caught:
         deployer_of(served, specs() if wanted is None else wanted).deploy()
     assert caught.value.remedy
@@ -48,7 +48,7 @@ FORBIDDEN = {
 def test_no_permission_names_the_call_and_nothing_is_made(
     served: StandInWorkspace, method: str, path: str, call: str
 ) -> None:
-    """403, at whichever call it comes first; once it is mended the deploy goes on."""
+    """403 at any call: after the permission is granted, the deploy continues."""
     fault = Fault(method=method, path=path, status=403, error_code="PERMISSION_DENIED", times=EVER)
     served.fail(fault)
     error = failed(served)
@@ -60,7 +60,7 @@ def test_no_permission_names_the_call_and_nothing_is_made(
 
 
 def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: StandInWorkspace) -> None:
-    """401: one call, no write, and that a new sign-in goes on from there."""
+    """401: one call, no write, and a hint to sign in again."""
     served.expire_token()
     error = failed(served)
     assert (error.condition, error.fields) == ("WORKSPACE_UNAUTHENTICATED", {"call": "GET /api/2.0/workspace/export"})
@@ -69,7 +69,7 @@ def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: 
 
 
 def test_a_token_that_expires_on_the_way_leaves_what_the_next_deploy_finds(served: StandInWorkspace) -> None:
-    """401 in the middle: the lock of the dead deploy runs out, and then one of each is there."""
+    """401 in the middle: the lock of the dead deploy expires, and then each resource exists once."""
     served.fail(Fault(method="POST", path="/pipelines$", status=401, error_code="UNAUTHENTICATED", times=EVER))
     assert failed(served).condition == "WORKSPACE_UNAUTHENTICATED"
     served.faults.clear()
@@ -81,7 +81,7 @@ def test_a_token_that_expires_on_the_way_leaves_what_the_next_deploy_finds(serve
 @pytest.mark.parametrize(("method", "path"), [("GET", "/workspace/export"), ("POST", "/workspace/mkdirs")])
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_time_to_wait_is_kept_to(served: StandInWorkspace, method: str, path: str, status: int) -> None:
-    """Neither a second sooner nor at once, for reads as for writes, also when the SDK's own patience is shorter."""
+    """Reads and writes wait exactly that time, even if the SDK's own timeout is shorter."""
     served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=75, times=3))
     config = served.config()
     config.retry_timeout_seconds = 30
@@ -95,7 +95,7 @@ def test_a_time_to_wait_is_kept_to(served: StandInWorkspace, method: str, path: 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("seconds", [60, 3600])
 def test_waiting_has_an_end(served: StandInWorkspace, method: str, path: str, status: int, seconds: int) -> None:
-    """After a quarter of an hour for one call the deploy fails, and says how long it was asked to wait."""
+    """After a quarter of an hour for one call the deploy fails, and the error has the requested waiting time."""
     served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=seconds, times=EVER))
     error = failed(served)
     assert error.condition in ("WORKSPACE_CALL_FAILED", "WORKSPACE_ANSWER_LOST")
@@ -106,7 +106,7 @@ def test_waiting_has_an_end(served: StandInWorkspace, method: str, path: str, st
 
 @pytest.mark.parametrize("status", [500, 502, 504, 0])
 def test_a_read_that_fails_is_tried_again_and_not_for_ever(served: StandInWorkspace, status: int) -> None:
-    """A service that stumbles is waited for, a little longer each time; one that is down is told as such."""
+    """Reads are retried with increasing delays; a service that stays down is reported as unavailable."""
     served.fail(Fault(method="GET", path="/workspace/export", status=status, times=3))
     assert deployer_of(served, {}).plan().changes == ()
     served.fail(Fault(method="GET", path="/workspace/export", status=status, times=EVER))
@@ -132,7 +132,7 @@ def test_throttling_without_a_time_is_waited_out_too(served: StandInWorkspace) -
 
 @pytest.mark.parametrize("name", ["../../../Users/bob/x.py", "/Workspace/Users/bob/x.py"])
 def test_a_state_that_names_files_elsewhere_deletes_none_of_them(served: StandInWorkspace, name: str) -> None:
-    """Whoever may write the state must not thereby get us to delete what is not the bundle's."""
+    """A user who may write the state must not be able to delete files outside of the bundle."""
     workspace = Workspace(served.config(), clock=served.clock)
     deployer_of(served, specs()).deploy()
     state = read_state(workspace, STATE)
@@ -145,7 +145,7 @@ def test_a_state_that_names_files_elsewhere_deletes_none_of_them(served: StandIn
 
 
 def test_a_state_that_nobody_can_read_stops_the_deploy(served: StandInWorkspace) -> None:
-    """Nothing is guessed from it, and nothing is written over it."""
+    """Nothing is derived from it, and nothing is written over it."""
     workspace = Workspace(served.config(), clock=served.clock)
     workspace.make_folder(STATE)
     unknown = Deployed(key="pipelines.p", kind="pipelines", id="1", spec=bundle_of(specs()).resources[0].spec)
@@ -166,7 +166,7 @@ def without_warehouse(served: StandInWorkspace, wanted: dict[str, dict[str, Any]
 
 
 def test_without_a_warehouse_the_plan_says_that_it_is_missing(served: StandInWorkspace) -> None:
-    """What the gateway does is unknown, and the reason names the cause and the setting."""
+    """The state of the gateway is unknown, and the reason names the cause and the setting."""
     with_snapshot(served)
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
@@ -212,7 +212,7 @@ TABLES = {
 def test_a_deployments_table_that_cant_be_written_is_refused_before_the_deploy(
     served: StandInWorkspace, table: str, condition: str
 ) -> None:
-    """Not told after the deploy, when nobody can say any more who did it."""
+    """The error comes before the deploy, because a deploy that can't be recorded must not happen."""
     with pytest.raises(UserError) as caught:
         without_warehouse(served, specs(), table=table).deploy()
     assert (caught.value.condition, served.writes()) == (condition, [])

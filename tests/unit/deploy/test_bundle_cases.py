@@ -1,4 +1,4 @@
-"""The tables of cases in `cases/`: the loader against what Databricks' documentation says."""
+"""The tables of cases in `cases/`: the loader compared with Databricks' documentation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_bundle_is_loaded_as_the_format_says(tmp_path: Path, case: BundleCase)
 
 @pytest.mark.parametrize("case", BAD.values(), ids=BAD)
 def test_a_fault_is_told_with_its_place_and_a_remedy(tmp_path: Path, case: BundleCase) -> None:
-    """Condition, file, line and column, and what to do next."""
+    """Each error has a condition, file, line, column, and a remedy."""
     with pytest.raises(UserError) as caught:
         load_case(case, tmp_path)
     error = caught.value

@@ -107,19 +107,19 @@ def classes(kind: str, one: Spec, other: Spec) -> ChangeClass:
 
 @pytest.mark.parametrize(("kind", "one", "other"), NO_ORDER.values(), ids=NO_ORDER)
 def test_the_order_of_a_set_is_no_difference(kind: str, one: Spec, other: Spec) -> None:
-    """Nor of a list whose items have keys, however deep it lies."""
+    """The same holds for a list whose items have keys, at any depth."""
     assert classes(kind, one, other) is ChangeClass.NONE
     assert classes(kind, other, one) is ChangeClass.NONE
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), ORDER.values(), ids=ORDER)
 def test_the_order_of_a_sequence_is_a_difference(kind: str, one: Spec, other: Spec) -> None:
-    """However deep it lies."""
+    """This holds at any depth."""
     assert classes(kind, one, other) is ChangeClass.SEMANTIC
 
 
 def test_a_changed_item_of_a_set_is_told_as_json() -> None:
-    """The plan shows the lists as they are written, in one order."""
+    """The plan prints the lists as JSON, in one order."""
     (change,) = compare(
         "jobs",
         wanted={"name": "j", "email_notifications": {"on_start": ["c", "b"]}},

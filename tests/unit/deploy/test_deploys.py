@@ -1,4 +1,4 @@
-"""Deploys to the stand-in: what is made, what is left alone, what is held, what a crash leaves."""
+"""Deploys to the stand-in: created, unchanged and held resources, and recovery from crashes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.ingestion_bundle import (
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -42,7 +42,7 @@ def snapshotting(served: StandInWorkspace) -> StandInWorkspace:
 
 
 def verdicts(served: StandInWorkspace, wanted: dict[str, dict[str, Any]]) -> dict[str, Verdict]:
-    """The verdicts of a plan, but for resources that need nothing."""
+    """Return the verdicts of a plan, without resources that need no change."""
     plan = deployer_of(served, wanted).plan()
     return {each.key: each.verdict for each in plan.changes if each.verdict is not Verdict.NOTHING}
 
@@ -61,7 +61,7 @@ def test_a_first_deploy_makes_everything_in_order_with_ids_resolved(served: Stan
 
 
 def test_after_a_deploy_the_plan_is_empty_and_a_deploy_reads_each_resource_once(snapshotting: StandInWorkspace) -> None:
-    """No write, no event log, one read a resource and one of the state, though case and defaults came back changed."""
+    """No write, no event log, one read per resource and one of the state, although case and defaults changed."""
     result = deployer_of(snapshotting, specs()).deploy()
     assert (result.exit_code, result.plan.acts) == (ExitCode.CLEAN, False)
     assert snapshotting.writes() == []
@@ -73,7 +73,7 @@ def test_after_a_deploy_the_plan_is_empty_and_a_deploy_reads_each_resource_once(
 def test_a_tag_only_deploy_in_a_snapshot_makes_no_call_to_the_gateway_and_is_on_record(
     snapshotting: StandInWorkspace,
 ) -> None:
-    """The forum's case: the snapshot goes on, the table tells who changed which tag, a second deploy tells nothing."""
+    """The snapshot continues, the table records who changed which tag, and a second deploy has nothing to do."""
     wanted = specs()
     wanted[GATEWAY]["tags"]["commit"] = "f00"
     wanted[GATEWAY]["clusters"][0]["custom_tags"]["cost"] = "2"
@@ -90,7 +90,7 @@ def test_a_tag_only_deploy_in_a_snapshot_makes_no_call_to_the_gateway_and_is_on_
 
 
 def test_deferred_tags_are_written_with_the_next_wanted_change(snapshotting: StandInWorkspace) -> None:
-    """Once the snapshot is over, one PUT brings the change and the tag."""
+    """After the snapshot, one PUT writes the change and the tag."""
     wanted = specs()
     wanted[GATEWAY]["tags"]["commit"] = "f00"
     deployer_of(snapshotting, wanted).deploy()
@@ -119,7 +119,7 @@ def test_a_semantic_change_in_a_snapshot_is_held_and_says_what_it_would_lose(sna
 
 
 def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorkspace) -> None:
-    """By a part that is done or by a key that the bundle names; else by what the log leaves open."""
+    """This follows from a finished chunk or a key in the bundle; otherwise the log leaves it open."""
     tables = (
         SourceTable(name="main.staging.orders", chunks=48),
         SourceTable(name="main.staging.keyed", chunks=1, seconds_per_chunk=48 * HOUR),
@@ -162,7 +162,7 @@ def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorks
 def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
     served: StandInWorkspace, told: str | None, minutes: int, verdict: Verdict
 ) -> None:
-    """Three of its intervals, by its settings where the service would take them; a longer silence is unknown."""
+    """Three intervals of its settings, if the service accepts them; after a longer silence its state is unknown."""
     wanted = specs()
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders"))
     deployer_of(served, wanted).deploy()
@@ -180,7 +180,7 @@ def test_how_long_a_silence_means_nothing_goes_by_the_gateways_own_interval(
 
 
 def test_a_held_change_waits_in_the_queue_and_is_applied_when_the_snapshot_ends(snapshotting: StandInWorkspace) -> None:
-    """Queued with 21; while it snapshots still 21; afterwards applied, once, and the queue is empty."""
+    """21 when queued, and during the snapshot; afterwards it is applied once, and the queue is empty."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     queueing = Policy(queue=True)
@@ -194,7 +194,7 @@ def test_a_held_change_waits_in_the_queue_and_is_applied_when_the_snapshot_ends(
 
 
 def test_a_queued_plan_that_is_stale_is_never_applied(snapshotting: StandInWorkspace) -> None:
-    """Another deploy came between: the queue is emptied, and nothing is called."""
+    """After another deploy in between, the queue is cleared, and no call is made."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     deployer_of(snapshotting, wanted, policy=Policy(queue=True)).deploy()
@@ -206,7 +206,7 @@ def test_a_queued_plan_that_is_stale_is_never_applied(snapshotting: StandInWorks
 
 
 def test_waiting_deploys_when_the_snapshot_ends(snapshotting: StandInWorkspace) -> None:
-    """The deploy looks again until the gateway takes changes."""
+    """The deploy checks again until the gateway accepts changes."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     snapshotting.clock.sleep(23.9 * HOUR)
@@ -215,7 +215,7 @@ def test_waiting_deploys_when_the_snapshot_ends(snapshotting: StandInWorkspace) 
 
 
 def test_an_override_names_its_reason_on_record(snapshotting: StandInWorkspace) -> None:
-    """The change goes on in the middle of a snapshot, and the table says why."""
+    """The change is applied during a snapshot, and the table has the reason."""
     wanted = specs()
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     policy = Policy(overrides=((GATEWAY, "the source moved"),))
@@ -261,7 +261,7 @@ def test_an_event_log_that_cannot_be_read_counts_as_a_snapshot(snapshotting: Sta
 
 
 def test_a_snapshot_that_begins_after_the_plan_holds_the_put(snapshotting: StandInWorkspace) -> None:
-    """The guard looks again right before the PUT; what was applicable is held."""
+    """The guard checks again immediately before the PUT, which is then held."""
     wanted = specs()
     wanted["schemas.staging"]["comment"] = "x"
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
@@ -288,7 +288,7 @@ def test_a_snapshot_that_begins_after_the_plan_holds_the_put(snapshotting: Stand
 
 
 def test_what_was_changed_outside_is_held_and_shown(snapshotting: StandInWorkspace) -> None:
-    """Somebody's own setting on the gateway is neither overwritten nor kept silent."""
+    """A user's own setting of the gateway is neither overwritten nor hidden."""
     snapshotting.pipeline(GATEWAY_NAME).spec["clusters"][0]["num_workers"] = 9
     plan = deployer_of(snapshotting, specs()).plan()
     change = plan.change(GATEWAY)
@@ -313,7 +313,7 @@ def test_permissions_have_a_call_of_their_own(snapshotting: StandInWorkspace) ->
 
 
 def test_a_second_deployer_is_kept_out_and_a_dead_ones_lock_expires(served: StandInWorkspace) -> None:
-    """The lock of Databricks' command line is honoured; ours is taken over when its time is over."""
+    """The lock of Databricks' command line is respected; ours is taken over after it expires."""
     deployer_of(served, {}).deploy()
     served.files.folders |= {"/Workspace/Shared/.bundle/sales/ingestion/state"}
     path = "/Workspace/Shared/.bundle/sales/ingestion/state/deploy.lock"
@@ -327,7 +327,7 @@ def test_a_second_deployer_is_kept_out_and_a_dead_ones_lock_expires(served: Stan
 
 
 def test_a_lost_lock_stops_the_deploy_before_its_next_write(served: StandInWorkspace) -> None:
-    """Somebody took the lock by force: nothing is written after that."""
+    """After another process takes the lock by force, nothing is written."""
     original = served.answer
     path = "/Workspace/Shared/.bundle/sales/ingestion/state/deploy.lock"
 
@@ -345,7 +345,7 @@ def test_a_lost_lock_stops_the_deploy_before_its_next_write(served: StandInWorks
 
 
 def test_of_two_deployers_at_once_one_is_kept_out(served: StandInWorkspace) -> None:
-    """The second begins in the middle of the first: it is told who deploys, and each resource is made once."""
+    """The second starts during the first: its error names the deploying user, and each resource is created once."""
     original = served.answer
     told: list[str] = []
 
@@ -366,7 +366,7 @@ def test_of_two_deployers_at_once_one_is_kept_out(served: StandInWorkspace) -> N
 def test_a_lost_answer_is_looked_up_and_nothing_is_made_twice(
     served: StandInWorkspace, path: str, *, after: bool
 ) -> None:
-    """A call that may have taken effect is not blindly repeated: one of each, and the next plan is empty."""
+    """A call that may have taken effect is not repeated: each resource exists once, and the next plan is empty."""
     served.fail(Fault(method="POST", path=path, status=0, after_effect=after))
     deployer_of(served, specs()).deploy()
     assert (len(served.pipelines.by_id), len(served.jobs.by_id)) == (3, 1)
@@ -385,7 +385,7 @@ def test_a_put_whose_answer_was_lost_is_not_made_twice(snapshotting: StandInWork
 
 
 def test_throttling_is_waited_out(served: StandInWorkspace) -> None:
-    """429 and 503 with a time to wait cost that time, on reads and writes, and nothing else."""
+    """429 and 503 with `Retry-After` delay reads and writes by that time, without another effect."""
     served.fail(throttled(path="/pipelines", times=3, retry_after_seconds=20))
     served.fail(Fault(method="GET", path="/unity-catalog", status=503, retry_after_seconds=20))
     assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
@@ -393,7 +393,7 @@ def test_throttling_is_waited_out(served: StandInWorkspace) -> None:
 
 
 def test_no_permission_and_an_expired_token_say_so(served: StandInWorkspace) -> None:
-    """Both are errors with a remedy, and the deploy goes on where it stopped once they are mended."""
+    """Both are errors with a remedy, and the next deploy continues after the remedy."""
     served.fail(Fault(method="POST", path="/jobs/create", status=403, error_code="PERMISSION_DENIED"))
     with pytest.raises(OperationError, match="WORKSPACE_FORBIDDEN"):
         deployer_of(served, specs()).deploy()
@@ -436,7 +436,7 @@ class _Dying(Workspace):
 
 
 def test_a_crash_after_any_single_call_converges_at_the_next_deploy() -> None:
-    """Whichever call was the last, the next deploy makes what is missing, nothing twice, and the plan is empty."""
+    """After a crash at any call, the next deploy creates what is missing, nothing twice, and the plan is empty."""
     finished = False
     for calls in range(200):
         with serve_workspace() as served:
@@ -462,7 +462,7 @@ def test_a_crash_after_any_single_call_converges_at_the_next_deploy() -> None:
 
 
 def test_destroy_deletes_all_in_reverse_and_refuses_what_may_not_go(snapshotting: StandInWorkspace) -> None:
-    """A gateway in a snapshot stays with all else; afterwards, with each permission, everything goes."""
+    """A gateway in a snapshot stays with all other resources; afterwards, with each permission, all are deleted."""
     pipelines = frozenset({GATEWAY, "pipelines.ingestion", "pipelines.flights"})
     allowed = Policy(allow_recreate=pipelines)
     assert deployer_of(snapshotting, specs()).destroy().exit_code is ExitCode.REFUSED
@@ -474,7 +474,7 @@ def test_destroy_deletes_all_in_reverse_and_refuses_what_may_not_go(snapshotting
 
 
 def test_what_prevents_its_destruction_is_not_destroyed(served: StandInWorkspace) -> None:
-    """`prevent_destroy` holds against every permission, also when the resource has left the bundle."""
+    """`prevent_destroy` overrides every permission, also if the resource was removed from the bundle."""
     wanted = specs()
     wanted["pipelines.flights"]["lifecycle"] = {"prevent_destroy": True}
     deployer_of(served, wanted).deploy()
@@ -484,7 +484,7 @@ def test_what_prevents_its_destruction_is_not_destroyed(served: StandInWorkspace
 
 
 def test_what_exists_is_adopted(served: StandInWorkspace) -> None:
-    """A pipeline that somebody made is refused by name, then bound, and from then on ours."""
+    """An existing pipeline is rejected by name, then bound, and then managed by the bundle."""
     flights = {"pipelines.flights": specs()["pipelines.flights"]}
     made = served.client().pipelines.create(name="flights", catalog="main", schema="flights")
     assert made.pipeline_id is not None

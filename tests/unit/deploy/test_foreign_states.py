@@ -1,4 +1,4 @@
-"""The guard before a deploy by Databricks' own command line: it reads that tool's state; what is unknown is no 0."""
+"""The guard before a deploy by Databricks' own command line: it reads that tool's state; an unknown state is not 0."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Specs = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
 
 def plain_specs() -> Specs:
-    """The bundle in the spelling of the service, as the lint asks for: another spelling would hold another tool."""
+    """The bundle in the service's spelling, as the lint requires: another spelling would hold another tool."""
     wanted = specs_with_job()
     wanted[GATEWAY] |= {"channel": "PREVIEW", "edition": "ADVANCED", "catalog": "main"}
     return wanted
@@ -44,14 +44,14 @@ def deployed(served: StandInWorkspace, *, engine: str = DIRECT, hours: float = 2
 
 
 def guard(served: StandInWorkspace, wanted: Specs, policy: Policy | None = None) -> tuple[dict[str, Verdict], ExitCode]:
-    """The verdicts of the guard, but for what needs nothing, and its code; nothing was written."""
+    """Return the guard's verdicts without those that need no action, and its exit code; nothing is written."""
     gateways, _, code = deployer_of(served, wanted, policy=policy).guard()
     assert served.writes() == []
     return {each.key: each.verdict for each in gateways if each.verdict is not Verdict.NOTHING}, code
 
 
 def unknown(served: StandInWorkspace, wanted: Specs | Bundle) -> str:
-    """Why the guard knows nothing; the command ends with 23 then."""
+    """Return the reason for an unknown state; the command ends with 23."""
     with pytest.raises(StateUnknown) as error:
         deployer_of(served, wanted).guard()
     assert (error.value.condition, error.value.exit_code) == ("GUARD_STATE_UNKNOWN", 23)
@@ -74,7 +74,7 @@ def another_tag(wanted: Specs) -> None:
 
 
 def no_gateway(wanted: Specs) -> None:
-    """Take the gateway and what needs it out of the bundle."""
+    """Remove the gateway and its dependents from the bundle."""
     for key in (GATEWAY, JOB, "pipelines.ingestion"):
         del wanted[key]
 
@@ -91,7 +91,7 @@ def paused(wanted: Specs) -> None:
 
 
 def nothing(wanted: Specs) -> None:
-    """Change what is no gateway."""
+    """Change a resource that is not a gateway."""
     wanted["pipelines.flights"]["configuration"]["a"] = "2"
 
 
@@ -108,7 +108,7 @@ EDITS = {
 
 @pytest.mark.parametrize("engine", [TERRAFORM, DIRECT])
 def test_the_guard_reads_the_state_of_databricks_own_command_line(served: StandInWorkspace, engine: str) -> None:
-    """In mid-snapshot, for the state of either engine: what would restart or end the gateway, or its job, is no 0."""
+    """During a snapshot, with the state of either engine, a restart or end of the gateway or its job is never 0."""
     deployed(served, engine=engine)
     found = {}
     for edit in EDITS:
@@ -121,7 +121,7 @@ def test_the_guard_reads_the_state_of_databricks_own_command_line(served: StandI
 
 
 def test_without_any_state_the_gateway_and_its_job_are_found_by_name(served: StandInWorkspace) -> None:
-    """As where the state lies on somebody's disk: the same verdicts; a gateway that is nowhere is made."""
+    """If the state is on a user's disk, the verdicts are the same; a missing gateway is created."""
     deployed(served)
     served.files.files.clear()
     found = {}
@@ -167,7 +167,7 @@ def test_without_any_state_a_renamed_gateway_that_may_be_one_of_the_workspace_is
 
 
 def test_a_gateway_that_a_state_claims_is_not_the_renamed_one(served: StandInWorkspace) -> None:
-    """Another target's state, or the command line's own of this target, tells whose it is."""
+    """Another target's state, or the command line's state of this target, identifies its owner."""
     deployed(served)
     other = renamed(GATEWAY, JOB)
     folder = bundle_of({}).state_path
@@ -205,7 +205,7 @@ UNREADABLE = {
 
 
 def test_what_the_service_does_not_let_the_guard_read_is_unknown(served: StandInWorkspace) -> None:
-    """Neither 0 nor the 1 of a fault in the call: the deploy may stop what can't be read."""
+    """The exit code is neither 0 nor 1, because the deploy may stop a resource that can't be read."""
     deployed(served)
     files, told = dict(served.files.files), {}
     for case, (path, has_state) in UNREADABLE.items():
@@ -284,7 +284,7 @@ BROKEN: dict[str, str] = {
 
 
 def test_a_state_that_can_not_be_read_is_unknown(served: StandInWorkspace) -> None:
-    """For either engine and for ours, whatever is wrong with it; so is one that the service does not give out."""
+    """This holds for either engine and for Sluice's state, for any damage, and for a state that the service denies."""
     deployed(served)
     folder = bundle_of({}).state_path
     told = {}
@@ -328,7 +328,7 @@ def test_ids_that_contradict_ours_are_unknown(served: StandInWorkspace) -> None:
 
 
 def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -> None:
-    """What may be written now is 0; tags are written by the other tool with it, and held without it."""
+    """An allowed write is 0; the other tool writes tags with it, and tags alone are held."""
     deployed(served, hours=60)
     wanted = plain_specs()
     another_tag(wanted)
@@ -338,7 +338,7 @@ def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -
 
 
 def test_an_identity_that_the_bundle_names_is_no_difference(served: StandInWorkspace) -> None:
-    """A read of settings leaves `run_as` out; another identity is a change."""
+    """Reads of settings omit `run_as`; another identity is a change."""
     wanted = plain_specs()
     for key in (GATEWAY, JOB):
         wanted[key]["run_as"] = {"service_principal_name": "ingestion"}
@@ -361,7 +361,7 @@ def test_a_warehouse_that_does_not_answer_is_unknown(served: StandInWorkspace) -
 
 
 def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(served: StandInWorkspace) -> None:
-    """Our deploy leaves the field alone; another tool removes it, which restarts the gateway in its snapshot."""
+    """Our deploy does not change the field; another tool removes it, which restarts the gateway during its snapshot."""
     deployed(served)
     gateway = served.pipeline(GATEWAY_NAME)
     deployer_of(served, plain_specs()).bind(GATEWAY, gateway.pipeline_id)

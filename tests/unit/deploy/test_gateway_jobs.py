@@ -1,4 +1,4 @@
-"""A job that runs a gateway is a part of that gateway: what ends its run ends the snapshot."""
+"""A job that runs a gateway follows the gateway's rules, because ending its run ends the snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Specs = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -56,13 +56,13 @@ def retried(wanted: Specs) -> None:
 
 
 def redirected(wanted: Specs) -> None:
-    """Have the job run something else."""
+    """Let the job run another pipeline."""
     wanted[JOB]["tasks"] = [gateway_task("${resources.pipelines.flights.id}")]
 
 
 @pytest.mark.parametrize("edit", [renamed, paused, retried, redirected])
 def test_a_change_of_the_gateways_job_in_a_snapshot_is_held(served: StandInWorkspace, edit: Any) -> None:
-    """Exit code 20 with the hours that would be lost; the update of the gateway goes on."""
+    """Exit code 20 with the hours that would be lost; the update of the gateway continues."""
     wanted = specs_with_job()
     snapshotting(served, wanted)
     edit(wanted)
@@ -88,7 +88,7 @@ def test_deleting_the_gateways_job_in_a_snapshot_is_refused(served: StandInWorks
 
 
 def test_tags_and_notifications_of_the_gateways_job_wait(served: StandInWorkspace) -> None:
-    """A preset's tag reaches jobs too: no call to the job, and both come with its next wanted change."""
+    """A preset's tag reaches jobs too: there is no call to the job; its next wanted change writes both."""
     wanted = specs_with_job()
     snapshotting(served, wanted, hours=60)
     wanted[JOB]["tags"]["commit"] = "f00"
@@ -122,7 +122,7 @@ WAYS: dict[str, tuple[dict[str, Any], ...]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_runs_a_gateway_by_whatever_way_it_names_it(served: StandInWorkspace, way: str) -> None:
-    """Directly, by an id, in a for-each task, through another job; what only a run knows counts as one."""
+    """Directly, by an id, in a for-each task, through another job; a pipeline known only at run time counts as one."""
     made = dict(zip(("jobs.outer", "jobs.inner"), WAYS[way], strict=False))
     wanted = {GATEWAY: specs()[GATEWAY], **dict(reversed(made.items()))}
     snapshotting(served, wanted)
@@ -134,7 +134,7 @@ def test_a_job_runs_a_gateway_by_whatever_way_it_names_it(served: StandInWorkspa
 
 
 def test_a_job_of_another_target_that_runs_the_gateway_is_guarded_there(served: StandInWorkspace) -> None:
-    """The target knows the gateway by its id alone, and can't read its log: unknown is held; other jobs go on."""
+    """The target knows the gateway only by its id and can't read its log: unknown is held; other jobs are deployed."""
     snapshotting(served, specs())
     other = {
         "jobs.nightly": job(gateway_task(served.pipeline(GATEWAY_NAME).pipeline_id), continuous=False),
@@ -161,7 +161,7 @@ def test_a_pipeline_that_may_not_be_read_counts_as_a_gateway(served: StandInWork
 
 
 def test_a_snapshot_that_begins_after_the_plan_holds_the_reset(served: StandInWorkspace) -> None:
-    """The guard looks again right before a job of a gateway is reset."""
+    """The guard checks again immediately before a job of a gateway is reset."""
     wanted = specs_with_job()
     snapshotting(served, wanted, hours=60)
     wanted["schemas.staging"]["comment"] = "x"
@@ -182,7 +182,7 @@ def test_a_snapshot_that_begins_after_the_plan_holds_the_reset(served: StandInWo
 
 
 def test_a_gateway_and_its_job_change_in_one_deploy(served: StandInWorkspace) -> None:
-    """The restart of the gateway is wanted, so that its job has nothing more to lose: both are done, in one go."""
+    """The restart of the gateway is wanted, so its job can lose nothing more: both are applied in one deploy."""
     wanted = specs_with_job()
     snapshotting(served, wanted, hours=60)
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
@@ -223,7 +223,7 @@ def test_a_reset_whose_answer_was_lost_is_not_made_twice(served: StandInWorkspac
 
 
 def test_what_a_gateway_stands_on_is_not_deleted_when_the_gateway_stays(served: StandInWorkspace) -> None:
-    """A snapshot begins in the middle of a destroy: the gateway is refused, and so its schema stays too."""
+    """A snapshot starts during a destroy: the gateway is refused, so its schema stays too."""
     wanted = {key: spec for key, spec in specs().items() if key in (GATEWAY, "schemas.staging", "pipelines.ingestion")}
     snapshotting(served, wanted, hours=60)
     original = served.answer
@@ -254,7 +254,7 @@ REASONED = {
 def test_a_gateways_job_takes_a_reason_and_another_job_that_changes_takes_none(
     served: StandInWorkspace, option: str, policy: Any
 ) -> None:
-    """The same command line goes on when the job has no change left; a key that has no effect is an error."""
+    """The same command line works after the job's change is applied; a key without an effect is an error."""
     wanted = specs_with_job()
     snapshotting(served, wanted)
     assert deployer_of(served, wanted, policy=policy(JOB)).deploy().exit_code is ExitCode.CLEAN

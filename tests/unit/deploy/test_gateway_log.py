@@ -1,4 +1,4 @@
-"""The event log of a gateway is asked for the newest event of each table and flow, however long the gateway runs."""
+"""The query of a gateway's event log returns the newest event of each table and flow, for any run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERVAL = "pipelines.gateway.progressEventEmitFrequencySeconds"
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -37,7 +37,7 @@ def changed(wanted: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def planned(served: StandInWorkspace, wanted: dict[str, dict[str, Any]]) -> PlannedChange:
-    """The gateway's change as it is planned."""
+    """Return the gateway's planned change."""
     change = deployer_of(served, wanted).plan().change(GATEWAY)
     assert change is not None
     return change
@@ -80,7 +80,7 @@ def test_the_hours_that_a_restart_would_lose_count_from_the_first_event(served: 
 def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the_bundle(
     served: StandInWorkspace,
 ) -> None:
-    """After a restart a table that is silent may be about to begin; one that is no longer ingested holds nothing."""
+    """After a restart, a silent table may be about to start; a table that is no longer ingested holds nothing."""
     served.source_tables(
         GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1), SourceTable(name="main.staging.gone", chunks=1)
     )
@@ -109,7 +109,7 @@ def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the
 
 
 def test_a_snapshot_that_ended_at_the_moment_of_its_last_progress_is_over(served: StandInWorkspace) -> None:
-    """Two events of one moment: the end counts, also for a gateway that writes no operation_progress."""
+    """Of two events at the same time, the end wins, also for a gateway without operation_progress events."""
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=1, reports_progress=False))
     deployer_of(served, quick_specs()).deploy()
     served.clock.sleep(HOUR)
@@ -122,7 +122,7 @@ def test_a_snapshot_that_ended_at_the_moment_of_its_last_progress_is_over(served
 
 
 def test_an_operation_that_is_no_snapshot_hides_none(served: StandInWorkspace) -> None:
-    """A newer operation_progress of another type is not taken for the snapshot's."""
+    """A newer operation_progress of another type does not replace the snapshot's."""
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=48))
     deployer_of(served, quick_specs()).deploy()
     served.clock.sleep(12 * HOUR)

@@ -1,4 +1,4 @@
-"""What is checked out is read as git itself keeps it, with git's own files."""
+"""The Git state is read from git's own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URL = "https://git.example.com/sales.git"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What a git command prints."""
+    """Return the output of a git command."""
     settings = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
     done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -32,14 +32,14 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_branch_commit_and_origin_are_gits_own(repository: Path) -> None:
-    """From a folder below too; the address comes without its credentials."""
+    """This works from a subfolder too; the URL has no credentials."""
     (repository / "bundle").mkdir()
     expected = GitState(branch="release/1", commit=git(repository, "rev-parse", "HEAD"), origin_url=URL)
     assert (read_git_state(repository), read_git_state(repository / "bundle")) == (expected, expected)
 
 
 def test_packed_references_are_found(repository: Path) -> None:
-    """As git leaves them after a clone or a collection of garbage."""
+    """Git packs references after a clone or a garbage collection."""
     git(repository, "pack-refs", "--all")
     assert read_git_state(repository).commit == git(repository, "rev-parse", "HEAD")
 
@@ -59,6 +59,6 @@ def test_a_worktree_has_its_own_branch_and_its_repositorys_origin(repository: Pa
 
 
 def test_a_repository_without_a_commit_has_only_its_branch(tmp_path: Path) -> None:
-    """Nothing is made up."""
+    """Unknown values are not invented."""
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
     assert read_git_state(tmp_path) == GitState(branch="main")

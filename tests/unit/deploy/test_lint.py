@@ -1,4 +1,4 @@
-"""The lint tells what would restart, lose or entangle a gateway: where, how grave, and what to write instead."""
+"""The lint reports settings that would restart, lose or couple a gateway: location, severity and remedy."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def load(folder: Path, text: str, **variables: str) -> Bundle:
 
 
 def found(folder: Path, text: str, **variables: str) -> list[tuple[str, str, str]]:
-    """Condition, severity and place of each finding."""
+    """Return condition, severity and location of each finding."""
     return [
         (each.condition, each.severity.value, str(each.location)) for each in load(folder, text, **variables).findings
     ]
 
 
 def at(line: int, column: int) -> str:
-    """A place in the bundle's file."""
+    """Return a location in the bundle's file."""
     return f"databricks.yml:{line}:{column}"
 
 
@@ -81,7 +81,7 @@ CHANGING = {
 def test_what_is_another_thing_at_each_deploy_must_not_reach_a_gateway(
     tmp_path: Path, line: str, condition: str | None, severity: str, column: int
 ) -> None:
-    """In a tag a warning, for the guard defers tags; anywhere else an error, for each deploy would restart it."""
+    """In a tag it is a warning, because the guard defers tags; elsewhere an error: each deploy would restart it."""
     expected = [] if condition is None else [(condition, severity, at(FIRST, column))]
     assert found(tmp_path, f"{GATEWAY}          {line}\n") == expected
 
@@ -91,7 +91,7 @@ MOMENTS = ["2026-11-21T12:00:00Z", "2026-11-21", "20261121120000", "1763726400",
 
 @pytest.mark.parametrize("value", MOMENTS)
 def test_a_moment_or_commit_given_with_the_call_must_not_reach_a_gateway(tmp_path: Path, value: str) -> None:
-    """`--var commit=$(git rev-parse HEAD)` is as much another thing each time; the finding shows the value."""
+    """`--var commit=$(git rev-parse HEAD)` differs in each call; the finding has the value."""
     text = f"{GATEWAY}          tags: {{c: '${{var.commit}}'}}\n"
     (finding,) = load(tmp_path, text, commit=value).findings
     assert (finding.condition, finding.severity) == ("BUNDLE_GATEWAY_TAG_CHANGES", Severity.WARNING)
@@ -124,7 +124,7 @@ PRESETS = {
 def test_presets_that_reach_a_gateway_are_told_unless_it_pins_them(
     tmp_path: Path, presets: str, own: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """A preset fills a tag that is missing or empty, of the gateway as of all else."""
+    """A preset sets missing and empty tags of all resources, including gateways."""
     text = GATEWAY + (f"          {own}\n" if own else "") + f"presets: {presets}\n"
     assert found(tmp_path, text) == expected
 
@@ -199,7 +199,7 @@ def test_a_spelling_that_the_service_changes_is_told(tmp_path: Path, line: str, 
 
 
 def test_a_spelling_in_a_variable_is_told_at_the_field(tmp_path: Path) -> None:
-    """What counts is what would be deployed."""
+    """The deployed value counts."""
     text = f"{GATEWAY}          channel: ${{var.team}}\n"
     assert found(tmp_path, text) == [("BUNDLE_SPELLING", "warning", at(FIRST, 20))]
 

@@ -1,4 +1,4 @@
-"""What loading a bundle tells besides its settings; those are in the tables of `cases/`."""
+"""Results of loading a bundle other than settings, which are in the tables of `cases/`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load(folder: Path, text: str, *, target: str | None = None, user: str | None
 
 
 def test_edges_protection_and_places_are_known(tmp_path: Path) -> None:
-    """What the deploy goes by: which resource needs which, what must stay, where it was written."""
+    """A deploy needs each resource's dependencies, its protection and its source location."""
     text = (
         "resources:\n"
         "  pipelines:\n"

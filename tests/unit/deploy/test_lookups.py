@@ -1,4 +1,4 @@
-"""Variables that look a name up in a workspace, over HTTP to the stand-in."""
+"""Variables with a `lookup` in a workspace, over HTTP to the stand-in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.ingestion_bundle import USER
 
 @pytest.fixture
 def served() -> Iterator[StandInWorkspace]:
-    """A workspace of the test's own."""
+    """A separate workspace for the test."""
     with serve_workspace() as workspace:
         yield workspace
 
@@ -37,7 +37,7 @@ def looked_up(served: StandInWorkspace, folder: Path, lookup: str, *, uses: str 
 
 @pytest.mark.parametrize("kind", sorted({*LOOKUP_KINDS} - {"job", "pipeline"}))
 def test_each_kind_is_found_on_whichever_page_it_stands(served: StandInWorkspace, tmp_path: Path, kind: str) -> None:
-    """By its whole name, among others that only begin like it."""
+    """It is found by its full name, among others with the same prefix."""
     for number in range(30):
         served.directory.add(kind, f"shared {number}", f"other-{number}")
     served.directory.add(kind, "shared", "the-one")
@@ -65,7 +65,7 @@ def test_a_name_with_signs_of_the_filter_is_only_a_name(served: StandInWorkspace
 
 
 def test_none_and_two_are_errors_with_their_place(served: StandInWorkspace, tmp_path: Path) -> None:
-    """Neither is guessed; the ids of the two are told."""
+    """Both are errors; the second lists the ids."""
     with pytest.raises(UserError) as nothing:
         looked_up(served, tmp_path, "warehouse: shared")
     for number in (1, 2):
@@ -78,7 +78,7 @@ def test_none_and_two_are_errors_with_their_place(served: StandInWorkspace, tmp_
 
 
 def test_the_workspace_is_asked_once_and_only_for_what_is_referred_to(served: StandInWorkspace, tmp_path: Path) -> None:
-    """A lookup that nothing uses costs no call; one that two use costs one."""
+    """An unused lookup makes no call; one that two variables use makes one."""
     served.directory.add("warehouse", "shared", "w-1")
     assert looked_up(served, tmp_path, "warehouse: shared", uses="none") == "none"
     assert served.calls("/sql/warehouses") == []
@@ -87,7 +87,7 @@ def test_the_workspace_is_asked_once_and_only_for_what_is_referred_to(served: St
 
 
 def test_a_listing_that_is_forbidden_says_so(served: StandInWorkspace, tmp_path: Path) -> None:
-    """That nobody may look is not that there is nothing."""
+    """A missing permission differs from an empty result."""
     served.fail(Fault(path="/sql/warehouses", status=403, error_code="PERMISSION_DENIED"))
     with pytest.raises(OperationError) as caught:
         looked_up(served, tmp_path, "warehouse: shared")

@@ -48,7 +48,7 @@ def specs(target: str) -> dict[str, dict[str, Any]]:
 
 
 def deploy(served: StandInWorkspace, bundle: Bundle) -> ExitCode:
-    """Deploy, and tell how it ended."""
+    """Deploy, and return the result."""
     return deployer_of(served, bundle, table=None).deploy().exit_code
 
 
@@ -58,7 +58,7 @@ def calls_about(served: StandInWorkspace, pipeline_id: str) -> list[str]:
 
 
 def test_it_deploys_to_prod_once_and_then_has_nothing_to_do(built: Path) -> None:
-    """The pipeline, its package and its job are made, the job runs that pipeline, a second deploy writes nothing."""
+    """The pipeline, its package and its job are created, the job runs the pipeline, a second deploy writes nothing."""
     assert {"databricks.yml", "pipelines/flights/pipeline.yml"} <= set(load_bundle(ROOT, target="prod", user=USER).sync)
     bundle = load("prod", built)
     with serve_workspace() as served:
@@ -102,7 +102,7 @@ def test_ingestion_deploys_once_and_then_has_nothing_to_do(target: str) -> None:
 
 
 def test_ingestion_and_transformation_share_nothing() -> None:
-    """Each target has a root path, state and lock of its own, and only ingestion targets have a gateway."""
+    """Each target has its own root path, state and lock, and only ingestion targets have a gateway."""
     bundles = [load(target) for target in (*INGESTION, *TRANSFORMATION)]
     assert len({bundle.root_path for bundle in bundles}) == len(bundles)
     assert len({bundle.state_path for bundle in bundles}) == len(bundles)
@@ -118,14 +118,14 @@ def test_ingestion_and_transformation_share_nothing() -> None:
 
 
 def test_no_code_is_uploaded_with_ingestion() -> None:
-    """Only what was rendered for it is, so that a changed pipeline changes nothing there; and no package is built."""
+    """Only the rendered files are uploaded, so a changed pipeline changes nothing there; no package is built."""
     bundle = load_bundle(ROOT, target="ingestion", user=USER)
     assert (bundle.sync, bundle.artifacts) == (("bundles/rendered/sales.yml",), ())
     assert [artifact.name for artifact in load_bundle(ROOT, target="prod", user=USER).artifacts] == ["sluice"]
 
 
 def test_what_lasts_cannot_be_destroyed_in_production() -> None:
-    """Gateway, ingestion pipeline, schemas and volume have prevent_destroy; in the dev form none has."""
+    """Gateway, ingestion pipeline, schemas and volume have prevent_destroy; in the dev target none has."""
     kept = {
         target: {each.key for each in load(target).resources if each.prevent_destroy and each.kind != "jobs"}
         for target in INGESTION

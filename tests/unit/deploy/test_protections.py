@@ -1,4 +1,4 @@
-"""What stands between a deploy and a loss: `prevent_destroy`, named permissions, and a gateway that is gone."""
+"""Protections from loss: `prevent_destroy`, explicit permissions, and a gateway that was deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Specs = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def served() -> StandIn:
-    """A workspace of the test's own, whose gateway takes a snapshot of 48 hours."""
+    """A separate workspace for the test, whose gateway takes a snapshot of 48 hours."""
     served = StandIn()
     served.source_tables(GATEWAY_NAME, SourceTable(name="main.staging.orders", chunks=48))
     return served
@@ -48,7 +48,7 @@ def protected(*keys: str) -> Specs:
 
 
 def state_of(served: StandIn) -> DeployState:
-    """What is on record."""
+    """Return the recorded state."""
     state = read_state(DirectWorkspace(served), bundle_of({}).state_path)
     assert state is not None
     return state
@@ -62,7 +62,7 @@ def on_record(served: StandIn, key: str) -> bool:
 
 
 def test_prevent_destroy_is_lifted_in_a_deploy_before_the_one_that_destroys(served: StandIn) -> None:
-    """Lifting it and recreating at once is refused and leaves the record; after a deploy of the lift alone it goes."""
+    """Removing it and recreating in one deploy is an error; after a deploy that only removes it, both are allowed."""
     deployer(served, protected(FLIGHTS)).deploy()
     wanted = specs() | {FLIGHTS: specs()[FLIGHTS] | {"storage": "/elsewhere"}}
     both = deployer(served, wanted, recreate=(FLIGHTS,)).deploy()
@@ -84,7 +84,7 @@ def test_prevent_destroy_is_lifted_in_a_deploy_before_the_one_that_destroys(serv
 
 
 def test_a_protection_takes_effect_while_the_gateway_itself_has_to_wait(served: StandIn) -> None:
-    """With deferred tags, and with a held change, it is on record without a call; a second deploy writes nothing."""
+    """With deferred tags, and with a held change, it is recorded without a call; a second deploy writes nothing."""
     deployer(served, specs()).deploy()
     served.clock.sleep(24 * HOUR)
     wanted = protected(GATEWAY)
@@ -101,14 +101,14 @@ def test_a_protection_takes_effect_while_the_gateway_itself_has_to_wait(served: 
 
 
 def test_adopting_another_resource_does_not_lift_a_protection(served: StandIn) -> None:
-    """`bind` keeps what is on record."""
+    """`bind` keeps the recorded protection."""
     deployer(served, protected(FLIGHTS)).deploy()
     deployer(served, specs()).bind(FLIGHTS, served.pipeline("flights").pipeline_id)
     assert on_record(served, FLIGHTS)
 
 
 def test_a_gateway_deleted_by_hand_waits_and_says_both_ways_out(served: StandIn) -> None:
-    """It is held with both remedies, though it is protected; nothing is made, and what else changed is deployed."""
+    """It is held with both remedies, although it is protected; nothing is created, and other changes are deployed."""
     deployer(served, protected(GATEWAY)).deploy()
     gone = served.pipeline(GATEWAY_NAME).pipeline_id
     del served.pipelines.by_id[gone]
@@ -142,7 +142,7 @@ def test_the_ways_out_of_a_gateway_deleted_by_hand_lead_out(served: StandIn) -> 
 
 
 def test_a_gateway_in_the_place_of_a_lost_one_says_so(served: StandIn) -> None:
-    """Nothing is deleted, and the reason names the gateway that is gone."""
+    """Nothing is deleted, and the reason names the deleted gateway."""
     deployer(served, specs()).deploy()
     gone = served.pipeline(GATEWAY_NAME).pipeline_id
     del served.pipelines.by_id[gone]
@@ -166,7 +166,7 @@ UNKNOWN_KEYS = {
 def test_a_permission_for_what_is_not_there_is_an_error(
     served: StandIn, given: tuple[tuple[str, ...], tuple[tuple[str, str], ...]], condition: str, says: str
 ) -> None:
-    """A key that no resource has, or an override of what needs none: before any write, with the nearest key."""
+    """An unknown key, or an unneeded override, is an error before any write, with the nearest key."""
     recreate, overrides = given
     deployer(served, specs()).deploy()
     calls = len([each for each in served.requests if each.is_write])
@@ -178,7 +178,7 @@ def test_a_permission_for_what_is_not_there_is_an_error(
 
 
 def test_a_permission_stands_while_the_deploy_uses_it_up(served: StandIn) -> None:
-    """The resource that it names is deleted by the deploy itself, and by a `destroy` that goes on after a failure."""
+    """The deploy itself deletes the named resource; a repeated `destroy` after a failure accepts the key too."""
     deployer(served, specs()).deploy()
     wanted = specs()
     del wanted[FLIGHTS], wanted["jobs.flights"]
@@ -218,7 +218,7 @@ def test_references_lead_from_resource_to_resource(served: StandIn) -> None:
 
 
 def test_a_circle_that_several_deploys_left_on_record_is_destroyed_all_the_same(served: StandIn) -> None:
-    """Each deploy had none; what one recorded and what the next recorded form one."""
+    """No single deploy had a cycle; the recorded dependencies of two deploys form one."""
     deployer(served, specs()).deploy()
     state = state_of(served)
     flights = state.get(FLIGHTS)
@@ -232,7 +232,7 @@ def test_a_circle_that_several_deploys_left_on_record_is_destroyed_all_the_same(
 
 
 def test_the_order_of_permissions_and_privileges_is_no_change(served: StandIn) -> None:
-    """No call gives anew what is given already."""
+    """Existing permissions and privileges are not written again."""
     wanted = specs()
     wanted["schemas.staging"]["grants"] = [
         {"principal": "r", "privileges": ["SELECT", "MODIFY"]},
@@ -249,7 +249,7 @@ def test_the_order_of_permissions_and_privileges_is_no_change(served: StandIn) -
 
 
 def lose_create(served: StandIn, *keys: str) -> None:
-    """Take the end of a creation out of the record, as where the deploy died after the call."""
+    """Remove the result of a creation from the record, as if the deploy died after the call."""
     state = state_of(served)
     for key in keys:
         deployed = state.get(key)
@@ -259,7 +259,7 @@ def lose_create(served: StandIn, *keys: str) -> None:
 
 
 def test_what_a_dead_deploy_made_is_gated_as_any_other(served: StandIn) -> None:
-    """The gateway takes its snapshot, though its id is not on record: no edit and no deletion ends it."""
+    """The gateway takes its snapshot, although its id is not recorded: no edit and no deletion ends it."""
     wanted = specs_with_job()
     deployer(served, wanted).deploy()
     gateway = served.pipeline(GATEWAY_NAME).pipeline_id
@@ -279,7 +279,7 @@ def test_what_a_dead_deploy_made_is_gated_as_any_other(served: StandIn) -> None:
 
 
 def test_a_change_after_a_dead_deploy_is_no_baseline(served: StandIn) -> None:
-    """The bundle changed between the death and the next deploy: the change is applied, not taken as done."""
+    """The bundle changed between the crash and the next deploy: the change is applied, not counted as done."""
     deployer(served, specs()).deploy()
     lose_create(served, FLIGHTS)
     wanted = specs()
@@ -312,7 +312,7 @@ def test_no_second_key_takes_a_resource_out_of_its_protection(served: StandIn) -
 
 
 def test_a_reference_takes_the_type_of_the_field_that_it_stands_in(served: StandIn) -> None:
-    """A number in a tag is a text there: the next plan is empty, and no gateway has a difference for ever."""
+    """A number in a tag becomes a string: the next plan is empty, and no gateway has a permanent difference."""
     wanted = specs()
     wanted["jobs.flights"]["max_concurrent_runs"] = 3
     wanted[GATEWAY]["tags"]["runs"] = "${resources.jobs.flights.max_concurrent_runs}"

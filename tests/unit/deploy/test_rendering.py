@@ -1,4 +1,4 @@
-"""Templates over a short spec become plain bundle files: nothing undefined, nothing outside, nothing half written."""
+"""Templates over a short spec are rendered to plain bundle files, without undefined names and partial writes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def write(root: Path, *, spec: str | None = None, template: str | None = None) -
 
 
 def render(root: Path) -> str:
-    """Render, and read what is there then."""
+    """Render, and return the resulting files."""
     write_rendered(root, rendered_files(root, render=render_in_process))
     return (root / RENDERED / "sales.yml").read_text("utf-8")
 
 
 def fault(root: Path) -> UserError:
-    """The error of rendering; nothing was written."""
+    """Return the error of rendering; asserts that nothing was written."""
     with pytest.raises(UserError) as raised:
         write_rendered(root, rendered_files(root, render=render_in_process))
     assert not (root / RENDERED).exists() or not any((root / RENDERED).iterdir())
@@ -90,7 +90,7 @@ def test_check_tells_each_file_that_differs_and_writes_nothing(bundle: Path, mon
 
 
 def test_this_repositorys_rendered_files_are_those_of_its_specs() -> None:
-    """What `sluice bundle render --check` says here; CI runs it through this test."""
+    """This is `sluice bundle render --check` for this repository; CI runs it as this test."""
     assert {file.path.as_posix(): file.state for file in rendered_files(ROOT)} == {"bundles/rendered/sales.yml": "same"}
 
 
@@ -107,7 +107,7 @@ FAULTY_SPECS = {
 
 @pytest.mark.parametrize(("line", "condition", "number", "text"), FAULTY_SPECS.values(), ids=FAULTY_SPECS)
 def test_a_fault_of_the_spec_has_its_line(bundle: Path, line: str, condition: str, number: int, text: str) -> None:
-    """Condition, file, line, and what was expected."""
+    """The error has condition, file, line, and the expected value."""
     write(bundle, spec=SPEC + line + "\n")
     error = fault(bundle)
     assert (error.condition, str(error.location).rsplit(":", 1)[0]) == (condition, f"bundles/specs/sales.yml:{number}")
@@ -132,7 +132,7 @@ REPLACED = {
 
 @pytest.mark.parametrize(("old", "new", "condition", "line"), REPLACED.values(), ids=REPLACED)
 def test_what_the_spec_says_has_to_fit(bundle: Path, old: str, new: str, condition: str, line: int) -> None:
-    """Names refer to what is there, words are known ones, and each fault has the line of the word."""
+    """References must exist, keys must be known, and each error has the line of the key."""
     assert old in SPEC
     write(bundle, spec=SPEC.replace(old, new))
     error = fault(bundle)
@@ -162,7 +162,7 @@ FAULTY_TEMPLATES = {
 
 @pytest.mark.parametrize(("line", "text"), FAULTY_TEMPLATES.values(), ids=FAULTY_TEMPLATES)
 def test_a_fault_of_the_template_has_its_line(bundle: Path, line: str, text: str) -> None:
-    """Undefined names, ways out of the sandbox and of the folder, and what would not be YAML: the template's line."""
+    """Undefined names, escapes from the sandbox and the folder, and invalid YAML: the error has the template's line."""
     write(bundle, template="# first\n# second\n" + line + "\n")
     error = fault(bundle)
     assert error.condition in ("BUNDLE_TEMPLATE_INVALID", "BUNDLE_TEMPLATE_MISSING")
@@ -170,7 +170,7 @@ def test_a_fault_of_the_template_has_its_line(bundle: Path, line: str, text: str
 
 
 def test_a_fault_of_the_template_tells_no_secret(bundle: Path) -> None:
-    """The text that would be no YAML is shown with its secret hidden."""
+    """The error shows the invalid YAML text with its secret hidden."""
     write(bundle, template="a: {{ 'password=hunter2hunter2; b: c' }}\n")
     told = fault(bundle).render()
     assert ("hunter2" in told, "password=hidden:" in told) == (False, True)
@@ -184,7 +184,7 @@ def test_a_fault_in_an_included_template_has_its_own_line(bundle: Path) -> None:
 
 
 def test_any_value_is_itself_behind_the_filter(bundle: Path) -> None:
-    """`| yaml` quotes what would be something else."""
+    """`| yaml` quotes values that YAML would parse as something else."""
     write(
         bundle,
         template="a: {{ ['no', 'x: y', '#', 'ä\"b', 1, none, 'plain', '${var.x}'] | yaml }}\nb: {{ 'on' | yaml }}\n",
@@ -196,7 +196,7 @@ def test_any_value_is_itself_behind_the_filter(bundle: Path) -> None:
 
 
 def test_what_would_be_no_yaml_is_not_written(bundle: Path) -> None:
-    """The error names template and spec, and the line of what it would have written."""
+    """The error names template and spec, and the line of the invalid output."""
     write(bundle, template="a: 1\na: 2\n")
     error = fault(bundle)
     assert (error.condition, str(error.location)) == ("BUNDLE_RENDERED_INVALID", "bundles/rendered/sales.yml:3:1")
@@ -260,7 +260,7 @@ def test_a_file_of_somebody_else_is_not_overwritten(bundle: Path) -> None:
 
 
 def test_what_cant_be_written_leaves_what_was_there(bundle: Path) -> None:
-    """A file in the place of the folder stays, and the error says so."""
+    """A file with the folder's name stays, and the error says so."""
     (bundle / RENDERED).write_text("mine\n", encoding="utf-8")
     with pytest.raises(UserError) as raised:
         write_rendered(bundle, rendered_files(bundle))
@@ -291,7 +291,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
 def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str) -> None:
-    """By memory, processor time or size, with its line unless it had to be killed; nothing is written."""
+    """Memory, CPU time or size is limited; the error has the line unless the process was killed; nothing is written."""
     write(bundle, template=f"# first\n{line}\n")
     limits = Limits(seconds=0.2, mebibytes=256)
     with pytest.raises(UserError) as raised:
@@ -306,7 +306,7 @@ def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str
 
 
 def test_a_process_of_its_own_renders_the_same_and_tells_the_same_faults(bundle: Path) -> None:
-    """Texts, and for a fault condition, fields and place."""
+    """The texts are equal, and so are condition, fields and location of an error."""
     assert rendered_files(bundle) == rendered_files(bundle, render=render_in_process)
     write(bundle, template="\na: {{ nobody }}\n")
     here = fault(bundle)

@@ -8,7 +8,7 @@ from framework.foundation.clock import SystemClock, timestamp_text
 
 
 def test_times_are_written_in_utc_with_milliseconds() -> None:
-    """A time of another zone is written as the same moment in UTC, ended by Z."""
+    """A time of another zone is written as the same instant in UTC, with the suffix Z."""
     moment = datetime(2026, 1, 31, 10, 30, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
     assert timestamp_text(moment) == "2026-01-31T09:30:00.123Z"
 

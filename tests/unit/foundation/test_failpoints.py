@@ -1,4 +1,4 @@
-"""Failpoints kill where they are told to, and none is left out of the crash tests."""
+"""Failpoints kill at the armed position, and the crash tests cover all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_process_dies_at_the_nth_passing(wanted: str, expected: tuple[int, s
 
 
 def test_children_in_a_session_of_its_own_die_too() -> None:
-    """A process that leads its session takes its children along, in whatever group they are."""
+    """A process that leads its session kills its children too, in any process group."""
     program = (
         "import subprocess; from framework.foundation.failpoints import failpoint;"
         "subprocess.Popen(['sleep', '60'], process_group=0); failpoint('storage.before_replace')"
@@ -71,7 +71,7 @@ def test_an_unregistered_failpoint_is_our_bug() -> None:
 
 
 def test_a_misspelt_failpoint_ends_the_program_at_once() -> None:
-    """A crash test that names no failpoint fails, instead of testing nothing."""
+    """A crash test with an unknown failpoint fails instead of testing nothing."""
     environment = {**os.environ, "SLUICE_FAILPOINT": "no.such.place"}
     command = [sys.executable, "-c", "import framework.foundation.failpoints; print('went on')"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -79,7 +79,7 @@ def test_a_misspelt_failpoint_ends_the_program_at_once() -> None:
 
 
 def test_a_test_may_arm_an_action_of_its_own() -> None:
-    """The action is done at the nth passing from now, once, until it is disarmed; passings are told."""
+    """The action runs once at the nth passing, until it is disarmed; passings are counted."""
     done: list[str] = []
     failpoint("storage.before_replace")
     arm("storage.before_replace", nth=2, action=lambda: done.append("done"))
@@ -92,7 +92,7 @@ def test_a_test_may_arm_an_action_of_its_own() -> None:
 
 
 def test_names_in_the_source_and_in_the_list_are_the_same() -> None:
-    """Each registered name stands at a place in the source, and each place is registered."""
+    """Each registered name occurs in the source, and each name in the source is registered."""
     source = pathlib.Path(framework.__file__).parent
     texts = [path.read_text() for path in source.rglob("*.py") if path.name != "failpoints.py"]
     placed = {name for text in texts for name in re.findall(r'failpoint\(\s*"([^"]+)"', text)}

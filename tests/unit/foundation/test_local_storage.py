@@ -1,4 +1,4 @@
-"""Local storage keeps the storage port's promises, also when several write and when one is killed."""
+"""Local storage fulfils the storage port's contract, also with concurrent writers and after kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framework.testing.storage_conformance import StorageConformance
 
 
 class TestLocalStorage(StorageConformance):
-    """The port's promises, on a local folder."""
+    """The conformance suite of the storage port, on a local folder."""
 
     @pytest.fixture
     def storage(self, tmp_path: pathlib.Path) -> LocalStorage:
@@ -27,7 +27,7 @@ class TestLocalStorage(StorageConformance):
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 def test_a_file_uri_is_the_path_in_it(tmp_path: pathlib.Path, prefix: str) -> None:
-    """A path and its `file:` URIs are one place."""
+    """A path and its `file:` URIs are the same location."""
     LocalStorage(f"{prefix}{tmp_path}/s").write_text(f"{prefix}{tmp_path}/elsewhere", "1")
     assert open_storage(f"{prefix}{tmp_path}/s").root == f"{tmp_path}/s"
     assert (tmp_path / "elsewhere").read_text() == "1"
@@ -58,7 +58,7 @@ def test_a_hadoop_uri_without_a_session_is_refused() -> None:
 
 
 def test_one_of_many_creators_wins(tmp_path: pathlib.Path) -> None:
-    """Of sixteen threads that create one file at once, one is told that it did, and its text stays whole."""
+    """Of sixteen threads that create one file at once, one succeeds, and its text is complete."""
     storage = LocalStorage(str(tmp_path))
     with ThreadPoolExecutor(16) as pool:
         won = list(pool.map(lambda n: (storage.create_text("lease", f"holder {n}"), n), range(16)))

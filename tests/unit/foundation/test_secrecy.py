@@ -1,4 +1,4 @@
-"""Secret values are hidden wherever they stand in settings, options and texts; all else stays as it is."""
+"""Secret values are hidden in settings, options and texts; all other values are unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize(("text", "shown"), TEXTS.items())
 def test_a_secret_inside_a_text_is_a_digest(text: str, shown: str) -> None:
-    """The text around it stays, so that a change of either is seen; hiding twice is hiding once."""
+    """The text around it stays, so that a change of either is visible; hiding is idempotent."""
     assert hide_in_text(text) == shown
     assert hide_in_text(shown) == shown
 

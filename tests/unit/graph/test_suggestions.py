@@ -1,4 +1,4 @@
-"""Which name an error suggests in place of an unknown one."""
+"""The name that an error suggests for an unknown one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from framework.graph.rules import did_you_mean
 
 
 def name(text: str) -> QualifiedName:
-    """A name of `main.shop` unless it says otherwise."""
+    """Return a name in `main.shop` by default."""
     return QualifiedName.parse(text, catalog="main", schema="shop")
 
 
@@ -23,5 +23,5 @@ def name(text: str) -> QualifiedName:
     ],
 )
 def test_the_nearest_table_name_is_suggested(wanted: str, suggestion: str) -> None:
-    """What all names begin with does not make an unrelated one near."""
+    """A prefix that all names share does not make an unrelated name similar."""
     assert suggestion == did_you_mean(name(wanted), [name("orders"), name("customers")])

@@ -34,19 +34,19 @@ DLT = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the test's module goes."""
+    """The path of the test's module."""
     return tmp_path / "module.py"
 
 
 def load(native: NativeStandIn, file: Path, body: str) -> list[str]:
-    """Run a module with the body, and give what arrived."""
+    """Run a module with the body, and return the forwarded calls."""
     file.write_text(HEAD + textwrap.dedent(body), encoding="utf-8")
     native.load(file)
     return native.text().splitlines()
 
 
 def test_arguments_arrive_as_the_module_wrote_them_and_defaults_are_left_to_the_native_module(file: Path) -> None:
-    """Only what was said is passed on, with tuples as lists and settings as texts; `LIVE.` and `format` are gone."""
+    """Only given arguments are forwarded, tuples as lists and settings as strings, without `LIVE.` and `format`."""
     body = """\
         dp.create_streaming_table("LIVE.users", comment="All", format="delta", table_properties={"a": True, "b": 2})
         dp.apply_changes(
@@ -70,7 +70,7 @@ def test_arguments_arrive_as_the_module_wrote_them_and_defaults_are_left_to_the_
 
 
 def test_expectations_hold_above_and_below_their_dataset_and_through_decorators_of_ones_own(file: Path) -> None:
-    """Those below come first, from the lowest up; those above go on with what the dataset's decorator gave back."""
+    """Those below are applied first, from the lowest up; those above apply to the dataset decorator's return value."""
     body = """\
         import functools
         def doubled(query):
@@ -98,7 +98,7 @@ def test_expectations_hold_above_and_below_their_dataset_and_through_decorators_
 
 
 def test_decorators_stand_bare_or_with_arguments(file: Path) -> None:
-    """Sinks get the function's name, hooks their limit; a flow's function is handed on as it is."""
+    """Sinks get the function's name, hooks their limit; a flow's function is forwarded unchanged."""
     body = """\
         @dp.on_event_hook
         def every(event): ...
@@ -130,7 +130,7 @@ def test_decorators_stand_bare_or_with_arguments(file: Path) -> None:
 
 
 def test_our_own_flows_are_made_of_a_view_and_a_native_flow(file: Path) -> None:
-    """The view holds the query, its settings and its comment; the flow has the view as its source."""
+    """The view has the query, its settings and its comment; the flow reads the view."""
     body = """\
         @dp.snapshot_flow(target="users", keys=["id"], sequence_by="loaded", spark_conf={"k": 1}, comment="First")
         def now():
@@ -189,7 +189,7 @@ def fault(file: Path, body: str, interface: dict[str, NativeFunction] | None = N
 
 
 def test_what_has_no_native_form_is_an_error_at_its_line(file: Path) -> None:
-    """Functions and arguments that the native module does not know are named, and nothing is left out in silence."""
+    """Functions and arguments without a native form are named, and nothing is omitted silently."""
     found = fault(file, "dp.create_streaming_table('t', private=True)")
     assert (found.condition, found.fields) == (
         "NATIVE_ARGUMENT_MISSING",
@@ -216,7 +216,7 @@ def test_faults_that_are_found_here_are_found_there(file: Path) -> None:
 
 
 def test_a_decorator_that_gives_nothing_back_can_have_no_expectation_above_it(file: Path) -> None:
-    """With Spark's own module, whose decorators return None, the order is an error and not a lost expectation."""
+    """With Spark's own module, whose decorators return None, this order is an error and not a lost expectation."""
     body = "@dp.expect('a', 'b')\n@dp.table\ndef t(): ..."
 
     with as_on_databricks() as native:
@@ -229,14 +229,14 @@ def test_a_decorator_that_gives_nothing_back_can_have_no_expectation_above_it(fi
 
 
 def test_outside_of_a_pipeline_the_module_says_so(file: Path) -> None:
-    """Where Databricks has neither native module, declaring ends with what to do."""
+    """If Databricks has neither native module, declaring raises an error with a remedy."""
     with as_on_databricks(module="none") as native, pytest.raises(UserError) as caught:
         load(native, file, "dp.create_streaming_table('t')")
     assert caught.value.condition == "NATIVE_MODULE_MISSING"
 
 
 def test_what_sluice_itself_runs_on_databricks_stays_with_sluice(file: Path) -> None:
-    """While one of our registries is filled, or a query function runs under our guard, nothing is forwarded."""
+    """While a registry of Sluice is filled, or a query function runs under its guard, nothing is forwarded."""
     from framework import pipelines as dp
 
     registry = Registry(catalog="main", schema="shop")
@@ -261,7 +261,7 @@ def test_elsewhere_nothing_is_forwarded() -> None:
 
 
 def test_the_face_loads_with_nothing_but_python() -> None:
-    """Importing what a module imports brings no package but ours, so none has to be installed beside it."""
+    """Importing it imports no other package, so no dependency is needed."""
     program = """
         import json, sys
         before = set(sys.modules)

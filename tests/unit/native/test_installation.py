@@ -1,4 +1,4 @@
-"""What Sluice brings by itself, and what its wheel for Databricks leaves out."""
+"""The dependencies of Sluice, and those that its wheel for Databricks omits."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_spark_is_installed_with_sluice() -> None:
-    """Nothing but the package's name needs to be typed."""
+    """`pip install sluice` is enough."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {entry.partition("==")[0].partition(">=")[0] for entry in project["dependencies"]}
     assert names >= BROUGHT
 
 
 def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: Path) -> None:
-    """Databricks' own Spark stays in sight; the wheel still installs, and a second time changes nothing."""
+    """Databricks' own Spark is not hidden; the wheel still installs, and a second run changes nothing."""
     assert main([str(wheel.parent)]) == 0
     assert leave_spark_out(wheel) == ()
     with zipfile.ZipFile(wheel) as archive:

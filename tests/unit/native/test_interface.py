@@ -1,4 +1,4 @@
-"""The interface that we hold the native modules to, compared with those of them that are installed."""
+"""The interface of the native modules, compared with the installed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNTOLD = {"snapshot_and_version", "format"}
 
 
 class Registered(graph_element_registry.GraphElementRegistry):
-    """Keeps what Spark's own module registers."""
+    """Records the elements that Spark's own module registers."""
 
     def __init__(self) -> None:
         self.elements: list[Output | Flow] = []
@@ -56,19 +56,19 @@ def unknown(module: ModuleType) -> list[str]:
 
 
 def test_every_call_of_the_face_has_a_native_form() -> None:
-    """No function of the face is forgotten: each is native, composed of native ones, or an older name of one."""
+    """Each function is native, composed of native ones, or an older name of one."""
     older = {name for names in OLDER_FUNCTIONS.values() for name in names} | {"create_table", "create_view"}
     assert set(face.__all__) == {*INTERFACE, *READS, *COMPOSED} | older
 
 
 def test_spark_s_own_module_is_a_part_of_the_interface() -> None:
-    """All that the open source module takes, the interface has."""
+    """The interface has every function and parameter of the open source module."""
     assert unknown(pyspark.pipelines) == []
     assert set(pyspark.pipelines.__all__) - set(INTERFACE) == set()
 
 
 def test_the_stubs_of_dlt_are_a_part_of_the_interface() -> None:
-    """Where Databricks' stubs are installed: all that they take, the interface has, under one name or the other."""
+    """The interface has every function and parameter of Databricks' installed stubs, under one of their names."""
     stubs = pytest.importorskip("dlt", reason="databricks-dlt is not installed")
     if not hasattr(stubs, "apply_changes"):
         pytest.skip("this dlt is another product")
@@ -78,7 +78,7 @@ def test_the_stubs_of_dlt_are_a_part_of_the_interface() -> None:
 def test_spark_s_own_module_takes_forwarded_calls_and_sees_the_lines_of_the_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What arrives at a real native module is registered there, each element at the line that declares it."""
+    """A real native module registers the forwarded calls, each element with the line that declares it."""
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     registered = Registered()
     with graph_element_registry.graph_element_registration_context(registered):

@@ -1,4 +1,4 @@
-"""What Databricks has no form for is told from a module's source, without running it."""
+"""Declarations without a native form are found in a module's source, without running it."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_module_s_faults_are_these(source: str) -> None:
 
 
 def test_the_pipelines_of_this_repository_have_no_fault() -> None:
-    """What we deploy ourselves has a native form."""
+    """Every pipeline of this repository has a native form."""
     modules = sorted((ROOT / "pipelines").rglob("*.py"))
     assert len(modules) > 3
     assert files_faults(modules) == ()
 
 
 def test_the_modules_of_a_bundle_s_pipelines_are_checked_and_no_other_file(tmp_path: Path) -> None:
-    """Globs, folders and files of the libraries count; files beside them do not."""
+    """Globs, folders and files of the libraries count; other files do not."""
     text = OURS + "dp.create_streaming_table('t', private=True)\n"
     sync = ("flows/a.py", "flows/deep/b.py", "one/c.py", "one/d.py", "flows/e.sql")
     for path in sync:

@@ -39,7 +39,7 @@ RAW, CLEAN, TOTALS, SEED = name("raw"), name("clean"), name("totals"), name("see
 
 
 def a_graph(*, reset_allowed: bool = True) -> DataflowGraph:
-    """Raw (a stream from outside) -> clean (with a once flow `seed` besides) -> totals (a view)."""
+    """Raw (a stream from outside) -> clean (with a once flow `seed`) -> totals (a view)."""
     properties = () if reset_allowed else (("pipelines.reset.allowed", "false"),)
 
     def table(dataset: QualifiedName, kind: DatasetKind) -> GraphDataset:
@@ -67,7 +67,7 @@ def a_graph(*, reset_allowed: bool = True) -> DataflowGraph:
 
 
 def settled(**changes: object) -> StoredState:
-    """A state in which everything has run and nothing is new."""
+    """Return a state in which everything has run and there is no new data."""
     tables = {each: TableState(exists=True, definition="d", computed_from="c") for each in (RAW, CLEAN, TOTALS)}
     flows = {
         RAW: FlowState(generation=1, drained=True, latest=1),
@@ -84,7 +84,7 @@ def settled(**changes: object) -> StoredState:
 
 
 def shape(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
-    """The steps as (kind, what), which is what most tests are about."""
+    """Return the steps as (kind, object), which most tests compare."""
     kinds = {
         CreateTable: "create", BeginGeneration: "begin", RunFlow: "run", PublishRebuild: "publish",
         RefreshView: "refresh", SkipStep: "skip",
@@ -93,7 +93,7 @@ def shape(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
 
 
 def test_a_first_update_creates_begins_and_runs_everything_inputs_first() -> None:
-    """With nothing on storage every table is created and every flow begins its first generation."""
+    """With an empty storage every table is created and every flow starts its first generation."""
     plan = make_plan(a_graph(), UpdateRequest(), StoredState())
     assert shape(plan.steps) == [
         ("create", "raw"), ("begin", "raw"), ("run", "raw"),
@@ -103,7 +103,7 @@ def test_a_first_update_creates_begins_and_runs_everything_inputs_first() -> Non
 
 
 def test_an_update_with_nothing_new_only_skips_and_says_why() -> None:
-    """Drained sources, a once flow that ran, and a view whose inputs stand still need no step."""
+    """Drained sources, a finished once flow, and a view with unchanged inputs need no step."""
     plan = make_plan(a_graph(), UpdateRequest(), settled())
     assert [(step.flow, step.reason) for step in plan.steps if isinstance(step, SkipStep)] == [
         (RAW, "no new data to read"),
@@ -115,7 +115,7 @@ def test_an_update_with_nothing_new_only_skips_and_says_why() -> None:
 
 
 def test_what_reads_a_table_that_may_move_waits_for_it_and_looks_again() -> None:
-    """Downstream of new rows, flows and views run with `check`, after what they read."""
+    """Downstream of new rows, flows and views run with `check`, after their inputs."""
     plan = make_plan(a_graph(), UpdateRequest(), settled(raw=FlowState(generation=1, latest=1)))
     runs = {step.dataset: step for step in plan.steps if isinstance(step, RunFlow | RefreshView)}
     assert {key: (step.after, step.check) for key, step in runs.items()} == {
@@ -132,13 +132,13 @@ def test_a_view_is_computed_again_when_its_inputs_or_its_code_changed() -> None:
 
 
 def test_a_view_that_can_t_be_told_unchanged_is_always_computed() -> None:
-    """Time, chance and data of unknown version leave no fingerprint."""
+    """Current time, randomness and data of unknown version have no fingerprint."""
     plan = make_plan(a_graph(), UpdateRequest(), settled(totals_from=None))
     assert shape(plan.steps)[-1] == ("refresh", "totals")
 
 
 def test_an_unfinished_once_flow_goes_on_in_its_generation() -> None:
-    """Once means once to the end: a run that was cut short is not begun anew."""
+    """A once flow runs until it is finished: an interrupted run is continued."""
     plan = make_plan(a_graph(), UpdateRequest(), settled(seed=FlowState(generation=1, latest=1)))
     runs = [step for step in plan.steps if isinstance(step, RunFlow) and step.flow == SEED]
     assert [step.generation for step in runs] == [1]
@@ -146,7 +146,7 @@ def test_an_unfinished_once_flow_goes_on_in_its_generation() -> None:
 
 
 def test_a_full_refresh_is_built_aside_and_published_last() -> None:
-    """Old rows serve: the copy is filled by new generations of all flows, once flows too, then published."""
+    """The old rows stay: new generations of all flows, once flows too, fill the copy, which is then published."""
     plan = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), settled())
     own = [step for step in plan.steps if step.dataset == CLEAN]
     assert shape(tuple(own)) == [
@@ -159,7 +159,7 @@ def test_a_full_refresh_is_built_aside_and_published_last() -> None:
 
 
 def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
-    """The next plain update takes the rebuild's generations up again instead of beginning new ones."""
+    """The next plain update continues the rebuild's generations instead of starting new ones."""
     state = StoredState(
         tables={CLEAN: TableState(exists=True, definition="d", rebuilding=3, last_rebuild=3)},
         flows={
@@ -175,7 +175,7 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
 
 
 def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
-    """Only the named flow begins again; its table is neither created nor rebuilt."""
+    """Only the named flow starts again; its table is neither created nor rebuilt."""
     plan = make_plan(a_graph(), UpdateRequest(reset_checkpoints=(CLEAN,)), settled())
     assert shape(tuple(step for step in plan.steps if step.dataset == CLEAN)) == [
         ("begin", "clean"),
@@ -185,7 +185,7 @@ def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
 
 
 def test_a_selection_leaves_everything_else_out() -> None:
-    """What is not selected is excluded, by name."""
+    """Datasets outside of the selection are excluded, by name."""
     plan = make_plan(a_graph(), UpdateRequest(refresh=(TOTALS,)), settled(totals_from="other"))
     assert [(step.dataset, step.excluded) for step in plan.steps if isinstance(step, SkipStep)] == [
         (RAW, True),
@@ -217,7 +217,7 @@ def test_unknown_names_of_a_request_are_all_reported_with_the_nearest() -> None:
 
 
 def test_a_table_that_is_gone_begins_its_flows_again() -> None:
-    """A checkpoint without its table would leave out what it has read before."""
+    """With its old checkpoint, the flow would omit rows that it has read before."""
     state = settled(raw=FlowState(generation=4, drained=True, latest=4))
     tables = {key: value for key, value in state.tables.items() if key != RAW}
     gone = StoredState(
@@ -241,7 +241,7 @@ def test_a_table_that_is_gone_begins_its_flows_again() -> None:
 def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
     source: str | None, state: FlowState, reason: str
 ) -> None:
-    """What a function has is known when it is asked, and not before."""
+    """The versions of a function are known only after its call."""
     spec = DatasetSpec(name=CLEAN, kind=DatasetKind.STREAMING_TABLE)
     flow = FlowSpec(name=CLEAN, target=CLEAN, source=source, from_snapshots=True)
     graph = DataflowGraph(
@@ -256,7 +256,7 @@ def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
     "request_of_it", [UpdateRequest(), UpdateRequest(full_refresh=(CLEAN,)), UpdateRequest(reset_checkpoints=(SEED,))]
 )
 def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: UpdateRequest) -> None:
-    """No step touches it, a full refresh least of all: its flows fail, and the plan says so before."""
+    """No step touches it, not even a full refresh: its flows fail, and the plan says so in advance."""
     state = settled()
     foreign = TableState(exists=True, path="/t/clean", other_owner="pipeline other")
     state = replace(state, tables={**state.tables, CLEAN: foreign})
@@ -272,7 +272,7 @@ def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: Up
 
 
 def test_a_table_that_left_the_code_is_kept_and_named() -> None:
-    """Nobody drops rows by removing code, and nobody forgets them either."""
+    """A table without code is neither dropped nor forgotten."""
     state = replace(settled(), left={name("old"): None, name("used"): "b reads it"})
     plan = make_plan(a_graph(), UpdateRequest(refresh=(RAW,)), state)
     reason = "no longer declared, table kept; "
@@ -310,7 +310,7 @@ def schema(columns: Sequence[Any]) -> str:
 def test_columns_that_no_flow_writes_are_named(
     stored: tuple[Any, ...], written: tuple[Any, ...], cdc: ColumnSelection | None, kept: tuple[str, ...]
 ) -> None:
-    """A streaming table keeps a column that its query stopped giving; the plan says which."""
+    """A streaming table keeps a column that its query no longer returns; the plan names it."""
     spec = DatasetSpec(name=CLEAN, kind=DatasetKind.STREAMING_TABLE)
     keys = None if cdc is None else AutoCdcSpec(keys=("id",), sequence_by="id", columns=cdc)
     graph = DataflowGraph(

@@ -58,7 +58,7 @@ def test_a_row_has_the_fields_of_databricks_event_log() -> None:
 
 
 def test_an_event_comes_back_from_its_line() -> None:
-    """One event is one line, whatever its texts hold, and reads back equal."""
+    """One event is one line, whatever its texts contain, and reads back equal."""
     line = EVENT.to_line()
     assert (line.count("\n"), line[-1], parse_event(line)) == (1, "\n", EVENT)
 
@@ -70,7 +70,7 @@ def test_what_is_no_event_reads_as_none(line: str) -> None:
 
 
 def test_an_error_is_told_with_its_causes() -> None:
-    """The outermost exception comes first, its causes follow."""
+    """The outermost exception comes first, followed by its causes."""
     error = OperationError("STORAGE_NOT_WRITABLE", path="/x", problem="disk full")
     error.__cause__ = OSError("disk full")
     assert summarize_error(error, fatal=False) == EventError(
@@ -102,7 +102,7 @@ def test_every_constructor_has_one_key_named_after_its_type() -> None:
 
 
 def test_a_flow_tells_its_metrics_and_data_quality() -> None:
-    """The counts stand where SQL over Databricks' log looks for them."""
+    """The counts are at the paths that SQL queries of Databricks' log use."""
     quality = drafts.data_quality(
         dropped_records=2,
         expectations=[drafts.ExpectationRecord(name="valid", dataset="d", passed_records=8, failed_records=2)],
@@ -133,7 +133,7 @@ def test_a_flow_that_failed_is_louder_than_one_that_completed(status: str, level
 
 
 def test_secrets_in_options_are_hidden() -> None:
-    """Options that name a secret keep their key only; others stay as they are."""
+    """Options with secret names show their key only; others are unchanged."""
     options = {"kafka.sasl.jaas.config": "x", "password": "x", "fs.s3a.access.key": "x", "topic": "t", "dbtable": "b"}
     draft = drafts.sink_definition(sink="s", format="kafka", options=options)
     assert draft.details["sink_definition"]["options"] == {

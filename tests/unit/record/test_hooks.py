@@ -38,7 +38,7 @@ def emit_and_close(log: EventLog, hooks: list[EventHook], count: int) -> list[Ev
 
 
 def test_hooks_get_each_event_as_a_dictionary_in_order(log: EventLog) -> None:
-    """Each hook gets a dictionary of its own of every event, one at a time, in one other thread."""
+    """Each hook gets its own dictionary of every event, in order, in one separate thread."""
     got: list[tuple[str, str]] = []
     threads = set()
 
@@ -58,7 +58,7 @@ def test_hooks_get_each_event_as_a_dictionary_in_order(log: EventLog) -> None:
 
 
 def fail_on(messages: set[str]) -> tuple[list[str], EventHook]:
-    """A hook with two allowed failures that fails on some events, and the list of what it was called with."""
+    """A hook with two allowed failures that fails for some events, and the list of its calls."""
     calls: list[str] = []
 
     def hook(event: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ def fail_on(messages: set[str]) -> tuple[list[str], EventHook]:
 
 
 def test_a_hook_is_switched_off_after_its_failures_in_a_row(log: EventLog) -> None:
-    """Two failures in a row end a hook that is allowed two; a success between them starts the count anew."""
+    """Two consecutive failures disable a hook with two allowed failures; a success resets the count."""
     calls, hook = fail_on({"0", "2", "3"})
     events = emit_and_close(log, [hook], 6)
     assert calls == ["0", "1", "2", "3"]
@@ -81,7 +81,7 @@ def test_a_hook_is_switched_off_after_its_failures_in_a_row(log: EventLog) -> No
 
 
 def test_a_hook_without_a_limit_goes_on_failing(log: EventLog) -> None:
-    """Without a limit every event is tried, every failure is recorded, and none causes another."""
+    """Without a limit the hook gets every event, every failure is recorded, and none causes another."""
     calls: list[str] = []
 
     def hook(event: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ def test_a_hook_without_a_limit_goes_on_failing(log: EventLog) -> None:
 
 
 def test_one_hook_failing_takes_no_event_from_another(log: EventLog) -> None:
-    """The hook beside a failing one gets every event."""
+    """Other hooks get every event."""
     failing_calls, failing = fail_on({"0", "1", "2"})
     sound_calls, sound = fail_on(set())
     emit_and_close(log, [failing, sound], 3)
@@ -101,7 +101,7 @@ def test_one_hook_failing_takes_no_event_from_another(log: EventLog) -> None:
 
 
 def test_a_hook_that_hangs_holds_up_neither_the_update_nor_its_end(log: EventLog, storage: LocalStorage) -> None:
-    """Emitting goes on at once, and closing gives up after its bound and says what was not delivered."""
+    """`emit` returns immediately, and closing gives up after a timeout and reports undelivered events."""
     never = threading.Event()
     runner = HookRunner([EventHook(name="hook", function=lambda _: (never.wait(), None)[1])], log)
     for number in range(3):

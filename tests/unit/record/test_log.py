@@ -1,4 +1,4 @@
-"""The event log loses nothing that is older than its interval, and holds up nobody."""
+"""The event log loses no event that is older than its interval, and blocks no caller."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def storage(tmp_path: pathlib.Path) -> LocalStorage:
 
 
 def open_log(storage: LocalStorage, update: str = "u-1", clock: ManualClock | None = None) -> EventLog:
-    """The log of one update, with a clock that stands still."""
+    """The log of one update, with a fixed clock."""
     origin = Origin(pipeline_id="p", pipeline_name="flights", update_id=update)
     return EventLog(storage, origin, clock or ManualClock(), flush_seconds=0.01)
 
 
 def test_events_are_numbered_timed_and_placed_by_the_log(storage: LocalStorage) -> None:
-    """The log gives each event its sequence, time and origin, and returns it as it is read back."""
+    """The log sets sequence, time and origin of each event, and returns the event in the form that readers see."""
     with open_log(storage) as log:
         first = log.record(update_progress(state="RUNNING"))
         second = log.record(flow_progress(flow="m.f.flow", dataset="m.f.t", status="COMPLETED"))
@@ -83,7 +83,7 @@ def test_emit_takes_the_parts_of_an_event(storage: LocalStorage) -> None:
 
 
 def test_events_of_many_threads_are_all_kept(storage: LocalStorage) -> None:
-    """Eight threads that emit at once lose nothing, and no number is given twice."""
+    """Eight threads that emit at once lose no event, and no number is used twice."""
     with open_log(storage) as log, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: log.emit("update_progress", str(n)), range(400)))
     events = read_events(storage)
@@ -92,7 +92,7 @@ def test_events_of_many_threads_are_all_kept(storage: LocalStorage) -> None:
 
 
 def test_kill_nine_loses_nothing_that_is_five_seconds_old(storage: LocalStorage) -> None:
-    """A process that is killed after its events had their five seconds leaves them all."""
+    """After a kill, the log has all events that are older than five seconds."""
     command = [sys.executable, "-c", EMITTER, storage.root]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -116,7 +116,7 @@ def test_half_a_line_is_passed_over_and_those_before_it_are_read(storage: LocalS
 
 
 def test_where_appending_is_dear_each_write_is_a_file_of_its_own(tmp_path: pathlib.Path) -> None:
-    """On a storage without appends the events lie in parts, which read as one log."""
+    """On a storage without appends, events are in part files that read as one log."""
     storage = PartStorage(str(tmp_path))
     with open_log(storage) as log:
         first = log.emit("update_progress", "one")
@@ -128,7 +128,7 @@ def test_where_appending_is_dear_each_write_is_a_file_of_its_own(tmp_path: pathl
 
 
 def test_a_storage_that_heals_gets_all_events_once(tmp_path: pathlib.Path) -> None:
-    """While writing fails events wait; when it works again they are written, each once."""
+    """While writing fails, events are buffered; when it works again, each is written once."""
     (tmp_path / "events").write_text("a file in the way")
     storage = LocalStorage(str(tmp_path))
     with open_log(storage) as log:
@@ -140,7 +140,7 @@ def test_a_storage_that_heals_gets_all_events_once(tmp_path: pathlib.Path) -> No
 
 
 def test_closing_tells_that_events_are_lost(tmp_path: pathlib.Path) -> None:
-    """What could not be written to the end is an error with its reason, not silence."""
+    """Events that could not be written are an error with its reason."""
     (tmp_path / "events").write_text("a file in the way")
     log = open_log(LocalStorage(str(tmp_path)))
     log.emit("update_progress", "x")
@@ -160,7 +160,7 @@ def test_a_closed_log_takes_no_more_events(storage: LocalStorage) -> None:
 
 
 def test_observers_get_each_event_in_the_emitting_thread(storage: LocalStorage) -> None:
-    """An observer has seen the event when `record` returns."""
+    """The observer has received the event when `record` returns."""
     seen: list[tuple[Event, str]] = []
     with open_log(storage) as log:
         log.subscribe(lambda event: seen.append((event, threading.current_thread().name)))
@@ -169,7 +169,7 @@ def test_observers_get_each_event_in_the_emitting_thread(storage: LocalStorage) 
 
 
 def test_an_observer_that_raises_is_dropped_and_recorded(storage: LocalStorage) -> None:
-    """A broken observer fails no update: it gets one event, and the log says that it was dropped."""
+    """A failing observer fails no update: it gets one event, and the log records that it was removed."""
     calls: list[Event] = []
 
     def broken(event: Event) -> None:
@@ -187,7 +187,7 @@ def test_an_observer_that_raises_is_dropped_and_recorded(storage: LocalStorage) 
 
 
 def test_events_are_read_by_type_level_dataset_update_and_number(storage: LocalStorage) -> None:
-    """Each filter lets through what it names; levels include the louder ones; `last` takes the newest."""
+    """Each filter selects what it names; levels include more severe ones; `last` selects the newest."""
     clock = ManualClock()
     for update in ("u-2", "u-1"):  # in this order of time, against that of names
         with open_log(storage, update, clock) as log:
@@ -211,7 +211,7 @@ def test_events_are_read_by_type_level_dataset_update_and_number(storage: LocalS
 
 
 def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:
-    """Events from before are passed over, later ones come in order, of other updates too, each once."""
+    """Earlier events are skipped; later ones are returned in order and once, of other updates too."""
     with open_log(storage, "u-1") as log:
         log.emit("update_progress", "before")
 

@@ -1,4 +1,4 @@
-"""What Spark reports of a micro-batch becomes the event log's metrics, and nothing is made up."""
+"""Spark's progress of a micro-batch becomes the event log's metrics, without invented values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_sink_that_counts_is_believed() -> None:
 
 @pytest.mark.parametrize("make", [dict, Row], ids=["dictionary", "row"])
 def test_observed_rows_win_over_the_sink(make: Any) -> None:
-    """Observed metrics of the known names are taken, as a dictionary or as a Spark row; others are not."""
+    """Observed metrics with known names are used, as a dictionary or as a Spark row; others are ignored."""
     observed = {"sluice": make(num_output_rows=7, num_deleted_rows=2, other=5), "mine": make(x=1)}
     progress = {**PROGRESS, "observedMetrics": observed, "sink": {"numOutputRows": 20}}
     assert flow_metrics(progress) == {"num_output_rows": 7, "num_deleted_rows": 2}
@@ -60,7 +60,7 @@ def test_observed_rows_win_over_the_sink(make: Any) -> None:
 
 
 def test_the_backlog_is_summed_over_the_sources_that_report_one() -> None:
-    """Bytes and files left to read are added up; sources that are silent add nothing."""
+    """Unread bytes and files are summed; sources without a report add nothing."""
     sources: list[dict[str, Any]] = [
         {"metrics": {"numBytesOutstanding": "100", "numFilesOutstanding": "3"}},
         {"metrics": {"numBytesOutstanding": "50.0", "numFilesOutstanding": "NaN", "other": "x"}},
@@ -82,7 +82,7 @@ def test_the_backlog_is_summed_over_the_sources_that_report_one() -> None:
     ],
 )
 def test_offsets_by_partition_tell_the_records_behind(end: Any, latest: Any, expected: dict[str, int]) -> None:
-    """Kafka's offsets are compared partition by partition; offsets of other shapes tell nothing."""
+    """Kafka's offsets are compared per partition; the lag of other offset formats is unknown."""
     assert flow_metrics(with_sources({"endOffset": end, "latestOffset": latest})) == expected
 
 

@@ -1,4 +1,4 @@
-"""The class archive: used when it is there, built by one, never in the way."""
+"""The class archive: used if it exists, built by one process, and never a cause of failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JAVA = Java(program="/jdk/bin/java", version="17.0.15")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own, with the archive switched on."""
+    """A cache for the test, with the archive enabled."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(VARIABLE, raising=False)
     folder = tmp_path / "cache" / "sluice" / "classes"
@@ -46,7 +46,7 @@ def test_jars_behind_a_star_count(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_used_only_when_there(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No archive, no option; and none when it is switched off."""
+    """Without an archive there is no option, and none if it is disabled."""
     archive = cache / "a.jsa"
     assert use_options(archive) == ()
     archive.touch()
@@ -67,7 +67,7 @@ def test_publishing_keeps_the_two_used_last(cache: Path) -> None:
 
 
 def test_an_archive_that_is_being_built_is_not_built_twice(cache: Path) -> None:
-    """A claim that is young is another's; the call leaves it and starts nothing."""
+    """A recent claim belongs to another process; the call starts nothing."""
     clock = ManualClock()
     claim = cache / "a.building"
     claim.touch()
@@ -78,7 +78,7 @@ def test_an_archive_that_is_being_built_is_not_built_twice(cache: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["off", "use"])
 def test_no_build_is_started_where_none_is_wanted(cache: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """Tests and those who ask for it get no process in the background."""
+    """Tests, and users who disable it, get no background process."""
     monkeypatch.setenv(VARIABLE, mode)
     build_in_background(cache / "a.jsa", ManualClock())
     assert list(cache.iterdir()) == []
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_leavings_of_killed_builds_are_swept(cache: Path) -> None:
-    """A scratch folder an hour old is deleted; one of a build that goes on stays."""
+    """A scratch folder that is an hour old is deleted; one of a running build stays."""
     clock = ManualClock()
     now = clock.now().timestamp()
     for name, age in (("dead", 4000), ("alive", 10)):

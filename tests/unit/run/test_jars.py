@@ -1,4 +1,4 @@
-"""Delta's jars: resolved once, published whole, and a clear word when they can't be had."""
+"""Delta's jars: resolved once, published atomically, and a clear error if they are not available."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ echo jar > "$ivy/jars/io.delta_delta-spark.jar"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
+    """A cache for the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "sluice" / "jars"
 
@@ -43,7 +43,7 @@ def names(jars: tuple[str, ...]) -> list[str]:
 
 
 def test_jars_are_resolved_once_and_found_again(tmp_path: Path) -> None:
-    """The second call starts nothing and gives the same paths."""
+    """The second call starts nothing and returns the same paths."""
     resolver = java(tmp_path, _RESOLVES)
     first = delta_jars(resolver, "/spark", {})
     assert names(first) == ["io.delta_delta-spark.jar", "io.delta_delta-storage.jar"]
@@ -52,7 +52,7 @@ def test_jars_are_resolved_once_and_found_again(tmp_path: Path) -> None:
 
 
 def test_two_at_once_both_get_whole_jars(tmp_path: Path, cache: Path) -> None:
-    """Two processes that resolve side by side end with one folder, and nothing of their scratch work is left."""
+    """Two processes that resolve concurrently end with one folder, and no scratch files are left."""
     resolver = java(tmp_path, _RESOLVES)
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda _: delta_jars(resolver, "/spark", {}), range(2)))
@@ -61,7 +61,7 @@ def test_two_at_once_both_get_whole_jars(tmp_path: Path, cache: Path) -> None:
 
 
 def test_the_users_repositories_reach_the_resolver(tmp_path: Path) -> None:
-    """Settings that say where jars come from are passed on; what Spark ships is excluded."""
+    """Settings of jar repositories are passed on; packages that Spark ships are excluded."""
     settings = {"spark.jars.repositories": "file:/mirror", "spark.sql.ansi.enabled": "false"}
     delta_jars(java(tmp_path, _RESOLVES), "/spark", settings)
     arguments = (tmp_path / "arguments").read_text()
@@ -82,7 +82,7 @@ def test_offline_says_what_failed_and_what_to_do(tmp_path: Path, cache: Path) ->
 
 
 def test_half_a_resolution_is_none(tmp_path: Path, cache: Path) -> None:
-    """Jars without Delta's own are not kept."""
+    """Jars without Delta's own are rejected."""
     with pytest.raises(OperationError):
         delta_jars(java(tmp_path, "true" + _RESOLVES.split("sleep", maxsplit=1)[0]), "/spark", {})
     assert list(cache.iterdir()) == []

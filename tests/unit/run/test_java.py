@@ -1,4 +1,4 @@
-"""Finding Java: the one Spark would take, or what to install."""
+"""Finding Java: the installation that Spark would use, or an error that says what to install."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.fake_java import install_java
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """JAVA_HOME's Java is taken, with the version its release file names."""
+    """JAVA_HOME's Java is used, with the version in its release file."""
     wanted = install_java(tmp_path / "wanted", release="21.0.2")
     other = install_java(tmp_path / "other", release="17.0.15")
     java = find_java({"JAVA_HOME": str(tmp_path / "wanted"), "PATH": str(other.parent)})
@@ -20,7 +20,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
 
 
 def test_a_link_on_the_path_is_followed_to_its_installation(tmp_path: Path) -> None:
-    """Distributions put links on the PATH; the release file is found beside the program they lead to."""
+    """Distributions put links on the PATH; the release file is next to the linked program."""
     program = install_java(tmp_path / "jdk")
     links = tmp_path / "links"
     links.mkdir()
@@ -29,7 +29,7 @@ def test_a_link_on_the_path_is_followed_to_its_installation(tmp_path: Path) -> N
 
 
 def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
-    """The version is what `java -version` says when no file says it."""
+    """Without a release file, the version is that of `java -version`."""
     install_java(tmp_path / "jdk", script="echo 'openjdk version \"18.0.1\" 2022-04-19' >&2", release=None)
     assert find_java({"JAVA_HOME": str(tmp_path / "jdk")}).version == "18.0.1"
 

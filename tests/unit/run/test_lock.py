@@ -1,4 +1,4 @@
-"""One update of a pipeline at a time; a dead holder is in nobody's way."""
+"""One update of a pipeline at a time; a dead holder blocks no other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def storage(tmp_path: pathlib.Path) -> LocalStorage:
 
 
 def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
-    """While one update holds the lock, another ends with the holder, the lock's place and the remedy."""
+    """While one update holds the lock, the error of another names the holder, the lock file and the remedy."""
     with (
         update_lock(storage, "u-1", clock=ManualClock()),
         pytest.raises(OperationError) as caught,
@@ -61,7 +61,7 @@ def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
 
 
 def test_the_lock_is_looked_at_without_taking_it_or_writing_anything(storage: LocalStorage) -> None:
-    """An update that can't begin is refused before Spark starts; a storage that is not there stays so."""
+    """An update that can't start is rejected before Spark starts; a missing storage is not created."""
     check_unlocked(storage)
     assert not pathlib.Path(storage.root).exists()
     with update_lock(storage, "u-1"):
@@ -73,7 +73,7 @@ def test_the_lock_is_looked_at_without_taking_it_or_writing_anything(storage: Lo
 
 
 def test_the_next_update_gets_the_lock_of_one_that_ended(storage: LocalStorage) -> None:
-    """A lock is free after its block, also when the block raised, and the file names nobody."""
+    """A lock is released after its block, also after an exception, and the file names no holder."""
     with pytest.raises(RuntimeError), update_lock(storage, "u-1"):
         raise RuntimeError
     with update_lock(storage, "u-2"):
@@ -82,13 +82,13 @@ def test_the_next_update_gets_the_lock_of_one_that_ended(storage: LocalStorage) 
 
 
 def test_other_pipelines_do_not_wait_for_each_other(storage: LocalStorage, tmp_path: pathlib.Path) -> None:
-    """Each storage has a lock of its own."""
+    """Each storage has a separate lock."""
     with update_lock(storage, "u-1"), update_lock(LocalStorage(str(tmp_path / "other")), "u-2"):
         assert "u-2" in (tmp_path / "other" / "update.lock").read_text()
 
 
 def test_a_killed_holder_leaves_the_lock_free(storage: LocalStorage) -> None:
-    """After `kill -9` the next update has the lock at once, though a child of the holder lives on."""
+    """After `kill -9` the next update gets the lock immediately, even if a child of the holder is alive."""
     command = [sys.executable, "-c", HOLDER, storage.root]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -105,7 +105,7 @@ def test_a_killed_holder_leaves_the_lock_free(storage: LocalStorage) -> None:
 
 
 def test_a_holder_that_has_not_said_its_name_yet_holds_the_lock_too(storage: LocalStorage) -> None:
-    """A lock whose file is still empty is taken; the error says so without a name."""
+    """A lock whose file is still empty is held; the error says so without a name."""
     with update_lock(storage, "u-1"):
         pathlib.Path(storage.path("update.lock")).write_text("")
         with pytest.raises(OperationError, match="another process has just started"), update_lock(storage, "u-2"):
@@ -123,7 +123,7 @@ def take(
 
 
 def test_a_lease_is_held_until_it_is_released(storage: LocalStorage) -> None:
-    """Another is told who holds it; after the release the next one gets it."""
+    """The error for another taker names the holder; after the release the next taker gets the lease."""
     first = take(storage, 1)
     second = Lease(storage, "lease", LeaseTerms())
     refused = second.acquire({"pid": 2})
@@ -132,7 +132,7 @@ def test_a_lease_is_held_until_it_is_released(storage: LocalStorage) -> None:
 
 
 def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
-    """Of eight that ask at once one gets it, and the others are told its name."""
+    """Of eight concurrent takers one gets the lease, and the errors of the others name it."""
     leases = [Lease(storage, "lease", LeaseTerms()) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda pair: pair[1].acquire({"pid": pair[0]}), enumerate(leases)))
@@ -143,7 +143,7 @@ def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
 
 
 def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
-    """Renewals move the file's time on, so a holder that lives is not given up for dead."""
+    """Renewals update the file's time, so a living holder does not lose the lease."""
     lease = take(storage, 1)
     file = pathlib.Path(storage.path("lease", f"{1:020d}.json"))
     os.utime(file, (0, 0))
@@ -154,7 +154,7 @@ def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
 
 
 def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_told(storage: LocalStorage) -> None:
-    """The next taker gets an old lease; the former holder notices, is told once, and releases nothing."""
+    """The next taker gets an expired lease; the former holder is notified once, and releases nothing."""
     lost = threading.Event()
     first = take(storage, 1, on_lost=lost)
     second = take(storage, 2, lasts_seconds=-60)  # to it every lease is an old one
@@ -175,7 +175,7 @@ def test_a_taker_that_is_killed_leaves_a_lease_like_any_other(storage: LocalStor
 
 
 def test_a_lease_whose_storage_is_gone_is_lost(storage: LocalStorage) -> None:
-    """When no renewal comes through for the lease's length, its holder is told to stop."""
+    """If no renewal succeeds for the lease's duration, its holder must stop."""
     lost = threading.Event()
     lease = take(storage, 1, lasts_seconds=0.05, on_lost=lost)
     storage.delete_tree("lease")

@@ -1,4 +1,4 @@
-"""The texts in which Spark hands on an exception of a Python function, and what is read back from them."""
+"""The texts in which Spark passes on an exception of a Python function, and how they are parsed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_type_message_and_line_are_read_from_the_workers_text(raised: str, text:
 
 
 def test_the_line_is_the_users_even_where_a_library_raised() -> None:
-    """What is called last is in a package; the line to correct is the one that called it."""
+    """The innermost frame is in a package; the reported line is the user's line that called it."""
     stack = """Traceback (most recent call last):
   File "/p/shop.py", line 6, in parse
     return requests.get(x)

@@ -16,7 +16,7 @@ def request(master: str, **conf: str) -> SessionRequest:
 
 
 def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> None:
-    """Two cores: two partitions everywhere, loopback only, no page served, tables in a folder of their own."""
+    """Two cores: two partitions everywhere, loopback only, no UI, tables in a separate folder."""
     assert local_settings(request("local[2]"), 2, "/tmp/warehouse") == {  # noqa: S108 - a name, nothing is written
         "spark.app.name": "app",
         "spark.master": "local[2]",
@@ -52,7 +52,7 @@ def test_a_cluster_gets_deltas_jars_and_nothing_of_one_machine() -> None:
 
 
 def test_the_users_settings_win_and_their_extensions_and_jars_stay() -> None:
-    """What the spec says is what Spark gets; Delta is added to the user's extensions and jars."""
+    """Settings of the spec win; Delta is added to the user's extensions and jars."""
     user = request("spark://host:7077", spark__sql__extensions="my.Extension", spark__jars="/my.jar")
     settings = cluster_settings(user, ("/jars/a.jar",))
     assert settings["spark.sql.extensions"] == f"my.Extension,{_EXTENSION}"
@@ -62,19 +62,19 @@ def test_the_users_settings_win_and_their_extensions_and_jars_stay() -> None:
 
 
 def test_a_hive_metastore_keeps_its_warehouse() -> None:
-    """The places of tables in a metastore outlive a session, so no temporary folder is put under them."""
+    """Table paths in a metastore outlive a session, so they are not in a temporary folder."""
     settings = local_settings(request("local[2]", spark__sql__catalogImplementation="hive"), 2, "w")
     assert "spark.sql.warehouse.dir" not in settings
 
 
 def test_packages_go_through_spark_submit() -> None:
-    """Settings that only spark-submit prepares are seen, and others are not."""
+    """Only settings that spark-submit must prepare select spark-submit."""
     assert needs_submit({"spark.jars.packages": "a:b:1"}) is True
     assert needs_submit({"spark.sql.ansi.enabled": "false"}) is False
 
 
 def test_the_jvm_gets_the_users_memory_and_options_last() -> None:
-    """User options come last, where the JVM heeds them; a log configuration of theirs replaces ours."""
+    """User options come last, so they win; a log configuration of the user replaces ours."""
     settings = {"spark.driver.memory": "3g", "spark.driver.extraJavaOptions": "-Dlog4j2.level=info -Da='b c'"}
     command = gateway_command("java", "x.jar", settings, archive=("-Xshare:auto",), short=False, verbose=False)
     assert command[:4] == ["java", "-cp", "x.jar", "-Xmx3g"]
@@ -92,7 +92,7 @@ def test_a_short_command_compiles_for_a_quick_start_only() -> None:
 
 
 def test_a_garbage_collector_of_the_users_stays() -> None:
-    """Java takes one collector only, so ours gives way to the user's."""
+    """Java accepts one collector only, so the user's replaces ours."""
     settings = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"}
     for short in (True, False):
         command = gateway_command("java", "x.jar", settings, archive=(), short=short, verbose=False)

@@ -1,4 +1,4 @@
-"""The supervisor of a continuous update starts what moved, degrades what failed, and leaves the rest alone."""
+"""The supervisor of a continuous update starts flows with new data, restarts failed ones, and affects no other flow."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class World:
     def flow(
         self, table: str, *outcomes: Outcome, once: bool = False, unknown: bool = False, reads: str = ""
     ) -> RunFlow:
-        """A flow `table_flow` into `table` over a folder of its own; its runs end as scripted."""
+        """A flow `table_flow` into `table` with its own folder; its runs end as scripted."""
         source = self.folder / table
         source.mkdir()
         spec = FlowSpec(name=name(f"{table}_flow"), target=name(table), once=once)
@@ -150,7 +150,7 @@ def test_a_flow_starts_again_when_its_source_moved(world: World) -> None:
 
 
 def test_a_flow_without_news_is_not_started(world: World) -> None:
-    """While one flow starts three times, its neighbour starts once."""
+    """While one flow starts three times, the other starts once."""
 
     def and_a_file(step: RunFlow | RefreshView) -> FlowResult:
         world.file("busy")
@@ -161,7 +161,7 @@ def test_a_flow_without_news_is_not_started(world: World) -> None:
 
 
 def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
-    """It starts again after its delay, is sound after that, and its neighbour goes on meanwhile."""
+    """It restarts after its delay and is then healthy; the other flow keeps running."""
 
     def fails(step: RunFlow | RefreshView) -> FlowResult:
         return failed(step, may_heal=True)
@@ -182,7 +182,7 @@ def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
 
 
 def test_a_failure_that_cannot_heal_ends_its_flow_and_names_those_who_wait(world: World) -> None:
-    """The flow never starts again and ends as FAILED; a flow that reads its target says what it waits for."""
+    """The flow never restarts and ends as FAILED; a flow that reads its target reports what it waits for."""
 
     def fails(step: RunFlow | RefreshView) -> FlowResult:
         world.file("a")
@@ -197,7 +197,7 @@ def test_a_failure_that_cannot_heal_ends_its_flow_and_names_those_who_wait(world
 
 
 def test_a_once_flow_runs_once(world: World) -> None:
-    """It is DONE after its run, whatever comes later; an update of such flows only ends by itself."""
+    """It is DONE after its run, whatever arrives later; an update with once flows only ends."""
 
     def and_a_file(step: RunFlow | RefreshView) -> FlowResult:
         world.file("a")

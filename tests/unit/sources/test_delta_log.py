@@ -1,4 +1,4 @@
-"""A Delta log's names and small files tell its newest version, its table and our mark."""
+"""The names and small files of a Delta log give its newest version, its table id and our mark."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_without_a_log_there_is_no_table(log: Log) -> None:
     ],
 )
 def test_the_newest_version_is_the_highest_that_any_file_names(log: Log, name: str, version: int) -> None:
-    """Commits, checkpoints of all kinds, compacted logs and staged commits count; other files don't."""
+    """Commits, checkpoints of all kinds, compacted logs and staged commits count; other files do not."""
     log.commit(3)
     log.file(name)
     assert latest_version(log.storage, log.table) == version
 
 
 def test_the_table_id_comes_from_the_newest_checksum_file(log: Log) -> None:
-    """A checksum file tells the id though no commit in reach has a metadata action."""
+    """A checksum file has the id, even if no commit within the limit has a metadata action."""
     log.commit(30)
     log.file(f"{30:020d}.crc", json.dumps({"metadata": {"id": "t-1"}}))
     assert read_tip(log.storage, log.table) == LogTip(version=30, table_id="t-1")
@@ -94,7 +94,7 @@ def test_without_a_checksum_file_the_newest_metadata_action_tells_the_id(log: Lo
 
 
 def test_an_id_out_of_cheap_reach_is_not_told(log: Log) -> None:
-    """After twenty commits without metadata, or where the log was cleaned up, the id is None."""
+    """After twenty commits without metadata, or in a cleaned log, the id is None."""
     log.commit(0, metadata_id="t-1")
     for version in range(1, 21):
         log.commit(version)
@@ -127,7 +127,7 @@ def test_only_an_offset_beyond_the_tip_of_its_own_table_is_drained(
 
 
 def test_the_newest_mark_of_ours_is_found_behind_commits_of_others(log: Log) -> None:
-    """Commits without our key, with other texts or with none are passed over."""
+    """Commits without our key, with other texts or with none are skipped."""
     log.commit(0, user_metadata='{"sluice": {"inputs": "a"}}')
     log.commit(1, user_metadata='{"sluice": {"inputs": "b"}}')
     for version, text in enumerate(["nightly", "[1]", '{"other": {}}', '{"sluice": 3}', None], start=2):

@@ -1,4 +1,4 @@
-"""The crash harness kills where it says, tells when it did not, and leaves nobody behind."""
+"""The crash harness kills at the given failpoint, reports a miss, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print("done")
 def test_a_command_is_killed_at_the_nth_passing(
     tmp_path: pathlib.Path, nth: int, *, killed: bool, text: str | None
 ) -> None:
-    """What was done before the place is there, what comes after is not, and a miss is told."""
+    """Writes before the failpoint exist, writes after it do not, and a miss is reported."""
     run = run_killed(
         [sys.executable, "-c", WRITE_TWICE, str(tmp_path)], CrashPoint(name="storage.before_replace", nth=nth)
     )
@@ -39,14 +39,14 @@ def test_a_command_is_killed_at_the_nth_passing(
 
 
 def test_a_command_that_hangs_is_killed_with_its_children() -> None:
-    """After the time allowed the whole session is killed: the pipe that a child holds too is closed."""
+    """After the timeout the whole session is killed: a pipe that a child has open is closed too."""
     command = [sys.executable, "-c", "import subprocess; subprocess.Popen(['sleep', '600'], process_group=0).wait()"]
     with pytest.raises(subprocess.TimeoutExpired):
         run_killed(command, CrashPoint(name="storage.before_replace"), timeout_seconds=0.2)
 
 
 def test_an_action_freezes_at_its_place(tmp_path: pathlib.Path) -> None:
-    """The action hangs where it was told to, and what it would have done next stays undone."""
+    """The action blocks at the failpoint, and its next step does not happen."""
     storage = LocalStorage(str(tmp_path))
     storage.write_text("file", "old")
     frozen = freeze_at(CrashPoint(name="storage.before_replace"), lambda: storage.write_text("file", "new"))
@@ -55,7 +55,7 @@ def test_an_action_freezes_at_its_place(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_action_that_passes_by_ends_as_usual() -> None:
-    """An action that never gets to the place ends, and the miss is told."""
+    """An action that does not reach the failpoint ends normally, and the miss is reported."""
     point = CrashPoint(name="storage.before_replace", nth=2)
     assert freeze_at(point, lambda: failpoint("storage.before_replace")) is False
     assert disarm() == {"storage.before_replace": 1}

@@ -1,4 +1,4 @@
-"""The stand-in of the native module refuses what the native one refuses, and leaves the process as it was."""
+"""The stand-in of the native module rejects what the native one rejects, and restores the process afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.testing.databricks import as_on_databricks
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the test's module goes."""
+    """The path of the test's module."""
     return tmp_path / "module.py"
 
 
@@ -46,7 +46,7 @@ def test_our_own_names_are_not_there(file: Path) -> None:
 
 
 def test_native_spellings_arrive_as_they_are(file: Path) -> None:
-    """A module for Databricks alone is recorded too, each call with its line and what it decorated."""
+    """A module for Databricks only is recorded too, each call with its line and its function."""
     file.write_text(
         "import dlt\ndlt.create_sink('s', 'noop')\n@dlt.table\n@dlt.expect('a', 'b')\ndef t(): ...\n", encoding="utf-8"
     )

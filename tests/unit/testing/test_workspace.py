@@ -1,4 +1,4 @@
-"""The stand-in workspace behaves as the service does where deploys depend on it."""
+"""The stand-in workspace behaves like the service in everything that deploys depend on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def snapshot_events(client: WorkspaceClient, gateway: str) -> list[tuple[str, st
 def test_a_snapshot_moves_on_by_chunks_with_the_clock_and_tells_the_event_log(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """Progress counts whole chunks, ends COMPLETED, and stands in the log's table but not in the events API."""
+    """Progress counts complete chunks, ends COMPLETED, and is in the log's table but not in the events API."""
     gateway = make_gateway(workspace, client, SourceTable(name="main.sales.orders", chunks=2, seconds_per_chunk=300))
     workspace.clock.sleep(HOUR)
     assert snapshot_events(client, gateway) == [
@@ -82,7 +82,7 @@ def test_replacing_a_gateways_settings_restarts_it_and_loses_the_snapshot(
 
 
 def test_a_finished_snapshot_outlives_a_restart(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """Only what is unfinished is lost."""
+    """Only an unfinished snapshot is lost."""
     gateway = make_gateway(workspace, client, SourceTable(name="main.sales.small", chunks=1, seconds_per_chunk=60))
     workspace.clock.sleep(HOUR)
     before = snapshot_events(client, gateway)
@@ -92,7 +92,7 @@ def test_a_finished_snapshot_outlives_a_restart(workspace: StandInWorkspace, cli
 
 
 def test_settings_come_back_in_the_services_spelling(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """Channel and edition are upper case, the catalog is lower case, and the service's own fields are there."""
+    """Channel and edition are upper case, the catalog is lower case, and the service's own fields are present."""
     made = client.pipelines.create(name="p", channel="preview", edition="core", catalog="Main", schema="s")
     assert made.pipeline_id is not None
     spec = client.pipelines.get(made.pipeline_id).spec
@@ -141,7 +141,7 @@ def test_an_update_runs_its_flows_and_ends(workspace: StandInWorkspace, client: 
 
 
 def test_files_need_their_folder_and_are_not_overwritten_unasked(client: WorkspaceClient) -> None:
-    """Import into an absent folder is 404, a second import is a conflict, and what went in comes out."""
+    """Import into a missing folder is 404, a second import is a conflict, and an export returns the imported bytes."""
     content = base64.b64encode(b"x = 1\n").decode("ascii")
     with pytest.raises(NotFound):
         client.workspace.import_("/Workspace/Shared/a/b.py", content=content)
@@ -170,7 +170,7 @@ def test_schemas_volumes_and_grants_are_kept(client: WorkspaceClient) -> None:
 
 
 def test_rows_go_into_tables_and_come_out_by_chunks(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """More rows than fit one chunk have a next one; what is no SQL of ours fails as a statement."""
+    """A result with more rows than one chunk has a next one; unsupported SQL fails as a statement."""
     sql = client.statement_execution
     sql.execute_statement("CREATE TABLE IF NOT EXISTS main.ops.d (a STRING)", WAREHOUSE)
     for _ in range(3):
@@ -186,7 +186,7 @@ def test_rows_go_into_tables_and_come_out_by_chunks(workspace: StandInWorkspace,
 
 
 def test_faults_hit_as_often_as_they_were_told(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """The SDK waits out a 429 on the virtual clock; other faults come through, then calls work again."""
+    """The SDK waits for a 429 on the virtual clock; other faults reach the caller, then calls succeed again."""
     workspace.fail(throttled(path="/pipelines", times=2, retry_after_seconds=30))
     client.pipelines.create(name="p", catalog="main")
     assert workspace.clock.elapsed_seconds >= 60
@@ -197,7 +197,7 @@ def test_faults_hit_as_often_as_they_were_told(workspace: StandInWorkspace, clie
 
 
 def test_a_lost_answer_leaves_its_effect(workspace: StandInWorkspace, client: WorkspaceClient) -> None:
-    """The call took effect though nobody heard: the SDK's own second try meets it."""
+    """The call takes effect without an answer: the SDK's own retry meets that effect."""
     workspace.fail(lost_answer(method="POST", path="/jobs/create"))
     client.jobs.create(name="j")
     assert len(workspace.jobs.by_id) == 2
@@ -206,7 +206,7 @@ def test_a_lost_answer_leaves_its_effect(workspace: StandInWorkspace, client: Wo
 def test_a_token_that_expired_lets_nobody_in_and_stands_in_no_record(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """Calls are 401 from then on; the record of requests holds no token."""
+    """Calls return 401 from then on; the record of requests contains no token."""
     client.current_user.me()
     workspace.expire_token()
     with pytest.raises(Unauthenticated):
@@ -255,7 +255,7 @@ def gateway_job(client: WorkspaceClient, gateway: str) -> int:
 def test_what_ends_the_run_of_a_gateways_job_ends_the_snapshot(
     workspace: StandInWorkspace, client: WorkspaceClient, change: str
 ) -> None:
-    """A continuous job joins the gateway's update; deleted, paused or reset it takes the update with it."""
+    """A continuous job joins the gateway's update; if it is deleted, paused or reset, the update ends."""
     gateway = make_gateway(workspace, client, SourceTable(name="main.staging.orders", chunks=4))
     job_id = gateway_job(client, gateway)
     workspace.clock.sleep(2 * HOUR)
@@ -281,7 +281,7 @@ def test_what_ends_the_run_of_a_gateways_job_ends_the_snapshot(
 def test_a_job_runs_the_gateway_again_when_its_update_was_stopped(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """A continuous job always has a run: what is stopped beside it begins again."""
+    """A continuous job always has a run: a stopped update starts again."""
     gateway = make_gateway(workspace, client, SourceTable(name="main.staging.orders", chunks=4))
     job_id = gateway_job(client, gateway)
     client.api_client.do("POST", f"/api/2.0/pipelines/{gateway}/stop")
@@ -293,7 +293,7 @@ def test_a_job_runs_the_gateway_again_when_its_update_was_stopped(
 def test_a_run_of_a_job_runs_its_pipelines_and_jobs_and_ends_with_them(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """In a for-each task, and through another job; settings of a job that is not continuous leave its run alone."""
+    """In a for-each task, and through another job; changed settings of a non-continuous job do not end its run."""
     made = [client.pipelines.create(name=name, catalog="main").pipeline_id for name in ("one", "two")]
     inner_task = {"task_key": "b", "pipeline_task": {"pipeline_id": made[1]}}
     inner = client.api_client.do("POST", "/api/2.2/jobs/create", body={"name": "inner", "tasks": [inner_task]})
@@ -317,7 +317,7 @@ def test_a_run_of_a_job_runs_its_pipelines_and_jobs_and_ends_with_them(
 def test_a_result_over_25_mib_is_aborted_and_rows_are_counted(
     workspace: StandInWorkspace, client: WorkspaceClient
 ) -> None:
-    """A statement's rows come inline up to that size; the newest row of each key fits."""
+    """Rows are returned inline up to that size; the newest row of each key fits."""
     rows = [{"key": str(number % 2), "at": f"{number:03d}", "text": "x" * 100_000} for number in range(300)]
     workspace.sql.tables["main.ops.d"] = rows
     sql = client.statement_execution

@@ -1,4 +1,4 @@
-"""The bundle at the root is one that Databricks takes, and declares the pipelines that run here."""
+"""The bundle at the root is valid for Databricks, and declares the pipelines of this repository."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def flights() -> dict[str, Any]:
 
 
 def test_the_root_file_has_only_what_the_format_knows() -> None:
-    """Top-level and target keys are the format's; `dev` is the default target, `prod` has a place of its own."""
+    """Top-level and target keys are the format's; `dev` is the default target, `prod` has its own root path."""
     root = load("databricks.yml")
     assert set(root) - _TOP_LEVEL == set()
     assert {key for target in root["targets"].values() for key in target} - _TARGET == set()

@@ -1,4 +1,4 @@
-"""Errors come from one catalogue, and nothing is caught blindly or waved through without a reason."""
+"""Errors come from one catalogue, and no exception is caught or ignored without a reason."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def blind_excepts(source: Source) -> list[int]:
 
 
 def _names(types: ast.expr) -> list[ast.Name]:
-    """The names in what a handler catches: one class, or a tuple of classes."""
+    """Return the names in a handler's `except`: one class, or a tuple of classes."""
     return [node for node in ast.walk(types) if isinstance(node, ast.Name)]
 
 
 def test_only_an_outermost_loop_catches_everything() -> None:
-    """`except Exception` stands in the named files only."""
+    """Only the listed files contain `except Exception`."""
     found = {source.path for source in sources("framework") if blind_excepts(source)}
     assert found == _OUTERMOST
 
@@ -56,14 +56,14 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:
-    """Tests use fakes that behave; a mock would pass whatever the code does."""
+    """Tests use fakes with behaviour; a mock would pass for any code."""
     words = ("Magic" + "Mock", "unittest" + ".mock", "monkeypatch" + ".setattr(", "mocker" + ".")
     found = [(source.path, word) for source in sources("tests") for word in words if word in source.text]
     assert found == []
 
 
 def test_every_rule_waved_through_has_its_reason_beside_it() -> None:
-    """`noqa` and `type: ignore` name their rule; `noqa` says why as well."""
+    """`noqa` and `type: ignore` name their rule; `noqa` also has a reason."""
     bare = re.compile(r"# noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* - \S)|# type: ignore(?!\[)")
     found = [
         f"{source.path}:{number}"

@@ -59,7 +59,7 @@ def test_only_the_files_at_the_edge_reach_past_a_port(subject: str) -> None:
 
 
 def test_the_list_of_edges_holds_no_file_that_needs_it_no_more() -> None:
-    """A file leaves the list when it stops reaching past the port."""
+    """A file must be removed from the list when it uses the port."""
     used = {(source.path, name) for source in sources("framework") for name, _ in uses(source)}
     idle = [(path, subject) for subject, (_, files) in PORTS.items() for path in files if (path, subject) not in used]
     assert idle == []

@@ -1,4 +1,4 @@
-"""The files beside the code keep their promises too."""
+"""Repository files other than code: registry hosts, pinned versions, lint rules, import contracts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REGISTRY_HOSTS = tuple(
 
 
 def test_no_file_names_the_host_of_a_registry() -> None:
-    """Which mirror serves a package is the machine's to say, so no tracked file does."""
+    """The machine configures the mirror of a registry, so no tracked file names one."""
     found = [
         (file.relative_to(ROOT).as_posix(), host)
         for file in tracked_files()
@@ -43,7 +43,7 @@ def test_constraints_are_pins_and_nothing_else() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    """What pyproject.toml asks for has a line in constraints.txt."""
+    """Every dependency in pyproject.toml has a line in constraints.txt."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [
         *project["dependencies"],

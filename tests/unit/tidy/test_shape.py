@@ -51,13 +51,13 @@ def body_lines(node: Definition) -> int:
 
 
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
-    """A module past 450 lines is two nouns."""
+    """A module over 450 lines has two subjects."""
     long = {source.path: len(source.text.splitlines()) for source in sources("framework")}
     assert {path: lines for path, lines in long.items() if lines > _MODULE_LINES} == {}
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
-    """A function past 60 lines is two verbs."""
+    """A function over 60 lines has two tasks."""
     long = [
         f"{source.path}:{node.lineno} {node.name}: {body_lines(node)} lines"
         for source in sources("framework")
@@ -92,7 +92,7 @@ def test_every_test_says_which_promise_it_holds_us_to() -> None:
 
 @pytest.mark.parametrize("folder", ["framework", "tests"])
 def test_no_module_is_named_after_nothing(folder: str) -> None:
-    """A module is one noun of the field; `utils` and its kin are none."""
+    """A module is named after one subject, not `utils` or the like."""
     parts = {source.path: source.module.replace("_", ".").split(".") for source in sources(folder)}
     assert [path for path, words in parts.items() if set(words) & set(_WORDS_FOR_NOTHING)] == []
 

@@ -19,7 +19,7 @@ def name(table: str) -> QualifiedName:
 
 
 def dataset(table: str, kind: DatasetKind, columns: int = 2, *, comment: str | None = None) -> GraphDataset:
-    """A dataset with that many columns; none at all for a sink."""
+    """Return a dataset with that many columns; a sink has none."""
     fields = [{"name": f"c{i}", "type": "string", "nullable": True, "metadata": {}} for i in range(columns)]
     expectation = ExpectationSpec(name="has_id", condition="id IS NOT NULL", action=ViolationAction.DROP)
     spec = DatasetSpec(
@@ -57,7 +57,7 @@ def inside(table: str, *, streaming: bool = False) -> Read:
 
 
 def outside(text: str, *, streaming: bool = False) -> Read:
-    """A read of a table that is none of the pipeline's."""
+    """A read of a table outside of the pipeline."""
     return Read(text=text, streaming=streaming)
 
 

@@ -71,7 +71,7 @@ def test_the_svg_shows_every_box_and_label(flights_graph: DataflowGraph) -> None
 
 
 def test_the_same_graph_is_always_drawn_the_same(flights_graph: DataflowGraph) -> None:
-    """A drawing kept in a repository changes only when the dataflow does."""
+    """A committed drawing changes only if the dataflow does."""
     assert svg(picture_of(flights_graph)) == svg(picture_of(flights_graph))
 
 
@@ -84,7 +84,7 @@ def test_a_source_outside_is_dashed(flights_graph: DataflowGraph) -> None:
 
 @pytest.mark.parametrize("tones", [LIGHT, DARK])
 def test_text_in_boxes_has_contrast(tones: dict[object, object]) -> None:
-    """Each kind's text stands out from its box at least as accessibility rules want."""
+    """The text of each kind has at least the contrast of the accessibility rules."""
     assert {kind: contrast(tone.text, tone.fill) >= 4.5 for kind, tone in tones.items()} == dict.fromkeys(tones, True)  # type: ignore[attr-defined]
 
 
@@ -95,7 +95,7 @@ def test_what_has_no_box_reads_on_white_and_on_black() -> None:
 
 
 def test_names_can_not_become_markup(hostile_graph: DataflowGraph) -> None:
-    """Names full of markup come out as text in the SVG, the page and the notebook."""
+    """Names with markup are escaped in the SVG, the page and the notebook."""
     root = ET.fromstring(svg(picture_of(hostile_graph)))  # noqa: S314 - our own drawing
     assert not [element for element in root.iter() if element.tag == f"{NAMESPACE}script"]
     for html in (graph_page(hostile_graph), graph_html(hostile_graph)):
@@ -130,7 +130,7 @@ def test_the_page_lists_datasets_in_order_of_update(flights_graph: DataflowGraph
 
 
 def test_mermaid_knows_names_only_as_character_codes(hostile_graph: DataflowGraph) -> None:
-    """Letters that Mermaid or HTML could take for syntax never reach the text as themselves."""
+    """Letters that Mermaid or HTML could parse as syntax are written as codes."""
     labels = re.findall(r'"([^"]*)"', mermaid(picture_of(hostile_graph)))
     assert len(labels) == 3
     assert not [

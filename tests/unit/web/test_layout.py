@@ -40,7 +40,7 @@ def every_box(layout: Layout) -> list[Box]:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
-    """No two boxes or labels share a point, and all of them lie inside of the picture."""
+    """No two boxes or labels overlap, and all are inside of the picture."""
     layout = lay_out(picture)
     for one, other in combinations(every_box(layout), 2):
         apart_across = one.right <= other.left or other.right <= one.left
@@ -56,7 +56,7 @@ def test_boxes_and_labels_never_overlap(picture: Picture) -> None:
 @settings(max_examples=150, deadline=None)
 @given(pictures())
 def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> None:
-    """Each edge is drawn once, starts at its source's right, ends at its target's left and never turns back."""
+    """Each edge is drawn once, from its source's right to its target's left, and never turns back."""
     layout = lay_out(picture)
     boxes = {node.key: box for node, box in layout.boxes}
     assert sorted(picture.edges, key=str) == sorted((edge for edge, _ in layout.lines), key=str)
@@ -70,7 +70,7 @@ def test_edges_lead_from_left_to_right_between_their_boxes(picture: Picture) -> 
 @settings(max_examples=100, deadline=None)
 @given(pictures())
 def test_each_label_is_written_once_between_its_ends(picture: Picture) -> None:
-    """Every label that says something has exactly one box."""
+    """Every non-empty label has exactly one box."""
     labels = [label for label, _ in lay_out(picture).labels]
     assert sorted(edge.label.text for edge in picture.edges if edge.label.text) == sorted(
         label.text for label in labels
@@ -86,7 +86,7 @@ def test_a_cycle_is_drawn_without_the_edge_that_closes_it() -> None:
 
 
 def test_a_source_stands_right_before_what_it_feeds() -> None:
-    """A table read only by the last dataset is drawn beside it, not at the far left."""
+    """A table that only the last dataset reads is drawn next to it, not at the far left."""
     nodes = tuple(Node(key=key, kind=NodeKind.SINK, title=key) for key in "abcx")
     pairs = (("a", "b"), ("b", "c"), ("x", "c"))
     edges = tuple(Edge(source=source, target=target, streaming=False) for source, target in pairs)

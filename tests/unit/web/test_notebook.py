@@ -45,7 +45,7 @@ def result(graph: DataflowGraph | None) -> UpdateResult:
 
 
 def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: DataflowGraph) -> None:
-    """The worst of its flows, and what was written; views and sources have none."""
+    """The worst state of its flows, and the written rows; views and sources have none."""
     picture = outcome_picture(flights_graph, FLOWS)
     found = {node.title: (node.outcome, node.note) for node in picture.nodes if node.outcome is not None}
     assert found == {
@@ -56,7 +56,7 @@ def test_the_picture_of_a_result_has_the_state_of_each_dataset(flights_graph: Da
 
 
 def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: DataflowGraph) -> None:
-    """One row is one row, and a flow that counts nothing leaves the note at its state."""
+    """Rows are summed, with a correct singular; a flow without counts shows only its state."""
     notes = []
     for flows in (
         (flow("a", "delays", FlowState.COMPLETED, written=1),),
@@ -70,7 +70,7 @@ def test_rows_of_several_flows_into_one_table_are_added_up(flights_graph: Datafl
 
 
 def test_a_result_shows_its_picture_its_flows_and_its_errors(flights_graph: DataflowGraph) -> None:
-    """Badges in the picture, a row per flow, and each error as its escaped paragraph."""
+    """State badges in the picture, a row per flow, and each error as an escaped paragraph."""
     html = result(flights_graph)._repr_html_()
     assert html is not None
     assert re.findall(r'class="badge (\w+)"', html) == ["good", "bad", "bad"]

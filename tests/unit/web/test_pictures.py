@@ -1,4 +1,4 @@
-"""What a picture shows of a graph."""
+"""The boxes and edges of a picture of a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.sources.port import SourceReference, SourceShape
 
 
 def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGraph) -> None:
-    """Each dataset is one box with kind and column count, and each source outside is one of its own."""
+    """Each dataset is one box with kind and column count, and each outside source is one box."""
     boxes = [(node.title, node.kind, node.note) for node in picture_of(flights_graph).nodes]
     expected = [
         ("ref.schedule", NodeKind.EXTERNAL, ""),
@@ -26,7 +26,7 @@ def test_every_dataset_and_source_is_a_box_of_its_kind(flights_graph: DataflowGr
 
 
 def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph) -> None:
-    """A named flow's edge says its name, AUTO CDC and once; a dataset's own query needs no label."""
+    """A named flow's edge has its name, AUTO CDC and once; a dataset's own query has no label."""
     picture = picture_of(flights_graph)
     into_flights = [edge for edge in picture.edges if edge.target == "dataset main.flights.flights"]
     expected = [
@@ -51,14 +51,14 @@ def test_flows_are_edges_with_their_names_and_marks(flights_graph: DataflowGraph
 
 
 def test_a_read_through_a_view_is_drawn_at_the_view_only(flights_graph: DataflowGraph) -> None:
-    """The graph lists what a flow reads through a view; the picture shows it once, at the view."""
+    """The graph lists the reads of a flow through a view; the picture shows them once, at the view."""
     picture = picture_of(flights_graph)
     from_outside = [edge.target for edge in picture.edges if edge.source == "external ref.`schedule`"]
     assert from_outside == ["dataset main.flights.schedule"]
 
 
 def test_a_named_flow_of_several_reads_is_one_node(flights_graph: DataflowGraph) -> None:
-    """A flow's name is written once, however many datasets it reads."""
+    """A flow's name is written once, for any number of datasets that it reads."""
     edges = [
         edge for edge in picture_of(flights_graph).edges if "flow main.flights.alerting" in (edge.source, edge.target)
     ]

@@ -1,4 +1,4 @@
-"""Tables of text stay tables, whatever is in them."""
+"""Tables of text stay aligned for any contents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_numbers_stand_to_the_right_and_texts_to_the_left() -> None:
 
 
 def test_wide_letters_keep_the_columns_aligned() -> None:
-    """Letters that take two columns of a terminal count as two, combining ones as none."""
+    """Wide letters count as two columns, combining ones as none."""
     assert plain(text_table(("city", "n"), [("東京", "x"), ("e\u0301t\u00e9", "y")])) == [
         "city  n",
         "────  ─",
@@ -35,7 +35,7 @@ def test_wide_letters_keep_the_columns_aligned() -> None:
 
 
 def test_data_can_not_steer_the_terminal() -> None:
-    """Line ends and escape sequences in data are shown as escapes."""
+    """Line ends and escape sequences in data are displayed as escapes."""
     assert plain(text_table(("a",), [("x\x1b[2Jy\nz",)]))[2] == "x\\x1b[2Jy\\nz"
 
 

@@ -10,7 +10,7 @@ spark = SparkSession.active()
 
 @dp.temporary_view
 def changes() -> DataFrame:
-    """What changed, as files come."""
+    """Change events from files."""
     stream = spark.readStream.format("json").schema("id BIGINT, name STRING, city STRING, op STRING, seq BIGINT")
     return stream.load(f"{spark.conf.get('bench.data')}/changes")
 

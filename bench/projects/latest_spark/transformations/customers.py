@@ -1,4 +1,4 @@
-"""The latest row of each customer without AUTO CDC: a view over all changes that ever came."""
+"""The latest row of each customer without AUTO CDC: a view over all change events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ spark = SparkSession.active()
 
 @dp.table
 def changes() -> DataFrame:
-    """What changed, as files come."""
+    """Change events from files."""
     stream = spark.readStream.format("json").schema("id BIGINT, name STRING, city STRING, op STRING, seq BIGINT")
     return stream.load(f"{spark.conf.get('bench.data')}/changes")
 

@@ -15,25 +15,25 @@ def read_json(name: str, schema: str) -> DataFrame:
 
 @dp.table
 def orders() -> DataFrame:
-    """The orders as they come."""
+    """Orders, appended."""
     return read_json("orders", "id BIGINT, customer BIGINT, amount DOUBLE")
 
 
 @dp.table
 def customers() -> DataFrame:
-    """The customers as they come."""
+    """Customers, appended."""
     return read_json("customers", "id BIGINT, name STRING")
 
 
 @dp.table
 def payments() -> DataFrame:
-    """The payments as they come."""
+    """Payments, appended."""
     return read_json("payments", "id BIGINT, order_id BIGINT, paid DOUBLE")
 
 
 @dp.materialized_view
 def spent_by_customer() -> DataFrame:
-    """What each customer ordered for."""
+    """The order total of each customer."""
     return spark.sql("""
         SELECT c.name, sum(o.amount) AS amount
         FROM orders o JOIN customers c ON o.customer = c.id
@@ -43,7 +43,7 @@ def spent_by_customer() -> DataFrame:
 
 @dp.materialized_view
 def open_orders() -> DataFrame:
-    """What is left to pay of each order."""
+    """The open amount of each order."""
     return spark.sql("""
         SELECT o.id, o.amount - coalesce(sum(p.paid), 0) AS open
         FROM orders o LEFT JOIN payments p ON p.order_id = o.id
