@@ -21,8 +21,8 @@ DDL = "id INT, name STRING, home STRUCT<city: STRING, at: STRUCT<x: INT>>, tags 
 SPEC = AutoCdcSpec(keys=("id",), sequence_by="ts", columns=ColumnSelection(columns=("op",), excluded=True))
 CONDITION = "AUTOCDC_EXPRESSION_NOT_OF_ROW"
 PARAMETERS = ("sequence_by", "where", "apply_as_deletes", "apply_as_truncates")
-OTHER_ROWS, SEVERAL_ROWS = "reads other rows", "several rows of one"
-OTHER_VALUES, MOMENT = "not deterministic", "when, where or by whom"
+OTHER_ROWS, SEVERAL_ROWS = "reads other rows", "several rows for one"
+OTHER_VALUES, MOMENT = "not deterministic", "the time, the session or the user"
 
 # Expressions of an orderable type, and what they depend on besides the row.
 NOT_OF_ROW = {

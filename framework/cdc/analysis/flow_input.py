@@ -29,12 +29,12 @@ _DEPENDENCIES = {
     "WINDOW_EXPRESSION": "a window function reads other rows",
     "AGGREGATE_EXPRESSION": "an aggregate reads other rows",
     "AGGREGATE": "an aggregate reads other rows",
-    "GENERATE": "a generator makes several rows of one",
+    "GENERATE": "a generator returns several rows for one",
     "PLAN_EXPRESSION": "a subquery reads other rows",
-    "CURRENT_LIKE": "its value depends on when, where or by whom the batch is applied",
-    "VARIABLE_REFERENCE": "a session variable has a value of its own in each session",
+    "CURRENT_LIKE": "its value depends on the time, the session or the user of the update",
+    "VARIABLE_REFERENCE": "a session variable can have a different value in each session",
 }
-_NOT_DETERMINISTIC = "it is not deterministic, so a batch that is delivered again gets other values"
+_NOT_DETERMINISTIC = "it is not deterministic, so a retried micro-batch would get different values"
 _ROW_NODES = frozenset({"Project", "LocalRelation", "SubqueryAlias"})
 
 

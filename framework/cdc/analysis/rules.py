@@ -68,11 +68,16 @@ def listed_columns_are_selected(flow: CdcInput) -> Iterator[UserError]:
         known = [name for name in names if find_field(flow.source.schema, name) is not None]
         hidden = missing_names(selected, known)
         if hidden:
-            yield _misplaced(flow, parameter, hidden, "which the flow leaves out of its target")
+            yield _misplaced(flow, parameter, hidden, "which the flow does not select")
     folded = {bare_name(key).lower() for key in spec.keys}
     keys = tuple(name for name in history.columns or () if bare_name(name).lower() in folded)
     if keys:
-        yield _misplaced(flow, _listed("track_history", history), keys, "a key, which never changes within a history")
+        yield _misplaced(
+            flow,
+            _listed("track_history", history),
+            keys,
+            "a key column, whose value never changes within the history of a row",
+        )
 
 
 def _misplaced(flow: CdcInput, parameter: str, names: tuple[str, ...], reason: str) -> UserError:
