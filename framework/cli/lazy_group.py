@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in self.commands_by_name and not ctx.resilient_parsing and args[0][:1] != "-":
             nearest = difflib.get_close_matches(args[0], self.commands_by_name, n=1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            ctx.fail(f"Command {args[0]} does not exist.{hint}")
+            ctx.fail(f"There is no command {args[0]}.{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
