@@ -269,7 +269,7 @@ def test_invalid_usage_exits_with_2_and_prints_no_result(sluice: Sluice, argumen
 
 def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
     """The nearest command is suggested."""
-    assert "There is no command plna. Did you mean plan?" in sluice("plna").stderr
+    assert "Command plna does not exist. Did you mean plan?" in sluice("plna").stderr
 
 
 def test_the_spec_is_searched_in_the_folder_and_its_parents(
