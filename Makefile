@@ -12,25 +12,26 @@ ARGS ?=
 WORKERS ?= 2
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-# The first Python that is new enough and has venv; Java's major version if it is new enough.
+# The first Python that is new enough and has venv.
 PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
   if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
-JAVA = $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
-  | awk -F'[".]' '/version/ {if ($$2 >= 17) print $$2; exit}')
 
-.PHONY: help demo test check lint format types walls bench clean needs-java
+.PHONY: help demo test check lint format types walls smoke bench clean
 
 help: ## list all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: needs-java $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
+demo: $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
 	@$(BIN)/sluice demo $(ARGS)
 
-test: needs-java $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
+test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test
+
+smoke: $(VENV)/.dev ## few tests that show that this Java works (JAVA_HOME=...)
+	@$(BIN)/python -m pytest tests/e2e/test_command_line.py tests/unit/run $(ARGS)
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check
@@ -46,7 +47,7 @@ types: $(VENV)/.dev ## mypy, strict
 walls: $(VENV)/.dev ## import-linter: each room imports only the rooms below it
 	@$(BIN)/lint-imports --no-logo
 
-bench: needs-java $(VENV)/.bench $(VENV)/.spark ## benchmarks, compared with Spark's own pipelines; results in bench/RESULTS.md
+bench: $(VENV)/.bench $(VENV)/.spark ## benchmarks, compared with Spark's own pipelines; results in bench/RESULTS.md
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove the environment and caches; tables and checkpoints under .sluice stay
@@ -74,8 +75,5 @@ $(VENV)/.bench: $(VENV)/.dev
 # The tests start many JVMs: download Delta's jars and build the class archive first, once.
 $(VENV)/.spark: | $(VENV)/.dev
 	@echo "Preparing Spark: Delta's jars and a class archive (once, half a minute) ..." >&2
-	@$(BIN)/python -m framework.session.archive_training
+	@$(BIN)/python -m framework.archive_training
 	@touch $@
-
-needs-java:
-	@$(if $(JAVA),,$(error Sluice needs Java 17 or newer: install it (Debian: apt-get install openjdk-17-jre-headless), then call make again))

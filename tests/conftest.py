@@ -36,7 +36,7 @@ def _folder_order(item: pytest.Item) -> int:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, files in temporary folders only."""
-    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={}, short=True)
+    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={})
     yield session
     stop_session(session)
 

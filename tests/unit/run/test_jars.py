@@ -9,7 +9,7 @@ import pytest
 
 from framework.foundation.errors import OperationError
 from framework.session.jars import brings_delta, delta_jars
-from framework.session.java import Java
+from framework.session.java import Java, JavaSource
 from tests.support.fake_java import install_java
 
 # What spark-submit does, in shell: retrieve into the `jars` folder of spark.jars.ivy, and count the calls.
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def java(tmp_path: Path, script: str) -> Java:
     """A Java that runs the script."""
     text = script.format(calls=tmp_path / "calls", arguments=tmp_path / "arguments")
-    return Java(program=str(install_java(tmp_path / "jdk", script=text)), version="17.0.15")
+    return Java(program=str(install_java(tmp_path / "jdk", script=text)), version="17.0.15", source=JavaSource.PATH)
 
 
 def names(jars: tuple[str, ...]) -> list[str]:

