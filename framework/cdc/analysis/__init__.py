@@ -1,1 +1,1 @@
-"""Analysis of a target's flows before anything runs: rules, compatibility, schema drift, the target's schema."""
+"""Analysis of a target's flows before anything runs: rules, compatibility, and the target's schema."""

@@ -1,1 +1,1 @@
-"""Commits to Delta tables: transactions, file statistics, compaction, and the auxiliary table."""
+"""Delta tables of a target: the port that writes it, its two implementations, and the auxiliary table."""

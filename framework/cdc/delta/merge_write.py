@@ -1,4 +1,4 @@
-"""Writes of a target by Delta's MERGE, for tables and versions of Delta that no transaction of ours may write."""
+"""Writes of a target by Delta's MERGE, for tables and versions of Delta that `TransactionWrite` does not support."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ class KeyedMerge:
         ranges: the bounds of their keys.
         decide: decides the changes from rows of the target.
         new_rows: returns the target's rows for source rows whose keys have no row.
-        clauses: MERGE clauses with the same effect as `decide`; None if there are no such clauses.
-        sweeps: whether rows of keys without a source row may change too.
+        clauses: MERGE clauses with the same effect as `decide`, in its place; None if there are no such clauses.
+        sweeps: whether rows of keys without a source row may change too; only a MERGE can write such a merge.
         apply_recorded: applies the recorded deletes to source rows; None if no delete is recorded.
         checks_rows: whether recorded deletes matter to keys that have a row. If not, `apply_recorded` is needed
             for new keys only, because a row that AUTO CDC wrote is newer than each recorded delete of its key.

@@ -1,1 +1,1 @@
-"""Spark mechanics of a micro-batch: cached expressions, local checkpoints, background work, session settings."""
+"""Spark mechanics of a micro-batch: cached expressions and the execution of queries."""
