@@ -97,5 +97,15 @@ class RunningUpdate:
 
 
 def _progress(status: FlowStatus) -> FlowProgress:
-    state = "COMPLETED" if status.health is FlowHealth.DONE else status.health.value
-    return FlowProgress(flow=str(status.flow), dataset=str(status.dataset), state=state, reason=status.reason)
+    result = status.result
+    return FlowProgress(
+        flow=str(status.flow),
+        dataset=str(status.dataset),
+        state="COMPLETED" if status.health is FlowHealth.DONE else status.health.value,
+        reason=status.reason,
+        written=result.rows_written if result else None,
+        upserted=result.rows_upserted if result else 0,
+        deleted=result.rows_deleted if result else 0,
+        failed=sum(count.failed for count in result.expectations) if result else 0,
+        dropped=result.rows_dropped if result else 0,
+    )

@@ -142,13 +142,25 @@ class FlowBoard:
         return ShortNames.of(name for flow in self.flows if (name := _qualified(flow.flow)) is not None)
 
     def with_states(self, states: Sequence[FlowProgress]) -> FlowBoard:
-        """Return the board with the current states and reasons of flows, which may be newer than the last events."""
+        """Return the board with the current states, reasons and counts of flows, which may be newer than the events."""
         known = {flow.flow: flow for flow in self.flows}
         for each in states:
-            flow = replace(known.get(each.flow, each), state=each.state, reason=each.reason)
-            # The event of the end of a run may still be missing, and with it the duration of the run.
-            over = each.state not in STARTED and flow.ended_at is None
-            known[each.flow] = replace(flow, started_at=None) if over else flow
+            flow = known.get(each.flow, each)
+            running = each.state in STARTED
+            known[each.flow] = replace(
+                flow,
+                state=each.state,
+                reason=each.reason,
+                # A run may have ended before an event recorded its end.
+                started_at=flow.started_at if running else None,
+                ended_at=flow.ended_at if running else None,
+                # Batches without counts in their events are counted at the end of the run.
+                written=max((rows for rows in (flow.written, each.written) if rows is not None), default=None),
+                upserted=max(flow.upserted, each.upserted),
+                deleted=max(flow.deleted, each.deleted),
+                failed=max(flow.failed, each.failed),
+                dropped=max(flow.dropped, each.dropped),
+            )
         return replace(self, flows=tuple(known.values()))
 
 
@@ -200,13 +212,16 @@ def _after(before: FlowProgress, event: Event, details: Mapping[str, Any]) -> Fl
     if state in STARTED:
         if before.started_at is None or before.ended_at is not None:
             after = replace(after, started_at=time, ended_at=None)
+    elif state == "IDLE":
+        # An idle flow reports its state once a minute, and not the end of its run.
+        after = replace(after, started_at=None, ended_at=None)
     elif after.ended or state == "DEGRADED":
         after = replace(after, ended_at=before.ended_at or time)
-        if state not in {"IDLE", "DEGRADED"}:
+        if state != "DEGRADED":
             # The last event has the counts of the whole run. Without counts, the sums of the batches are kept.
             return replace(after, **counts)
-    # An idle flow of a continuous update reports zero rows, which does not change its sums.
-    summed: dict[str, Any] = {name: (getattr(before, name) or 0) + count for name, count in counts.items()}
+    # A report without rows does not change the sums, nor make an unknown count known.
+    summed: dict[str, Any] = {name: (getattr(before, name) or 0) + count for name, count in counts.items() if count}
     return replace(after, **summed)
 
 

@@ -163,7 +163,7 @@ pipeline = Pipeline(name="shown", modules=[declare], spark=session, development=
     cells = re.findall(r"<td(?: class=\"(.*?)\")?>(.*?)</td>", odd._repr_html_())
     assert cells[:4] == [("number", "1"), ("quiet", "null"), ("", "null"), ("", "&lt;script&gt;")]
     assert [len(cells[4][1]), *(text for _, text in cells[5:])] == [
-        80, "&quot;AP8=&quot;", "{&quot;a&quot;: [1]}", "a␊b"
+        80, "&quot;AP8=&quot;", "{&quot;a&quot;: [1]}", "a\\nb"
     ]  # fmt: skip
     assert repr(odd).splitlines()[-1] == "1 row · 8 columns"
     assert [tuple(row)[:3] for row in odd.collect()] == [(1, None, "null")]

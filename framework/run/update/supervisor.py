@@ -90,6 +90,7 @@ class FlowStatus:
         health: the health of the flow.
         reason: why it is degraded or failed, or which failed dataset it waits for; else empty.
         failures: failed starts since the last success.
+        result: the sum of its runs that have ended; None before the first end.
     """
 
     flow: QualifiedName
@@ -97,6 +98,7 @@ class FlowStatus:
     health: FlowHealth
     reason: str = ""
     failures: int = 0
+    result: FlowResult | None = None
 
 
 class _Unit:
@@ -199,7 +201,7 @@ class Supervisor:
         waits = f"waits for {', '.join(missing)}, which failed" if missing and not unit.is_over else ""
         return FlowStatus(
             flow=unit.step.flow, dataset=unit.step.dataset, health=unit.health, reason=unit.reason or waits,
-            failures=unit.failures,
+            failures=unit.failures, result=unit.result,
         )  # fmt: skip
 
     def run(self, steps: Iterable[RunFlow | RefreshView], failed: Mapping[QualifiedName, SluiceError]) -> None:

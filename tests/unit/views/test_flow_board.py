@@ -54,7 +54,7 @@ def test_a_failed_flow_keeps_what_its_batches_counted(update: Update) -> None:
 
 
 def test_a_flow_of_a_continuous_update_keeps_its_sums_and_restarts_its_time(update: Update) -> None:
-    """Idle reports do not reset the counts; the time is that of the latest run; a failed start is DEGRADED."""
+    """Idle reports have neither rows nor the time of a run; a failed start is DEGRADED."""
     tracker = FlowBoardTracker()
     tracker(update.flow("orders", "RUNNING", num_output_rows=10))
     update.clock.sleep(3)
@@ -70,7 +70,7 @@ def test_a_flow_of_a_continuous_update_keeps_its_sums_and_restarts_its_time(upda
     degraded = tracker.board.flows[0]
     now = update.clock.now()
     found = [(each.state, each.written, each.seconds(now)) for each in (idle, running, degraded)]
-    assert found == [("IDLE", 10, 3.0), ("RUNNING", 15, 2.0), ("DEGRADED", 15, 2.0)]
+    assert found == [("IDLE", 10, None), ("RUNNING", 15, 2.0), ("DEGRADED", 15, 2.0)]
     assert degraded.reason == "/data can't be written: no space"
 
 
@@ -105,19 +105,24 @@ def test_the_board_as_table_and_as_json_has_the_same_flows(update: Update) -> No
     }
 
 
-def test_current_states_replace_those_of_the_last_events(update: Update) -> None:
-    """A flow that is idle before its event was recorded keeps its counts, and its run has no duration yet."""
+def test_current_states_and_counts_replace_those_of_the_last_events(update: Update) -> None:
+    """Counts of a run that has ended are added before its event; a run without the event of its end has no duration."""
     tracker = FlowBoardTracker()
     tracker(update.flow("orders", "RUNNING", num_output_rows=10))
+    tracker(update.flow("append", "RUNNING", num_output_rows=0))
+    unknown = tracker.board.flows[1].written
     states = [
-        FlowProgress(flow="main.shop.orders", dataset="main.shop.orders", state="IDLE"),
+        FlowProgress(flow="main.shop.orders", dataset="main.shop.orders", state="IDLE", written=7),
+        FlowProgress(flow="main.shop.append", dataset="main.shop.append", state="RUNNING", written=2, failed=1),
         FlowProgress(flow="main.shop.by_day", dataset="main.shop.by_day", state="DEGRADED", reason="no space"),
     ]
     found = tracker.board.with_states(states).flows
     now = update.clock.now()
-    assert [(each.state, each.written, each.seconds(now), each.reason) for each in found] == [
-        ("IDLE", 10, None, ""),
-        ("DEGRADED", None, None, "no space"),
+    assert unknown is None
+    assert [(each.state, each.written, each.failed, each.seconds(now), each.reason) for each in found] == [
+        ("IDLE", 10, 0, None, ""),
+        ("RUNNING", 2, 1, 0.0, ""),
+        ("DEGRADED", None, 0, None, "no space"),
     ]
 
 
