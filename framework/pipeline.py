@@ -1,4 +1,4 @@
-"""A pipeline as Python sees it: from a spec file or from modules, to a graph, a plan, an update, rows."""
+"""The facade for programs: a pipeline from a spec file or from modules, its graph, plan, updates and rows."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult
 from framework.run.update.retries import retry_policy
-from framework.run.update.running_update import RunningUpdate
 from framework.run.update.supervisor import refresh_intervals
 from framework.run.update.update import Update
+from framework.running_update import RunningUpdate
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ Observer = Callable[[Event], None]
 
 
 class Pipeline:
-    """A pipeline that can be validated, planned, run and read; nothing happens before it is asked.
+    """A pipeline that can be validated, planned, run and read; the constructor does no work.
 
     Args:
         name: the pipeline's name.
-        modules: files, modules, or functions that declare its datasets and flows; each runs once,
-            with the pipeline's session as the global `spark`.
+        modules: files, modules or functions that declare the datasets and flows; each runs once, with the
+            pipeline's session as the global `spark`.
         storage: folder or URI of checkpoints, events and tables; default `.sluice/<name>`.
-        catalog: of names without one.
-        schema: of names without one.
-        configuration: what query functions read by `spark.conf.get`.
+        catalog: catalog of names without one.
+        schema: schema of names without one.
+        configuration: entries that query functions read with `spark.conf.get`.
         spark_conf: settings of the Spark session.
-        master: Spark's master; default this machine.
-        spark: a session to use as it is, instead of starting one.
-        development: faults are not tried again.
+        master: URL of the Spark master; default `local[*]`.
+        spark: an existing session to use instead of starting one.
+        development: whether to disable retries.
 
     Examples:
         >>> Pipeline.from_spec("pipeline.yml").run()  # doctest: +SKIP
@@ -93,7 +93,7 @@ class Pipeline:
             spark_conf=tuple((spark_conf or {}).items()),
             development=development,
         )
-        self._begin(modules, master=master, spark=spark, short=False, verbose=False)
+        self._set_up(modules, master=master, spark=spark, short=False, verbose=False)
 
     @classmethod
     def from_spec(
@@ -107,28 +107,28 @@ class Pipeline:
         short: bool = False,
         verbose: bool = False,
     ) -> Self:
-        """The pipeline of a spec file.
+        """Create the pipeline of a spec file.
 
         Args:
             path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
-            master: Spark's master; default this machine.
-            parameters: entries of the configuration, over those of the file.
-            storage: another storage than the file's, such as a test's own folder.
-            spark: a session to use as it is.
-            short: start Spark for a command that soon ends.
-            verbose: let Spark say what it has to say.
+            master: URL of the Spark master; default `local[*]`.
+            parameters: entries of the configuration that override those of the file.
+            storage: overrides the storage of the file, for example with the folder of a test.
+            spark: an existing session to use.
+            short: start Spark for a short-running command.
+            verbose: print Spark's log.
 
         Raises:
-            UserError: the file is missing, no YAML, or has keys or values that can't be meant.
+            UserError: the file is missing or not YAML, or has unknown keys or invalid values.
         """
         pipeline = cls.__new__(cls)
         spec = load_spec(Path(path))
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
-        pipeline._begin((), master=master, spark=spark, short=short, verbose=verbose)  # noqa: SLF001 - our own
+        pipeline._set_up((), master=master, spark=spark, short=short, verbose=verbose)  # noqa: SLF001 - our own
         return pipeline
 
-    def _begin(
+    def _set_up(
         self, modules: Sequence[Module], *, master: str | None, spark: SparkSession | None, short: bool, verbose: bool
     ) -> None:
         self._modules = tuple(modules)
@@ -150,18 +150,18 @@ class Pipeline:
 
     @property
     def spec(self) -> PipelineSpec:
-        """What the pipeline was configured with."""
+        """The configuration of the pipeline."""
         return self._spec
 
     @property
     def spark(self) -> SparkSession:
-        """The pipeline's session, started at the first use; it carries the pipeline's configuration.
+        """The pipeline's session with its configuration, started at the first use.
 
-        It is a session of the pipeline's own, so that two pipelines in one process don't mix settings.
+        Each pipeline has its own session, so that two pipelines in one process don't mix settings.
         """
         if self._session is None:
             if self._base is None:
-                # Another pipeline of this process, or its user, may have started one: it is theirs to end.
+                # An active session belongs to another pipeline or to the user, and `close` does not stop it.
                 self._owns_session = active_session() is None
                 self._base = start_session(
                     app_name=f"sluice {self.name}",
@@ -170,7 +170,7 @@ class Pipeline:
                     verbose=self._verbose,
                     short=self._short,
                 )
-            # A session that was there before may lack our settings; those that only a start can set stay as they are.
+            # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in self._spec.spark_conf if base.conf.isModifiable(key)}
             self._session = session_for(base, {**settings, **dict(self._spec.configuration)})
@@ -178,7 +178,7 @@ class Pipeline:
 
     @property
     def storage(self) -> Storage:
-        """Where the pipeline keeps everything; a local one needs no Spark."""
+        """The storage of checkpoints, events and tables; a local one needs no Spark."""
         if self._storage is None:
             local = is_local(self._spec.storage)
             self._storage = open_storage(self._spec.storage, None if local else self.spark)
@@ -186,39 +186,39 @@ class Pipeline:
 
     @property
     def graph(self) -> DataflowGraph:
-        """The analysed graph; modules are loaded at the first use.
+        """The resolved graph; modules are loaded at the first use.
 
         Raises:
-            GraphErrors: all faults of the definitions.
+            GraphErrors: all errors of the definitions.
         """
         if self._graph is None:
             self._graph = self._definitions.resolve(self._store, UpdateRequest())
         return self._graph
 
     def validate(self) -> DataflowGraph:
-        """Load and analyse the pipeline; nothing is written.
+        """Load and resolve the pipeline; nothing is written.
 
         Raises:
-            GraphErrors: all faults of the definitions.
+            GraphErrors: all errors of the definitions.
         """
         return self.graph
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
-        """The steps that `run` would do with the same arguments; nothing is written."""
+        """Return the steps of an update with the same arguments; nothing is written."""
         return self._update(request_of(self._spec, **request), ()).plan()
 
     def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
-        """Bring the pipeline's datasets up to date.
+        """Update the pipeline's datasets.
 
         Args:
             observers: called with each event when it happens.
             **request: `refresh`, `full_refresh`, `reset_checkpoints` (names) and `full_refresh_all`;
-                all datasets when none is named.
+                all datasets if no name is given.
 
         Raises:
-            GraphErrors: faults of the definitions; nothing was written.
+            GraphErrors: errors of the definitions; nothing was written.
             UserError: unknown names in the request; nothing was written.
-            OperationError: another update runs, or the storage can't be written.
+            OperationError: another update is running, or the storage can't be written.
         """
         wanted, stop = request_of(self._spec, **request), StopSignal()
         self._running.append(stop)
@@ -233,11 +233,11 @@ class Pipeline:
         """Start a continuous update in the background: every flow keeps running until it is stopped.
 
         Args:
-            observers: called for each event as it happens.
-            **request: as of `run`.
+            observers: called with each event when it happens.
+            **request: see `run`.
 
         Returns:
-            A handle with `stop()`, `wait()`, `state` and `flows`.
+            A handle with `stop()`, `wait()`, `state`, `flows` and `board`.
 
         Raises:
             GraphErrors: errors of the definitions; nothing was written.
@@ -252,20 +252,20 @@ class Pipeline:
         )
 
     def stop(self) -> None:
-        """Ask the update that runs now to stop: queries end, checkpoints stay sound, the update is CANCELED.
+        """Stop the running update: its queries end, checkpoints stay consistent, its state is CANCELED.
 
-        Later updates of the same object are not affected; without a running one nothing happens.
+        Later updates of the same object are not affected. Without a running update, this does nothing.
         """
         for stop in tuple(self._running):
             stop.set()
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """The tables of this pipeline that its code no longer declares, with their folders; `prune` drops them.
+        """Return the tables of this pipeline that its code no longer declares; `prune` drops them.
 
-        Tables that something else still uses are left out; the plan names them.
+        Tables that are still in use are not among them; the plan names them.
 
         Raises:
-            GraphErrors: faults of the definitions.
+            GraphErrors: errors of the definitions.
             UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY: code may be missing.
         """
         return self._left().find()
@@ -274,23 +274,23 @@ class Pipeline:
         """Drop tables that the code no longer declares, with the checkpoints of their flows.
 
         The code is loaded again. A table that is declared again, or that was written to since `left_tables`
-        returned it, is left alone.
+        returned it, is kept.
 
         Args:
-            tables: of those that `left_tables` returns; others are left alone.
+            tables: some of the tables that `left_tables` returns; all other tables are kept.
 
         Returns:
-            The tables that were dropped.
+            The dropped tables.
 
         Raises:
-            GraphErrors: faults of the definitions; nothing was dropped.
+            GraphErrors: errors of the definitions; nothing was dropped.
             UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY; nothing was dropped.
             OperationError: an update is running; TABLE_NOT_OWNED.
         """
         return prune_tables(self.storage, self.name, self._left, tables)
 
     def _left(self) -> LeftTables:
-        """The tables that are left by the code as it is now; refused when code may be missing."""
+        """Reload the code and return the tables it no longer declares; refused if code may be missing."""
         check_libraries(self._spec)
         self._loaded = self._graph = None
         if not self.graph.datasets:
@@ -298,7 +298,7 @@ class Pipeline:
         return LeftTables(graph=self.graph, store=self._store)
 
     def table(self, name: str) -> DataFrame:
-        """The rows of one of the pipeline's tables as they are now.
+        """Return the current rows of one of the pipeline's tables.
 
         Raises:
             UserError: DATASET_NOT_FOUND.
@@ -307,11 +307,11 @@ class Pipeline:
         return self._store.frame(self._table(name).spec)
 
     def preview(self, name: str, limit: int = 10) -> Preview:
-        """The first rows of one of the pipeline's tables: a DataFrame that shows them in a notebook."""
+        """Return the first rows of a table: a DataFrame that a notebook displays."""
         return Preview(self.table(name), limit)
 
     def sql(self, query: str) -> DataFrame:
-        """The rows of a query over the pipeline's datasets, by their names, and over `event_log`.
+        """Return the rows of a query over the pipeline's datasets, by name, and over `event_log`.
 
         Raises:
             UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID.
@@ -323,24 +323,24 @@ class Pipeline:
             raise UserError("QUERY_INVALID", cause=first_words(error)) from error
 
     def events(self) -> DataFrame:
-        """The event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
+        """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
         folder = self.storage.path(EVENTS_FOLDER)
         if not self.storage.exists(folder):
             return self.spark.createDataFrame([], EVENT_SCHEMA)
         return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
 
     def close(self) -> None:
-        """End the Spark session, if this pipeline started it; a session that was given stays."""
+        """Stop the Spark session if this pipeline started it."""
         if self._owns_session and self._base is not None:
             stop_session(self._base)
-            self._loaded = self._graph = self._storage = None  # they hold the session that ended
+            self._loaded = self._graph = self._storage = None  # they refer to the stopped session
             self._base = self._session = None
 
     def __repr__(self) -> str:
         return f"Pipeline(name={self.name!r}, storage={self._spec.storage!r})"
 
     def _repr_html_(self) -> str:
-        """The picture of the graph, for notebooks."""
+        """Return the diagram of the graph for notebooks."""
         return graph_html(self.graph)
 
     @property
@@ -349,13 +349,13 @@ class Pipeline:
 
     @property
     def _definitions(self) -> Definitions:
-        """What the modules declare; they are loaded at the first use."""
+        """The declarations of the modules, which are loaded at the first use."""
         if self._loaded is None:
             self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
-        # Analysed anew each time: the tables that are there may have changed since.
+        # Resolved for each update, because the tables of the storage may have changed.
         self._graph = self._definitions.resolve(self._store, request)
         configuration = dict(self._spec.configuration)
         return Update(

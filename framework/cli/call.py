@@ -1,4 +1,4 @@
-"""One call of a command: its common options, and the pipeline that they name."""
+"""One call of a command: its common options, the pipeline that they name, and the options of a refresh."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import RESULTS, VERBOSE
-from framework.cli.facade import PipelineFace, PipelineOpener, open_pipeline
 from framework.cli.output import Output
+from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import UserError
+from framework.plan.request import RequestOptions
 
 _Rest = ParamSpec("_Rest")
 _Given = TypeVar("_Given", bound=Callable[..., Any])
@@ -56,7 +57,7 @@ class Call:
 
         return find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
 
-    def pipeline(self, *, short: bool = True) -> PipelineFace:
+    def pipeline(self, *, short: bool = True) -> PipelinePort:
         """Open the pipeline of the call; it is closed when the command ends.
 
         By then errors are reported: the text of a Spark error is not available after Spark has stopped.
@@ -70,22 +71,20 @@ class Call:
 
 def verbose_option(command: _Given) -> _Given:
     """Add -v to a command."""
-    return click.option("-v", "--verbose", is_flag=True, help="Show what Spark has to say, and tracebacks of errors.")(
-        command
-    )
+    return click.option("-v", "--verbose", is_flag=True, help="Print Spark's log, and tracebacks of errors.")(command)
 
 
 def output_option(command: _Given) -> _Given:
     """Add -o to a command that prints a result."""
     choice = click.Choice(["table", "json"])
     return click.option(
-        "-o", "--output", type=choice, default="table", show_default=True, help="How to print the result."
+        "-o", "--output", type=choice, default="table", show_default=True, help="Format of the result."
     )(command)
 
 
 def master_option(command: _Given) -> _Given:
     """Add --master to a command that starts Spark."""
-    return click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")(command)
+    return click.option("--master", metavar="URL", help="URL of the Spark master.  [default: local[*]]")(command)
 
 
 def pipeline_options(
@@ -99,7 +98,7 @@ def pipeline_options(
     """
 
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
-        @click.option("--spec", metavar="FILE", help="The pipeline's spec.  [default: the nearest pipeline.yml]")
+        @click.option("--spec", metavar="FILE", help="Spec file of the pipeline.  [default: the nearest pipeline.yml]")
         @master_option
         @verbose_option
         @click.pass_context
@@ -113,7 +112,7 @@ def pipeline_options(
                 "--param",
                 multiple=True,
                 metavar="K=V",
-                help="An entry of the configuration, over the spec's; repeatable.",
+                help="Set a configuration entry; overrides the spec. Repeatable.",
             )(run)
         return output_option(run) if result else run
 
@@ -140,3 +139,48 @@ def _parameter(text: str) -> tuple[str, str]:
     if not sign or not key.strip():
         raise UserError("PARAMETER_INVALID", text=text)
     return key.strip(), value
+
+
+def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the refresh options to a command; `refresh_of` reads them."""
+    options = (
+        click.option("--refresh", multiple=True, metavar="A,B", help="Update only these datasets."),
+        click.option("--full-refresh", multiple=True, metavar="A,B", help="Clear these datasets and rebuild them."),
+        click.option(
+            "--full-refresh-all", is_flag=True, help="Clear and rebuild all datasets that allow a full refresh."
+        ),
+        click.option(
+            "--reset-checkpoint",
+            multiple=True,
+            metavar="FLOW",
+            help="Read the flow's sources again; its target keeps its rows. Repeatable.",
+        ),
+        click.option("--continuous", is_flag=True, help="Keep all flows running until Ctrl-C."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def refresh_of(options: dict[str, Any]) -> RequestOptions:
+    """Return the request in the options; a list may have commas, or the option may be repeated.
+
+    Raises:
+        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would mean all.
+    """
+    request = RequestOptions(
+        refresh=_names("--refresh", options["refresh"]),
+        full_refresh=_names("--full-refresh", options["full_refresh"]),
+        full_refresh_all=options["full_refresh_all"],
+        reset_checkpoints=_names("--reset-checkpoint", options["reset_checkpoint"]),
+    )
+    if options["continuous"]:  # without the option, the spec decides
+        request["continuous"] = True
+    return request
+
+
+def _names(option: str, lists: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name.strip() for text in lists for name in text.split(","))
+    if not all(names):
+        raise UserError("REFRESH_NAMES_MISSING", option=option)
+    return names

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import click
 
-from framework.cli.interruption import noted_exit_code
 from framework.cli.output import colours_wanted
+from framework.cli.signals import signal_exit_code
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
 from framework.foundation.wording import exception_text
 
@@ -40,7 +40,7 @@ class SluiceCommand(click.Command):
                 result = super().invoke(ctx)
             return _unless_interrupted(ctx, result)
         except click.exceptions.Exit as end:
-            raise click.exceptions.Exit(noted_exit_code(ctx) or end.exit_code) from None
+            raise click.exceptions.Exit(signal_exit_code(ctx) or end.exit_code) from None
         except SluiceError as error:
             _report(ctx, error)
         except (click.ClickException, click.Abort):
@@ -74,7 +74,7 @@ def _outside(error: Exception) -> SluiceError | None:
 
 def _unless_interrupted(ctx: click.Context, result: object) -> object:
     """Return the command's result; raise the exit code of a signal if the command was stopped by one."""
-    code = noted_exit_code(ctx)
+    code = signal_exit_code(ctx)
     if code is not None:
         raise click.exceptions.Exit(code)
     return result
@@ -84,7 +84,7 @@ def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
     if ctx.meta.get(VERBOSE):
         click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
-    raise click.exceptions.Exit(noted_exit_code(ctx) or error.exit_code)
+    raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)
 
 
 def styled(paragraph: str, *, colour: str = "red") -> str:

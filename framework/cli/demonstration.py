@@ -6,23 +6,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from framework.cli.output import Output
 from framework.cli.progress import open_progress
-from framework.cli.stopping import run_stoppable
-from framework.cli.summary import Places, near_path, print_summary, result_json
-from framework.cli.updating import print_errors
+from framework.cli.signals import run_stoppable
+from framework.cli.updating import print_errors, print_summary, relative_path
 from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
-from framework.diagrams.text_table import text_table
-from framework.diagrams.values import json_value
 from framework.foundation.clock import Clock
 from framework.foundation.wording import counted
 from framework.pipeline import Pipeline
 from framework.run.update.results import UpdateState
 from framework.session.query_log import silence_query_log
+from framework.views.rows import RowsView
+from framework.views.summary import OutputPaths, UpdateSummary
 
 _PIPELINE = "flights"
 
@@ -64,27 +62,27 @@ class Demonstration:
                     verbose=self.verbose,
                 ),
                 lambda: _each(opened, Pipeline.stop),
-                progress,
+                progress.say,
             )
-        self._show(demo)
+        self._print(demo)
         print_errors(demo.update)
         if demo.update.state is not UpdateState.COMPLETED:
             raise click.exceptions.Exit(1)
 
-    def _show(self, demo: DemoResult) -> None:
-        places = Places(graph=str(demo.graph_html), tables=str(demo.tables), events=str(demo.events))
+    def _print(self, demo: DemoResult) -> None:
+        paths = OutputPaths(graph=str(demo.graph_html), tables=str(demo.tables), events=str(demo.events))
+        summary = UpdateSummary(pipeline=_PIPELINE, result=demo.update, paths=paths)
+        rows = RowsView.of(demo.result_columns, demo.result_rows)
         if self.output.as_json:
-            rows = [dict(zip(demo.result_columns, map(json_value, row), strict=True)) for row in demo.result_rows]
-            result: dict[str, Any] = {**result_json(_PIPELINE, demo.update, places), demo.result_name: rows}
-            self.output.json(result)
+            self.output.json({**summary.to_json(), demo.result_name: rows.to_json()})
             return
         feed = demo.feed
-        fed = f"{counted(feed.flights, 'flight')} of 2013, {counted(feed.months, 'month')}: {feed.planned:,} planned, "
-        self.output.text(f"{fed}{counted(feed.messages, 'message')} about {feed.events:,} changes\n")
-        print_summary(self.output, _PIPELINE, demo.update, places)
+        data = f"{counted(feed.flights, 'flight')} of 2013, {counted(feed.months, 'month')}: {feed.planned:,} planned, "
+        self.output.text(f"{data}{counted(feed.messages, 'message')} about {feed.events:,} changes\n")
+        print_summary(self.output, summary)
         self.output.text(f"\n{click.style(demo.result_name, bold=True)}")
-        self.output.text(text_table(demo.result_columns, [list(row) for row in demo.result_rows]))
-        spec = near_path(str(demo.spec))
+        self.output.rows(rows)
+        spec = relative_path(str(demo.spec))
         again = "" if demo.update.is_idle else "\n  sluice demo                  again: there is nothing to do"
         self.output.text(
             f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}{again}"

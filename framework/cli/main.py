@@ -5,30 +5,86 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from framework import __version__
-from framework.cli.interruption import exit_code, unwinding_on_sigterm
-from framework.cli.lazy_group import LazyCommand, LazyGroup
+from framework.cli.signals import exit_code, unwinding_on_sigterm
+from framework.foundation.nearest import nearest_name
 
 _COMMANDS = {
-    "demo": "Run a pipeline on real flights, with nothing to prepare.",
-    "init": "Begin a new pipeline project, one that runs.",
+    "demo": "Run a pipeline on real flight data, without preparation.",
+    "init": "Create a new pipeline project that runs.",
     "validate": "Check definitions, graph and schemas; write nothing.",
-    "plan": "Print the steps that `run` would do, and why.",
-    "run": "Bring the pipeline's datasets up to date.",
-    "graph": "Draw the dataflow.",
-    "events": "Read the event log.",
+    "plan": "Print the steps of an update and their reasons; write nothing.",
+    "run": "Update the datasets of the pipeline.",
+    "graph": "Draw the dataflow graph.",
+    "events": "Print the event log.",
     "show": "Print rows of a dataset.",
-    "sql": "Print the rows of a query.",
+    "sql": "Print the result of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
     "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazyCommand:
+    """Module of a command (its attribute `command`) and a summary of half a line."""
+
+    module: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """Command group with names and summaries of its commands, which imports a command to run it.
+
+    Args:
+        commands_by_name: the commands in the order of `--help`.
+    """
+
+    def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: object) -> None:
+        super().__init__(**settings)  # type: ignore[arg-type]
+        self.commands_by_name = commands_by_name
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in their order."""
+        del ctx
+        return list(self.commands_by_name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None if there is no such command."""
+        del ctx
+        entry = self.commands_by_name.get(cmd_name)
+        if entry is None:
+            return None
+        found: click.Command = import_module(entry.module).command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve the command in the first argument.
+
+        Raises:
+            click.UsageError: there is no such command; the error names the nearest one.
+        """
+        if args and args[0] not in self.commands_by_name and not ctx.resilient_parsing and args[0][:1] != "-":
+            nearest = nearest_name(args[0], self.commands_by_name)
+            hint = f" Did you mean {nearest}?" if nearest else ""
+            ctx.fail(f"Command {args[0]} does not exist.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their summaries, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.commands_by_name.items()])
 
 
 class SluiceGroup(LazyGroup):

@@ -10,9 +10,12 @@ from typing import Any, TextIO
 
 import click
 
-from framework.diagrams.text_table import text_table
+from framework.diagrams.text import table_text
+from framework.views.rows import RowsView, value_cell
+from framework.views.table import Table
 
-_WIDEST_CELL_ON_TERMINAL = 60
+_LONGEST_VALUE_ON_TERMINAL = 60
+_DEFAULT_WIDTH = 80
 
 
 def colours_wanted(stream: TextIO) -> bool:
@@ -44,11 +47,38 @@ class Output:
         """Print a value as one line of JSON and flush it."""
         self.line(json.dumps(value, ensure_ascii=False, default=str))
 
-    def table(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Print rows, as a table or as a JSON list of objects, each with all columns."""
+    def result(self, table: Table, value: object) -> None:
+        """Print a result: its table, or its JSON value."""
         if self.as_json:
-            self.json([{column: row.get(column) for column in columns} for row in rows])
-            return
-        cells = [[row.get(column) for column in columns] for row in rows]
-        widest = _WIDEST_CELL_ON_TERMINAL if self.stream.isatty() else None
-        self.text(text_table(columns, cells, widest=widest))
+            self.json(value)
+        else:
+            self.text(self.formatted(table))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Print mappings, as a table or as a JSON list of objects, each with all columns."""
+        cells = [[value_cell(row.get(column)) for column in columns] for row in rows]
+        self.result(Table.of(columns, cells), [{column: row.get(column) for column in columns} for row in rows])
+
+    def rows(self, rows: RowsView) -> None:
+        """Print rows of data; a terminal gets lines as long as the rows, with long values cut."""
+        if self.as_json:
+            self.json(rows.to_json())
+        else:
+            longest = _LONGEST_VALUE_ON_TERMINAL if self.stream.isatty() else None
+            self.text(table_text(rows.table(), longest=longest, colours=colours_wanted(self.stream)))
+
+    def formatted(self, table: Table, *, heads: bool = True, indent: int = 0) -> str:
+        """Format a table for the stream: wrapped to the width of a terminal, one line for each row elsewhere."""
+        width, colours = self._width(), colours_wanted(self.stream)
+        return table_text(table, width=width, colours=colours, heads=heads, indent=indent)
+
+    def _width(self) -> int | None:
+        if not self.stream.isatty():
+            return None
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal():
+            return int(columns)
+        try:
+            return os.get_terminal_size(self.stream.fileno()).columns
+        except OSError:  # a stream without a file descriptor
+            return _DEFAULT_WIDTH

@@ -10,14 +10,15 @@ from typing import Protocol, Self, TextIO
 
 import click
 
-from framework.cli.flow_board import FlowBoard, FlowProgress, flow_words
 from framework.cli.output import colours_wanted
 from framework.foundation.clock import Clock
-from framework.foundation.wording import quality_text, rows_text, seconds_text
+from framework.foundation.wording import seconds_text
 from framework.record.events import Event, EventType
+from framework.views.flow_board import FlowBoardTracker, FlowProgress
 
 _SECONDS_BETWEEN_LINES = 10.0
-_LEAST_SECONDS_TOLD = 0.1
+_LEAST_SECONDS = 0.1
+_SILENT = frozenset({"QUEUED", "STARTING"})
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -49,8 +50,8 @@ class PlainProgress:
         self._stream = stream
         self._title = title
         self._clock = clock
-        self._board = FlowBoard()
-        self._told: dict[str, tuple[str, float]] = {}
+        self._tracker = FlowBoardTracker()
+        self._printed: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -65,34 +66,34 @@ class PlainProgress:
     def __call__(self, event: Event) -> None:
         """Print a line if the event changes a state, or if the last line of a running flow is old enough."""
         with self._lock:
-            progress = self._board.take(event)
+            progress = self._tracker(event)
             if event.event_type is EventType.UPDATE_PROGRESS:
-                self.say(f"{self._title}: {self._board.state}")
-            elif progress is not None and self._is_news(progress):
-                self.say(_flow_line(progress, self._board, self._clock.now()))
+                self.say(f"{self._title}: {self._tracker.board.state}")
+            elif progress is not None and self._is_due(progress):
+                self.say(f"{self._tracker.board.title(progress)}: {_progress_text(progress, self._clock.now())}")
 
     def say(self, text: str) -> None:
         """Print a line with the time of day."""
         click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {text}", file=self._stream, color=False)
 
-    def _is_news(self, progress: FlowProgress) -> bool:
-        status, at = self._told.get(progress.flow, ("", 0.0))
+    def _is_due(self, progress: FlowProgress) -> bool:
+        """Return whether the flow's state is new, or its last line is old enough."""
+        if progress.state in _SILENT:
+            return False
+        state, printed_at = self._printed.get(progress.flow, ("", 0.0))
         now = self._clock.monotonic()
-        if progress.status in {"QUEUED", "STARTING", status} and now - at < _SECONDS_BETWEEN_LINES:
+        if progress.state == state and now - printed_at < _SECONDS_BETWEEN_LINES:
             return False
-        if progress.status in {"QUEUED", "STARTING"}:
-            return False
-        self._told[progress.flow] = (progress.status, now)
+        self._printed[progress.flow] = (progress.state, now)
         return True
 
 
-def _flow_line(progress: FlowProgress, board: FlowBoard, now: datetime) -> str:
-    rows = rows_text(progress.written, progress.upserted, progress.deleted)
-    seconds = progress.seconds(now)
+def _progress_text(progress: FlowProgress, now: datetime) -> str:
+    rows, seconds = progress.rows, progress.seconds(now)
     parts = (
-        f"{progress.status} ({progress.note})" if progress.note else progress.status,
+        f"{progress.state} ({progress.reason})" if progress.reason else progress.state,
         rows if not rows or progress.upserted or progress.deleted else f"{rows} rows",
-        seconds_text(seconds) if seconds is not None and seconds >= _LEAST_SECONDS_TOLD else "",
-        quality_text(progress.failed, progress.dropped),
+        seconds_text(seconds) if seconds is not None and seconds >= _LEAST_SECONDS else "",
+        progress.quality,
     )
-    return f"{flow_words(progress.flow, progress.dataset, board.short())}: {', '.join(filter(None, parts))}"
+    return ", ".join(filter(None, parts))

@@ -10,18 +10,17 @@ from typing import Any
 import click
 
 from framework.cli.call import Call
-from framework.cli.flow_board import FlowBoard, flow_words
 from framework.cli.progress import open_progress
-from framework.cli.stopping import run_stoppable
+from framework.cli.signals import run_stoppable
 from framework.deploy.api.lookups import workspace_lookup
 from framework.deploy.api.pipeline_run import RemoteUpdate, run_remotely
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.wording import rows_text
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
+from framework.views.flow_board import FlowBoard, FlowBoardTracker
 
 _COLUMNS = ("flow", "state", "rows")
 
@@ -32,27 +31,31 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     Raises:
         click.exceptions.Exit: 1, if the update did not complete.
     """
-    around = call.surroundings.bundles
-    workspace = Workspace(around.configure(profile), clock=around.clock)
+    dependencies = call.surroundings.bundles
+    workspace = Workspace(dependencies.configure(profile), clock=dependencies.clock)
     user = str(workspace.read("/api/2.0/preview/scim/v2/Me")["userName"])
-    bundle = around.load(target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace))
+    bundle = dependencies.load(
+        target=target, variables=dict(call.parameters), user=user, look_up=workspace_lookup(workspace)
+    )
     pipeline = _chosen(bundle, resource)
     state = read_state(workspace, bundle.state_path)
     deployed = None if state is None else state.get(pipeline.key)
     if deployed is None or deployed.id is None:
         raise OperationError("REMOTE_PIPELINE_MISSING", key=pipeline.key, target=target)
-    board = FlowBoard()
-    with open_progress(sys.stderr, title=pipeline.name, clock=around.clock) as progress:
+    tracker = FlowBoardTracker()
+    with open_progress(sys.stderr, title=pipeline.name, clock=dependencies.clock) as progress:
 
-        def show(event: Event) -> None:
-            board.take(event)
+        def observe(event: Event) -> None:
+            tracker(event)
             progress(event)
 
-        asked = threading.Event()
+        requested = threading.Event()
         follow = partial(run_remotely, workspace, deployed.id, _selection(refresh))
         # The thread that follows the update makes the stop call, because a signal handler must not wait for a network.
-        update = run_stoppable(lambda: follow(observer=show, is_stopping=asked.is_set), asked.set, progress)
-    _print_end(call, pipeline.name, update, board)
+        update = run_stoppable(
+            lambda: follow(observer=observe, is_stopping=requested.is_set), requested.set, progress.say
+        )
+    _print_result(call, pipeline.name, update, tracker.board)
     if update.state != "COMPLETED":
         raise click.exceptions.Exit(1)
 
@@ -84,19 +87,11 @@ def _chosen(bundle: Bundle, key: str | None) -> Resource:
     return found[0]
 
 
-def _print_end(call: Call, name: str, update: RemoteUpdate, board: FlowBoard) -> None:
-    rows = [
-        {
-            "flow": flow_words(flow.flow, flow.dataset, board.short()),
-            "state": flow.status,
-            "rows": rows_text(flow.written, flow.upserted, flow.deleted),
-        }
-        for flow in board.flows.values()
-    ]
+def _print_result(call: Call, name: str, update: RemoteUpdate, board: FlowBoard) -> None:
     if call.output.as_json:
-        flows = [{**row, "flow": flow} for row, flow in zip(rows, board.flows, strict=True)]
+        flows = [{"flow": flow.flow, "state": flow.state, "rows": flow.rows} for flow in board.flows]
         call.output.json({"pipeline": name, "update_id": update.update_id, "state": update.state, "flows": flows})
         return
     call.output.text(f"{name}  {update.state}  update {update.update_id}")
-    if rows:
-        call.output.table(_COLUMNS, rows)
+    if board.flows:
+        call.output.text(call.output.formatted(board.table(call.surroundings.clock.now()).select(_COLUMNS)))

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 
 import click
 
 from framework.cli.call import Call
 from framework.cli.command import styled
-from framework.cli.facade import PipelineFace
-from framework.cli.output import colours_wanted
+from framework.cli.output import Output, colours_wanted
+from framework.cli.pipeline_port import PipelinePort
 from framework.cli.progress import open_progress
-from framework.cli.stopping import run_stoppable
-from framework.cli.summary import Places, flow_title, print_summary
+from framework.cli.signals import run_stoppable
 from framework.diagrams.page import graph_page
-from framework.foundation.names import ShortNames
+from framework.foundation.wording import seconds_text
 from framework.plan.request import RequestOptions
 from framework.run.update.results import UpdateResult, UpdateState
+from framework.views.summary import UPDATE_TONES, OutputPaths, UpdateSummary, result_errors
+from framework.views.table import Tone
 
 GRAPH_FILE = "graph.html"
 
+_COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.WARNING: "yellow"}
 
-def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) -> None:
+
+def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) -> None:
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
@@ -30,32 +34,59 @@ def run_and_report(call: Call, pipeline: PipelineFace, refresh: RequestOptions) 
         SluiceError: the update could not start.
     """
     with open_progress(sys.stderr, title=pipeline.name, clock=call.surroundings.clock) as progress:
-        begun = threading.Event()
+        started = threading.Event()
         result = run_stoppable(
-            lambda: pipeline.run(**refresh, observers=(lambda _: begun.set(), progress)),
+            lambda: pipeline.run(**refresh, observers=(lambda _: started.set(), progress)),
             pipeline.stop,
-            progress,
-            has_begun=begun.is_set,
+            progress.say,
+            has_started=started.is_set,
         )
-    places = Places(
-        graph=keep_graph(pipeline), tables=pipeline.storage.path("tables"), events=pipeline.storage.path("events")
+    paths = OutputPaths(
+        graph=write_graph_page(pipeline),
+        tables=pipeline.storage.path("tables"),
+        events=pipeline.storage.path("events"),
     )
-    print_summary(call.output, pipeline.name, result, places)
+    print_summary(call.output, UpdateSummary(pipeline=pipeline.name, result=result, paths=paths))
     print_errors(result)
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 
 
+def print_summary(output: Output, summary: UpdateSummary) -> None:
+    """Print the summary of an update as JSON or as text."""
+    if output.as_json:
+        output.json(summary.to_json())
+        return
+    result, flows, quality, notes = (
+        summary.result, summary.flows_table(), summary.quality_table(), summary.idle_notes()
+    )  # fmt: skip
+    tone = UPDATE_TONES.get(result.state)
+    state = click.style(result.state.value, fg=_COLOURS[tone] if tone else None, bold=True)
+    head = f"{click.style(summary.pipeline, bold=True)}  {state} in {seconds_text(result.duration_seconds)}"
+    output.text(f"{head}  {click.style(f'update {result.update_id}', dim=True)}")
+    if flows.rows:
+        output.text("\n" + output.formatted(flows))
+    output.text("\n".join(["", *(click.style(note, dim=not result.is_idle) for note in notes), ""]) if notes else "")
+    if quality.rows:
+        output.text(f"{click.style('Data quality', bold=True)}\n{output.formatted(quality)}\n")
+    paths = summary.paths
+    for label, path in (("graph", paths.graph), ("tables", paths.tables), ("events", paths.events)):
+        output.text(f"{click.style(f'{label:<8}', dim=True)}{relative_path(path)}")
+
+
+def relative_path(path: str) -> str:
+    """Return a path relative to the working directory if it is below it, else unchanged."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
 def print_errors(result: UpdateResult) -> None:
     """Print the errors of failed flows on standard error, a paragraph each."""
-    short = ShortNames.of(name for flow in result.flows for name in (flow.flow, flow.dataset))
-    for flow in result.flows:
-        if flow.error is not None:
-            text = f"\nFlow {flow_title(flow, short)} failed:\n{styled(flow.error.render())}"
-            click.echo(text, err=True, color=colours_wanted(sys.stderr))
+    for title, error in result_errors(result):
+        click.echo(f"\nFlow {title} failed:\n{styled(error.render())}", err=True, color=colours_wanted(sys.stderr))
 
 
-def keep_graph(pipeline: PipelineFace) -> str:
+def write_graph_page(pipeline: PipelinePort) -> str:
     """Write the page of the dataflow graph to the storage if it changed, and return its path."""
     storage = pipeline.storage
     path, page = storage.path(GRAPH_FILE), graph_page(pipeline.graph)

@@ -6,7 +6,6 @@ the argument, the location and the remedy, without a traceback of Sluice's code.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -21,6 +20,7 @@ from framework.declare.specs import Pairs
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName, split_parts
+from framework.foundation.nearest import nearest_name
 from framework.native.forwarding import forward
 from framework.native.runtime import on_databricks
 
@@ -224,6 +224,6 @@ def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, ob
         return call.fault(
             "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Valid arguments: {', '.join(signature.parameters)}."
         )
-    near = difflib.get_close_matches(unknown, signature.parameters, n=1)
-    advice = f"Did you mean `{near[0]}`?" if near else "Valid arguments: " + ", ".join(signature.parameters) + "."
+    near = nearest_name(unknown, signature.parameters)
+    advice = f"Did you mean `{near}`?" if near else "Valid arguments: " + ", ".join(signature.parameters) + "."
     return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

@@ -113,7 +113,7 @@ class Applier:
                 raise OperationError(
                     "DEPLOY_RESOURCE_EXISTS", key=change.key, kind=change.kind, name=change.name
                 ) from None
-        raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="no response; not created")
+        raise OperationError("WORKSPACE_CALL_FAILED", call=f"creating {change.key}", cause="No response; not created.")
 
     def _replace(self, change: PlannedChange, spec: dict[str, Any]) -> str:
         """Replace the settings of a resource if it has not changed since the plan was made."""
@@ -129,7 +129,7 @@ class Applier:
                 raise
         except (NotFound, ResourceConflict):
             raise OperationError(
-                "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="it was changed after the plan was made"
+                "WORKSPACE_CALL_FAILED", call=f"changing {change.key}", cause="It was changed after the plan was made."
             ) from None
         return change.remote_id
 

@@ -16,7 +16,7 @@ _SHAPES = {
 
 
 def dot(picture: Picture) -> str:
-    """The picture as a digraph, from left to right; node ids are the full names."""
+    """Return the picture as a digraph, from left to right; node ids are the full names."""
     lines = [
         f"digraph {_quoted(picture.title)} {{",
         '  graph [rankdir=LR, bgcolor="transparent", nodesep=0.3, ranksep=0.6];',
@@ -44,6 +44,6 @@ def _edge(edge: Edge) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted string; backslashes are doubled, because Graphviz interprets backslash escapes in labels."""
+    """Return a quoted string; backslashes are doubled, because Graphviz interprets backslash escapes in labels."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,21 +1,24 @@
-"""The layout of a picture in pixels: a rectangle per node and label, a line per edge."""
+"""The layout of a picture in pixels: a rectangle per node and label, a line per edge.
+
+Texts are measured without a font: their widths are those of a wide sans-serif font, so that a text fits into its box
+with the viewer's font.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from framework.diagrams.layers import Chain, Layered, Place, assign_layers
-from framework.diagrams.ordering import order_layers
-from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
-from framework.diagrams.placement import place_heights
-from framework.diagrams.text_width import shorten, text_width
+from framework.diagrams.layered import EdgePath, Layered, Vertex, assign_layers, order_layers, vertical_positions
+from framework.diagrams.picture import Edge, Node, NodeKind, Picture
+from framework.views.graph import Label
 
 TITLE_SIZE = 13.0
 NOTE_SIZE = 11.0
-ICON_ROOM = 30.0
-BADGE_ROOM = 22.0
-LONGEST = 44
+ICON_WIDTH = 30.0
+BADGE_WIDTH = 22.0
+LONGEST_TITLE = 44
 
 _BOX_HEIGHT = 46.0
 _LABEL_HEIGHT = 22.0
@@ -25,6 +28,15 @@ _SIDE_PADDING = 14.0
 _GAP_DOWN = 20.0
 _GAP_ACROSS = 42.0
 _LEAST_BOX = 100.0
+
+# Widths of letters in thousandths of the font size.
+_NARROW = "ijl|!'.,:;`I "
+_SLIM = 'frt()[]{}-/\\"*'
+_WIDE = "mwMW@%—"
+_WIDTHS = {**dict.fromkeys(_NARROW, 330), **dict.fromkeys(_SLIM, 430), **dict.fromkeys(_WIDE, 960)}
+_CAPITAL = 720
+_LETTER = 628
+_FULL_WIDTH = 1_050
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,68 +74,94 @@ def lay_out(picture: Picture) -> Layout:
     """Compute the positions of nodes, labels and edges; the layout is deterministic."""
     nodes = {node.key: node for node in picture.nodes}
     layered = order_layers(assign_layers(picture))
-    places = [place for layer in layered.layers for place in layer]
-    heights = {place.key: _height(place, nodes) for place in places}
+    vertices = [vertex for layer in layered.layers for vertex in layer]
+    heights = {vertex.key: _height(vertex, nodes) for vertex in vertices}
     columns = _columns(layered, nodes, heights)
-    boxes = {place.key: _narrowed(columns[place.key], place, nodes) for place in places}
+    boxes = {vertex.key: _narrowed(columns[vertex.key], vertex, nodes) for vertex in vertices}
     return Layout(
         width=max((box.right for box in columns.values()), default=0.0),
         height=max((box.top + box.height for box in columns.values()), default=0.0),
-        boxes=tuple((nodes[place.key], boxes[place.key]) for place in places if not place.point),
-        labels=tuple((place.label, boxes[place.key]) for place in places if place.label.text),
-        lines=tuple((chain.edge, _line(chain, columns, boxes)) for chain in layered.chains),
+        boxes=tuple((nodes[vertex.key], boxes[vertex.key]) for vertex in vertices if not vertex.is_dummy),
+        labels=tuple((vertex.label, boxes[vertex.key]) for vertex in vertices if vertex.label.text),
+        lines=tuple((path.edge, _line(path, columns, boxes)) for path in layered.paths),
     )
 
 
-def _height(place: Place, nodes: Mapping[str, Node]) -> float:
-    if not place.point:
-        return _LABEL_HEIGHT if nodes[place.key].kind is NodeKind.FLOW else _BOX_HEIGHT
-    return _LABEL_HEIGHT if place.label.text else _POINT_HEIGHT
+def _height(vertex: Vertex, nodes: Mapping[str, Node]) -> float:
+    if not vertex.is_dummy:
+        return _LABEL_HEIGHT if nodes[vertex.key].kind is NodeKind.FLOW else _BOX_HEIGHT
+    return _LABEL_HEIGHT if vertex.label.text else _POINT_HEIGHT
 
 
-def _width(place: Place, nodes: Mapping[str, Node]) -> float:
-    if place.point:
-        return _pill_width(place.label.text) if place.label.text else 0.0
-    node = nodes[place.key]
+def _width(vertex: Vertex, nodes: Mapping[str, Node]) -> float:
+    if vertex.is_dummy:
+        return _pill_width(vertex.label.text) if vertex.label.text else 0.0
+    node = nodes[vertex.key]
     if node.kind is NodeKind.FLOW:
         return _pill_width(node.title)
-    title = shorten(node.title, LONGEST)
+    title = shorten(node.title, LONGEST_TITLE)
     needed = max(text_width(title, TITLE_SIZE) * 1.04, text_width(node.note, NOTE_SIZE))
-    badge = BADGE_ROOM if node.outcome is not None else 0.0
-    return max(_LEAST_BOX, needed + ICON_ROOM + _SIDE_PADDING + badge)
+    badge = BADGE_WIDTH if node.outcome is not None else 0.0
+    return max(_LEAST_BOX, needed + ICON_WIDTH + _SIDE_PADDING + badge)
 
 
 def _pill_width(text: str) -> float:
-    return text_width(shorten(text, LONGEST), NOTE_SIZE) + 2 * _LABEL_PADDING
+    return text_width(shorten(text, LONGEST_TITLE), NOTE_SIZE) + 2 * _LABEL_PADDING
 
 
 def _columns(layered: Layered, nodes: Mapping[str, Node], heights: Mapping[str, float]) -> dict[str, Box]:
-    """A box with the width of its layer for every place, so that long edges are horizontal beside boxes."""
-    middles = place_heights(layered, heights, _GAP_DOWN)
+    """Return a box with the width of its layer for every vertex, so that long edges are horizontal beside boxes."""
+    middles = vertical_positions(layered, heights, _GAP_DOWN)
     columns: dict[str, Box] = {}
     left = 0.0
     for layer in layered.layers:
-        width = max((_width(place, nodes) for place in layer), default=0.0)
-        for place in layer:
-            columns[place.key] = Box(left=left, middle=middles[place.key], width=width, height=heights[place.key])
+        width = max((_width(vertex, nodes) for vertex in layer), default=0.0)
+        for vertex in layer:
+            columns[vertex.key] = Box(left=left, middle=middles[vertex.key], width=width, height=heights[vertex.key])
         left += width + _GAP_ACROSS
     return columns
 
 
-def _narrowed(column: Box, place: Place, nodes: Mapping[str, Node]) -> Box:
-    """The column's box for a dataset; labels and flows keep their own width and are centred."""
-    if not place.point and nodes[place.key].kind is not NodeKind.FLOW:
+def _narrowed(column: Box, vertex: Vertex, nodes: Mapping[str, Node]) -> Box:
+    """Return the column's box for a dataset; labels and flows keep their own width and are centred."""
+    if not vertex.is_dummy and nodes[vertex.key].kind is not NodeKind.FLOW:
         return column
-    width = _width(place, nodes)
+    width = _width(vertex, nodes)
     return replace(column, left=column.left + (column.width - width) / 2, width=width)
 
 
-def _line(chain: Chain, columns: Mapping[str, Box], boxes: Mapping[str, Box]) -> tuple[tuple[float, float], ...]:
-    """The points of an edge: horizontal through each layer, from the source's right to the target's left."""
-    middle = columns[chain.edge.source].middle
-    points = [(boxes[chain.edge.source].right, middle), (columns[chain.edge.source].right, middle)]
-    for key in chain.points:
+def _line(path: EdgePath, columns: Mapping[str, Box], boxes: Mapping[str, Box]) -> tuple[tuple[float, float], ...]:
+    """Return the points of an edge: horizontal through each layer, from the source's right to the target's left."""
+    middle = columns[path.edge.source].middle
+    points = [(boxes[path.edge.source].right, middle), (columns[path.edge.source].right, middle)]
+    for key in path.dummies:
         points += [(columns[key].left, columns[key].middle), (columns[key].right, columns[key].middle)]
-    middle = columns[chain.edge.target].middle
-    points += [(columns[chain.edge.target].left, middle), (boxes[chain.edge.target].left, middle)]
+    middle = columns[path.edge.target].middle
+    points += [(columns[path.edge.target].left, middle), (boxes[path.edge.target].left, middle)]
     return tuple(dict.fromkeys(points))
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of a text at a font size, in the unit of the size."""
+    return sum(_letter_width(letter) for letter in text) * size / 1_000
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return the text, with its middle replaced by an ellipsis if it has more than `limit` characters.
+
+    Examples:
+        >>> shorten("a_rather_long_name", 9)
+        'a_ra…name'
+    """
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}…{text[-tail:]}"
+
+
+def _letter_width(letter: str) -> int:
+    if letter in _WIDTHS:
+        return _WIDTHS[letter]
+    if unicodedata.east_asian_width(letter) in "WF":
+        return _FULL_WIDTH
+    return _CAPITAL if letter.isupper() else _LETTER

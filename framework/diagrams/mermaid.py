@@ -16,7 +16,7 @@ _SHAPES = {
 
 
 def mermaid(picture: Picture) -> str:
-    """The picture as Mermaid text, from left to right; ids are generated, so names may contain any characters."""
+    """Return the picture as Mermaid text, from left to right; ids are generated, so names may have any letters."""
     ids = {node.key: f"n{number}" for number, node in enumerate(picture.nodes)}
     lines = ["flowchart LR"]
     lines += [f"  {ids[node.key]}{_node(node)}:::{css_class(node.kind)}" for node in picture.nodes]
@@ -44,7 +44,7 @@ def _style(kind: NodeKind) -> str:
 
 
 def _link_styles(picture: Picture) -> list[str]:
-    """One line per colour, with the numbers of its edges."""
+    """Return one line per colour, with the numbers of its edges."""
     lines = []
     for streaming, colour in ((True, FLOW_LINE), (False, BATCH_LINE)):
         numbers = [str(number) for number, edge in enumerate(picture.edges) if edge.streaming == streaming]
@@ -54,5 +54,5 @@ def _link_styles(picture: Picture) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """The text with character codes for all characters that may be syntax in Mermaid or HTML."""
+    """Return the text with character codes for all characters that may be syntax in Mermaid or HTML."""
     return "".join(letter if letter.isalnum() or letter in "_-. ·,…" else f"#{ord(letter)};" for letter in text)

@@ -6,15 +6,16 @@ small node of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from framework.declare.specs import DatasetKind
-from framework.diagrams.sources import Source, sources_of
 from framework.foundation.names import QualifiedName, ShortNames
+from framework.foundation.wording import counted, rows_text
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.run.update.results import FlowResult, FlowState
+from framework.views.graph import NO_LABEL, Label, Source, column_count, flow_label, sources_of
 
 
 class NodeKind(StrEnum):
@@ -24,24 +25,8 @@ class NodeKind(StrEnum):
     MATERIALIZED_VIEW = "materialized view"
     TEMPORARY_VIEW = "view"
     SINK = "sink"
-    EXTERNAL = "outside the pipeline"
+    EXTERNAL = "external"
     FLOW = "flow"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """The label of a flow: its name if that is not the target's, and its marks."""
-
-    name: str = ""
-    marks: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """Name and marks on one line; empty if there are none."""
-        return " · ".join(part for part in (self.name, *self.marks) if part)
-
-
-NO_LABEL = Label()
 
 
 class Outcome(StrEnum):
@@ -92,9 +77,27 @@ _KINDS = {
     DatasetKind.FOREACH_BATCH_SINK: NodeKind.SINK,
 }
 
+# By precedence: a dataset with several flows has the first of these states that one of them has.
+_STATE_TEXTS = {
+    FlowState.FAILED: "failed",
+    FlowState.SKIPPED: "skipped",
+    FlowState.STOPPED: "stopped",
+    FlowState.COMPLETED: "completed",
+    FlowState.IDLE: "nothing new",
+    FlowState.EXCLUDED: "not selected",
+}
+_OUTCOMES = {
+    FlowState.FAILED: Outcome.BAD,
+    FlowState.SKIPPED: Outcome.BAD,
+    FlowState.STOPPED: Outcome.BAD,
+    FlowState.COMPLETED: Outcome.GOOD,
+    FlowState.IDLE: Outcome.UNCHANGED,
+    FlowState.EXCLUDED: Outcome.UNCHANGED,
+}
+
 
 def picture_of(graph: DataflowGraph) -> Picture:
-    """The picture of a graph: a box per dataset and per external source, an edge per source of a flow."""
+    """Return the picture of a graph: a box per dataset and per external source, an edge per source of a flow."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     outside: dict[str, Node] = {}
     flows: list[Node] = []
@@ -109,26 +112,23 @@ def picture_of(graph: DataflowGraph) -> Picture:
     return Picture(title=graph.pipeline, nodes=(*outside.values(), *datasets, *flows), edges=tuple(edges))
 
 
-def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
-    """The label of a flow; the flow of a dataset's own query has no name in it."""
-    marks = []
-    if flow.spec.cdc is not None:
-        marks.append("AUTO CDC" if flow.spec.cdc.scd_type == 1 else f"AUTO CDC, SCD {flow.spec.cdc.scd_type}")
-    if flow.spec.once:
-        marks.append("once")
-    name = "" if flow.spec.name == flow.spec.target else short(flow.spec.name)
-    return Label(name=name, marks=tuple(marks))
-
-
-def column_count(dataset: GraphDataset) -> int | None:
-    """The number of columns of a dataset; None if it has no schema, as for sinks."""
-    if dataset.schema is None:
-        return None
-    return len(json.loads(dataset.schema).get("fields", ()))
+def outcome_picture(graph: DataflowGraph, flows: Sequence[FlowResult]) -> Picture:
+    """Return the picture of a graph with a badge and a note on the datasets that the flows write to."""
+    picture = picture_of(graph)
+    by_key: dict[str, list[FlowResult]] = {}
+    for flow in flows:
+        by_key.setdefault(dataset_key(flow.dataset), []).append(flow)
+    nodes = []
+    for node in picture.nodes:
+        state = _state(by_key.get(node.key, ()))
+        if state is not None:
+            node = replace(node, outcome=_OUTCOMES[state], note=_outcome_note(state, by_key[node.key]))  # noqa: PLW2901 - the same node
+        nodes.append(node)
+    return replace(picture, nodes=tuple(nodes))
 
 
 def dataset_key(name: QualifiedName) -> str:
-    """The key of a dataset's node."""
+    """Return the key of a dataset's node."""
     return f"dataset {name}"
 
 
@@ -141,7 +141,7 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
     kind = _KINDS[dataset.kind]
     count = column_count(dataset)
     parts = ["private " if dataset.spec.private and dataset.is_table else "", kind.value]
-    parts += [f" · {count} column{'' if count == 1 else 's'}"] if count is not None else []
+    parts += [f" · {counted(count, 'column')}"] if count is not None else []
     return Node(
         key=dataset_key(dataset.name),
         kind=kind,
@@ -152,7 +152,7 @@ def _dataset_node(dataset: GraphDataset, short: ShortNames) -> Node:
 
 
 def _draw_flow(flow: GraphFlow, sources: Sequence[Source], short: ShortNames) -> tuple[list[Node], list[Edge]]:
-    """The edges of one flow, and its node if it has a label and not exactly one source."""
+    """Return the edges of one flow, and its node if it has a label and not exactly one source."""
     label = flow_label(flow, short)
     target = dataset_key(flow.spec.target)
     if not label.text or len(sources) == 1:
@@ -160,3 +160,19 @@ def _draw_flow(flow: GraphFlow, sources: Sequence[Source], short: ShortNames) ->
     node = Node(key=f"flow {flow.spec.name}", kind=NodeKind.FLOW, title=label.text, full_name=str(flow.spec.name))
     edges = [Edge(source=each.key, target=node.key, streaming=each.streaming) for each in sources]
     return [node], [*edges, Edge(source=node.key, target=target, streaming=flow.streaming)]
+
+
+def _state(flows: Sequence[FlowResult]) -> FlowState | None:
+    states = {flow.state for flow in flows}
+    return next((state for state in _STATE_TEXTS if state in states), None)
+
+
+def _outcome_note(state: FlowState, flows: Sequence[FlowResult]) -> str:
+    """Return the state, and the number of rows that the flows wrote if they completed."""
+    if state is not FlowState.COMPLETED:
+        return _STATE_TEXTS[state]
+    counted = [flow.rows_written for flow in flows if flow.rows_written is not None]
+    upserted, deleted = sum(flow.rows_upserted for flow in flows), sum(flow.rows_deleted for flow in flows)
+    text = rows_text(sum(counted) if counted else None, upserted, deleted)
+    unit = "" if upserted or deleted else " row" if text == "1" else " rows"
+    return f"{_STATE_TEXTS[state]} · {text}{unit}" if text else _STATE_TEXTS[state]

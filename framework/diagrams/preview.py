@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
-import click
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NumericType
 
-from framework.diagrams.page import Cell, fragment, html_table
-from framework.diagrams.text_table import text_table
-from framework.diagrams.text_width import shorten
-from framework.diagrams.values import cell_value
+from framework.diagrams.layout import shorten
+from framework.diagrams.page import fragment, html_table
+from framework.diagrams.text import table_text
 from framework.foundation.wording import counted
+from framework.views.rows import RowsView
+from framework.views.table import Column, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 50
 _MOST_COLUMNS = 50
 _LONGEST_CELL = 80
-_WIDEST_TEXT_CELL = 40
-_CONTROL = {code: chr(0x2400 + code) for code in range(32)} | {127: "␡"}
+_LONGEST_TEXT_CELL = 40
 
 
 class Preview(ClassicDataFrame):
@@ -39,30 +39,27 @@ class Preview(ClassicDataFrame):
         self._limit = limit
 
     def _repr_html_(self) -> str:
-        shown = [[_html_cell(value) for value in row] for row in self._shown]
-        numbers = [isinstance(field.dataType, NumericType) for field in self.schema.fields]
-        cells = [
-            tuple(_right(cell) if number else cell for cell, number in zip(row, numbers, strict=True))[:_MOST_COLUMNS]
-            for row in shown
-        ]
-        table = html_table(self._heads, cells)
-        return fragment(f'<div class="rows">{table}</div>', f'<span class="quiet">{escape(self._summary)}</span>')
+        summary = f'<span class="quiet">{escape(self._summary)}</span>'
+        return fragment(f'<div class="rows">{html_table(self._table)}</div>', summary)
 
     def __repr__(self) -> str:
-        rows = [[cell_value(value) for value in row][:_MOST_COLUMNS] for row in self._shown]
-        return f"{click.unstyle(text_table(self._heads, rows, widest=_WIDEST_TEXT_CELL))}\n{self._summary}"
+        return f"{table_text(self._table, longest=_LONGEST_TEXT_CELL)}\n{self._summary}"
+
+    @property
+    def _table(self) -> Table:
+        """The displayed rows and columns; long values are shortened."""
+        table = RowsView.of(self.columns, self._fetched[:_MOST_ROWS]).table()
+        numeric = [isinstance(field.dataType, NumericType) for field in self.schema.fields]
+        columns = [Column(name=name, right=right) for name, right in zip(self.columns, numeric, strict=True)]
+        rows = [
+            [replace(cell, text=shorten(cell.text, _LONGEST_CELL)) for cell in row[:_MOST_COLUMNS]]
+            for row in table.rows
+        ]
+        return Table.of(columns[:_MOST_COLUMNS], rows)
 
     @cached_property
     def _fetched(self) -> list[Row]:
         return self.collect()
-
-    @property
-    def _shown(self) -> list[Row]:
-        return self._fetched[:_MOST_ROWS]
-
-    @property
-    def _heads(self) -> list[str]:
-        return self.columns[:_MOST_COLUMNS]
 
     @property
     def _summary(self) -> str:
@@ -73,16 +70,3 @@ class Preview(ClassicDataFrame):
         left_out = ((count - _MOST_ROWS, "row"), (width - _MOST_COLUMNS, "column"))
         hidden = [counted(more, noun) for more, noun in left_out if more > 0]
         return " · ".join([*parts, *([f"{' and '.join(hidden)} not shown"] if hidden else [])])
-
-
-def _html_cell(value: object) -> Cell:
-    """A value as text; null has another style than the text `null`, control characters are visible symbols."""
-    if value is None:
-        return Cell(text="null", look="quiet")
-    found = cell_value(value)
-    text = str(found).lower() if isinstance(found, bool) else str(found)
-    return Cell(text=shorten(text.translate(_CONTROL), _LONGEST_CELL))
-
-
-def _right(cell: Cell) -> Cell:
-    return Cell(text=cell.text, look=f"number {cell.look}".strip())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from framework.diagrams.layout import BADGE_ROOM, ICON_ROOM, LONGEST, Box, lay_out
-from framework.diagrams.picture import Edge, Label, Node, NodeKind, Outcome, Picture
-from framework.diagrams.text_width import shorten, text_width
+from framework.diagrams.layout import BADGE_WIDTH, ICON_WIDTH, LONGEST_TITLE, Box, lay_out, shorten, text_width
+from framework.diagrams.picture import Edge, Node, NodeKind, Outcome, Picture
 from framework.diagrams.theme import BADGES, BATCH_LINE, FLOW_LINE, ICONS, css_class, svg_style
+from framework.views.graph import Label
 
 _MARGIN = 12.0
 _LEGEND_HEIGHT = 34.0
@@ -15,7 +15,7 @@ _LEGEND_SIZE = 11.0
 
 
 def svg(picture: Picture) -> str:
-    """The picture as one `<svg>` element; its size depends on its content."""
+    """Return the picture as one `<svg>` element; its size depends on its content."""
     layout = lay_out(picture)
     legend, legend_width = _legend(picture, layout.height + _LEGEND_HEIGHT)
     width = max(layout.width, legend_width) + 2 * _MARGIN
@@ -45,7 +45,7 @@ def _arrow(name: str, colour: str) -> str:
 
 
 def _edge(edge: Edge, points: tuple[tuple[float, float], ...], *, pointed: bool) -> str:
-    """An edge: horizontal through labels and beside boxes, with curves that start and end horizontally between them."""
+    """Return an edge: horizontal through labels and beside boxes, with curves between them."""
     kind = "stream" if edge.streaming else "batch"
     (x, y), *rest = points
     path = [f"M{x:.1f} {y:.1f}"]
@@ -61,7 +61,7 @@ def _edge(edge: Edge, points: tuple[tuple[float, float], ...], *, pointed: bool)
 
 
 def _label(label: Label, box: Box) -> str:
-    return _pill(shorten(label.text, LONGEST), label.text, box)
+    return _pill(shorten(label.text, LONGEST_TITLE), label.text, box)
 
 
 def _pill(text: str, full: str, box: Box) -> str:
@@ -73,15 +73,15 @@ def _pill(text: str, full: str, box: Box) -> str:
 
 
 def _rectangle(box: Box, radius: float) -> str:
-    place = f'x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
-    return f'<rect {place} rx="{radius:.0f}"/>'
+    geometry = f'x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
+    return f'<rect {geometry} rx="{radius:.0f}"/>'
 
 
 def _node(node: Node, box: Box) -> str:
-    title = shorten(node.title, LONGEST)
+    title = shorten(node.title, LONGEST_TITLE)
     if node.kind is NodeKind.FLOW:
         return _pill(title, node.full_name, box)
-    left = box.left + ICON_ROOM
+    left = box.left + ICON_WIDTH
     first = box.middle - 3 if node.note else box.middle + 4.5
     note = (
         f'<text class="note" x="{left:.1f}" y="{box.middle + 13:.1f}">{escape(node.note)}</text>' if node.note else ""
@@ -101,12 +101,12 @@ def _icon(kind: NodeKind, left: float, top: float) -> str:
 def _badge(outcome: Outcome | None, box: Box) -> str:
     if outcome is None:
         return ""
-    place = f"translate({box.right - BADGE_ROOM + 5:.1f} {box.middle:.1f})"
-    return f'<g class="badge {outcome}" transform="{place}"><circle r="8"/><path d="{BADGES[outcome]}"/></g>'
+    position = f"translate({box.right - BADGE_WIDTH + 5:.1f} {box.middle:.1f})"
+    return f'<g class="badge {outcome}" transform="{position}"><circle r="8"/><path d="{BADGES[outcome]}"/></g>'
 
 
 def _legend(picture: Picture, middle: float) -> tuple[str, float]:
-    """The legend and its width: one entry per kind of node and of edge in the picture."""
+    """Return the legend and its width: one entry per kind of node and of edge in the picture."""
     parts: list[str] = []
     left = 0.0
     present = {node.kind for node in picture.nodes} - {NodeKind.FLOW}

@@ -39,7 +39,7 @@ DARK = {
 FLOW_LINE = "#5a8fd6"
 BATCH_LINE = "#8a95a3"
 ON_PAGE = "#77828f"
-GOOD, BAD = "#2c9a5b", "#d1453b"
+GOOD, BAD, WARNING = "#2c9a5b", "#d1453b", "#b5770a"
 FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 ICONS = {
@@ -58,12 +58,12 @@ BADGES = {
 
 
 def css_class(kind: NodeKind) -> str:
-    """The CSS class of the elements of a kind of node."""
+    """Return the CSS class of the elements of a kind of node."""
     return "sluice-" + kind.name.lower().replace("_", "-")
 
 
 def svg_style() -> str:
-    """The style sheet of the pictures, for light and for dark themes."""
+    """Return the style sheet of the pictures, for light and for dark themes."""
     shapes = (
         f".sluice-graph text{{font-family:{FONT};font-size:13px}}"
         ".sluice-graph .title{font-weight:600}"

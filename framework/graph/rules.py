@@ -5,7 +5,6 @@ A rule yields one error per fault, with the location of the faulty declaration.
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -14,6 +13,7 @@ from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import nearest_name
 
 RESERVED_PREFIX = "__sluice"
 _VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
@@ -155,8 +155,8 @@ def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
     """` Did you mean …?` with the known name whose last part is nearest; empty if none is near."""
     # Full names would be near each other because of their common catalog and schema.
     names = {candidate.table: candidate for candidate in known}
-    nearest = difflib.get_close_matches(name.table, names, n=1)
-    return f" Did you mean {names[nearest[0]]}?" if nearest else ""
+    nearest = nearest_name(name.table, names)
+    return f" Did you mean {names[nearest]}?" if nearest else ""
 
 
 def _by_name(specs: Sequence[_Spec]) -> dict[QualifiedName, list[_Spec]]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from framework.diagrams.dot import dot
 from framework.diagrams.mermaid import mermaid
-from framework.diagrams.picture import Edge, Label, Node, NodeKind, Picture
+from framework.diagrams.picture import Edge, Node, NodeKind, Picture
+from framework.views.graph import Label
 
 PICTURE = Picture(
     title="orders",

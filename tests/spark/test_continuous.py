@@ -17,8 +17,8 @@ from framework import pipelines as dp
 from framework.foundation.errors import OperationError
 from framework.record.events import Event
 from framework.run.update.results import FlowState, UpdateState
-from framework.run.update.running_update import RunningUpdate
 from framework.run.update.supervisor import FlowHealth
+from framework.running_update import RunningUpdate
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:
@@ -193,7 +193,14 @@ def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_st
         files(world, "b", '{"id": 2}')
         until(lambda: world.rows("sound") == [(1,), (2,)], running)
         reasons = {flow.flow.table: flow.reason for flow in running.flows}
+        until(lambda: {flow.written for flow in running.board.flows if flow.flow.endswith(".sound")} == {2}, running)
+        board, lines, html = running.board, repr(running).splitlines(), running._repr_html_()
         result = running.stop()
+    states = {flow.dataset.rpartition(".")[2]: (flow.state, flow.reason) for flow in board.flows}
+    assert states["strict"] == ("FAILED", reasons["strict"])
+    assert states["reader"] == ("IDLE", reasons["reader"])
+    assert lines[0] == f"RUNNING (update {result.update_id})"
+    assert html.count("<tr>") == 1 + len(board.flows)
     assert reasons["reader"] == "waits for main.s.strict, which failed"
     assert result.state is UpdateState.FAILED
     assert {flow.flow.table: flow.state for flow in result.flows} == {

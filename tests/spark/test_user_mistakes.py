@@ -12,8 +12,8 @@ import yaml
 from click.testing import CliRunner
 
 from framework.cli.call import Surroundings
-from framework.cli.facade import PipelineFace
 from framework.cli.main import cli
+from framework.cli.pipeline_port import PipelinePort
 from framework.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
 
     def open_here(
         spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
-    ) -> PipelineFace:
+    ) -> PipelinePort:
         del master, short, verbose
         return Pipeline.from_spec(spec, parameters=parameters, spark=spark)
 

@@ -1,4 +1,4 @@
-"""A pipeline without Spark, for tests of code that uses the facade."""
+"""A pipeline without Spark, for tests of the layers above the facade."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.cli.facade import Observer
+from framework.cli.pipeline_port import Observer
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec, ViolationAction
 from framework.foundation.errors import SluiceError
 from framework.foundation.local_storage import LocalStorage
@@ -29,7 +29,7 @@ def name(table: str) -> QualifiedName:
 
 
 def graph() -> DataflowGraph:
-    """Orders from a table outside, and a view over them."""
+    """Orders from an external table, and a view over them."""
     schema = json.dumps(
         {"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]}
     )
@@ -101,11 +101,11 @@ class FakeRows:
 
 @dataclass(slots=True, kw_only=True)
 class FakePipeline:
-    """A pipeline that records its calls, records real events and never starts Spark.
+    """A pipeline that records the calls and real events, and never starts Spark.
 
     Args:
         result: the result of an update.
-        fault: raised by every call.
+        fault: raised by each call.
         during_run: called in the middle of an update.
     """
 
@@ -117,34 +117,34 @@ class FakePipeline:
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
     left: tuple[LeftTable, ...] = ()
     changed: tuple[LeftTable, ...] = ()
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    calls: list[tuple[str, Any]] = field(default_factory=list)
     stops: int = 0
     closed: bool = False
 
-    def _ask(self, what: str, value: Any = None) -> None:
-        self.asked.append((what, value))
+    def _call(self, method: str, value: Any = None) -> None:
+        self.calls.append((method, value))
         if self.fault is not None:
             raise self.fault
 
     @property
     def graph(self) -> DataflowGraph:
         """The graph."""
-        self._ask("graph")
+        self._call("graph")
         return graph()
 
     def validate(self) -> DataflowGraph:
         """The graph."""
-        self._ask("validate")
+        self._call("validate")
         return graph()
 
     def plan(self, **request: Any) -> Plan:
         """Always the same plan."""
-        self._ask("plan", request)
+        self._call("plan", request)
         return PLAN
 
     def run(self, *, observers: Sequence[Observer] = (), **request: Any) -> UpdateResult:
-        """Record the events of an update, in times of a manual clock."""
-        self._ask("run", request)
+        """Record the events of an update, with the times of a manual clock."""
+        self._call("run", request)
         clock = ManualClock()
         origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=self.result.update_id)
         with EventLog(self.storage, origin, clock) as log:
@@ -165,29 +165,29 @@ class FakePipeline:
         return self.result
 
     def stop(self) -> None:
-        """Count the calls of `stop`."""
+        """Count the calls."""
         self.stops += 1
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """The tables that left the code."""
-        self._ask("left_tables")
+        """The undeclared tables."""
+        self._call("left_tables")
         return self.left
 
     def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
-        """Record the tables to drop, without dropping any; those of `changed` are kept."""
-        self._ask("prune", tuple(tables))
+        """Record the tables and drop none; return those that are not in `changed`."""
+        self._call("prune", tuple(tables))
         return tuple(table for table in tables if table not in self.changed)
 
     def preview(self, name: str, limit: int = 10) -> FakeRows:
         """Some rows."""
-        self._ask("preview", (name, limit))
+        self._call("preview", (name, limit))
         return self.rows.limit(limit)
 
     def sql(self, query: str) -> FakeRows:
-        """Return the rows for any query."""
-        self._ask("sql", query)
+        """The rows, for any query."""
+        self._call("sql", query)
         return self.rows
 
     def close(self) -> None:
-        """Note that it was let go of."""
+        """Record the call."""
         self.closed = True

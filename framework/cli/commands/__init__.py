@@ -1,1 +1,1 @@
-"""One module a command; each has `command`, and imports what it needs when it is called."""
+"""One module for each command, with the attribute `command`; it imports its dependencies when it is called."""

@@ -18,42 +18,38 @@ def command() -> None:
 def list_generations(call: Call) -> None:
     """List all generations of all flows."""
     from framework.checkpoints.generations import list_checkpoints
-    from framework.cli.checkpoint_tables import COLUMNS, checkpoint_json, checkpoint_rows
+    from framework.views.checkpoints import checkpoints_json, checkpoints_table
 
-    pipeline = call.pipeline()
-    found = list_checkpoints(pipeline.storage)
-    if call.output.as_json:
-        call.output.json([checkpoint_json(each) for each in found])
-    else:
-        call.output.table(COLUMNS, checkpoint_rows(found))
+    checkpoints = list_checkpoints(call.pipeline().storage)
+    call.output.result(checkpoints_table(checkpoints), checkpoints_json(checkpoints))
 
 
 @command.command("reset", cls=SluiceCommand)
 @click.argument("flow")
 @pipeline_options()
 def reset(call: Call, flow: str) -> None:
-    """Begin FLOW again at the next update.
+    """Restart FLOW from the start of its sources at the next update.
 
-    Its target keeps its rows; its former generation is kept for a roll-back.
+    The target keeps its rows. The current generation is kept, so that `rollback` can restore it.
     """
     from framework.run.update.checkpoint_actions import reset_checkpoint
 
     pipeline = call.pipeline()
     manifest, generation = reset_checkpoint(pipeline.storage, pipeline.name, flow)
-    call.output.text(f"{manifest.flow} begins generation {generation.number} at the next update.")
+    call.output.text(f"{manifest.flow} starts generation {generation.number} at the next update.")
 
 
 @command.command("rollback", cls=SluiceCommand)
 @click.argument("flow")
-@click.option("--to", type=int, metavar="N", help="Which generation.  [default: the one that was current last]")
+@click.option("--to", type=int, metavar="N", help="Number of the generation.  [default: the previous one]")
 @pipeline_options()
 def rollback(call: Call, flow: str, to: int | None) -> None:
-    """Let FLOW go on from a generation that was kept.
+    """Continue FLOW from a kept generation at the next update.
 
-    What was written since stays in the target.
+    Rows that were written since then stay in the target.
     """
     from framework.run.update.checkpoint_actions import roll_back_checkpoint
 
     pipeline = call.pipeline()
     manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to)
-    call.output.text(f"{manifest.flow} goes on from generation {generation.number} at the next update.")
+    call.output.text(f"{manifest.flow} continues from generation {generation.number} at the next update.")

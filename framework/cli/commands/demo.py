@@ -1,4 +1,4 @@
-"""`sluice demo`: the main job on real data."""
+"""`sluice demo`: a pipeline on real data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from framework.cli.output import Output
 
 
 @click.command("demo", cls=SluiceCommand)
-@click.option("--all", "whole_year", is_flag=True, help="The whole year, and not two months.")
-@click.option("--months", type=click.IntRange(1, 12), metavar="N", help="So many months, from January.  [default: 2]")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the demo lives.  [default: .sluice-demo]")
+@click.option("--all", "whole_year", is_flag=True, help="Use the whole year instead of two months.")
+@click.option("--months", type=click.IntRange(1, 12), metavar="N", help="Number of months, from January.  [default: 2]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder of the demo.  [default: .sluice-demo]")
 @master_option
 @verbose_option
 @output_option
@@ -29,15 +29,15 @@ def command(
     verbose: bool,
     output: str,
 ) -> None:
-    """Run a pipeline on real flights, with nothing to prepare.
+    """Run a pipeline on real flight data, without preparation.
 
-    Feeds the flights that left New York in 2013 as an airport would send them, takes them in, and
-    shows what a person would want to know. A second time there is nothing to do.
+    Writes files about the flights that left New York in 2013, as an airport would send them, updates
+    the pipeline, and prints one of its results. A second run has nothing to do.
     """
     from framework.cli.demonstration import Demonstration
 
     if whole_year and months is not None:
-        context.fail("--all and --months are mutually exclusive.")
+        context.fail("--all and --months exclude each other.")
     context.meta[VERBOSE] = verbose
     demonstration = Demonstration(
         output=Output(stream=context.meta[RESULTS], as_json=output == "json"),

@@ -12,26 +12,39 @@ from framework.record.events import EventLevel, EventType
 
 
 @click.command("events", cls=SluiceCommand)
-@click.option("--type", type=click.Choice([each.value for each in EventType]), help="Events of this type only.")
+@click.option(
+    "--type",
+    type=click.Choice([each.value for each in EventType]),
+    metavar="TYPE",
+    help=f"Only events of this type: {', '.join(EventType)}.",
+)
 @click.option(
     "--level",
     type=click.Choice([each.value for each in EventLevel], case_sensitive=False),
-    help="Events of this level and louder ones.",
+    help="Only events of this level or a higher one.",
 )
-@click.option("--dataset", metavar="D", help="Events about this dataset only.")
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="The newest N events only.")
-@click.option("--follow", is_flag=True, help="Wait for more events, until Ctrl-C; as JSON one a line.")
+@click.option("--dataset", metavar="D", help="Only events about this dataset.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
+@click.option("--follow", is_flag=True, help="Print new events until Ctrl-C; with -o json, one per line.")
 @pipeline_options(result=True)
 def command(call: Call, /, *, follow: bool, **filters: Any) -> None:
-    """Read the event log.
+    """Print the event log.
 
-    Prints what updates and their flows did, oldest first. Needs no Spark when the storage is local.
+    Lists the events of updates and flows, oldest first. Does not start Spark if the storage is local.
     """
-    from framework.cli.event_lines import EventReading
+    from framework.views.events import EventQuery, event_line, events_json, events_table
 
-    reading = EventReading(**filters)
-    pipeline = call.pipeline()
-    if follow:
-        reading.follow(call.output, pipeline.storage, call.surroundings.clock)
-    else:
-        reading.show(call.output, pipeline.storage)
+    query, output = EventQuery(**filters), call.output
+    storage = call.pipeline().storage
+    if not follow:
+        events = query.read(storage)
+        output.result(events_table(events), events_json(events))
+        return
+    try:
+        for event in query.follow(storage, call.surroundings.clock):
+            if output.as_json:
+                output.json_line(event.to_row())
+            else:
+                output.line(event_line(event))
+    except KeyboardInterrupt:
+        return

@@ -1,4 +1,4 @@
-"""`sluice graph`: the picture of the dataflow."""
+"""`sluice graph`: the diagram of the dataflow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from framework.cli.command import SluiceCommand
     type=click.Choice(["svg", "mermaid", "dot", "html"]),
     default="svg",
     show_default=True,
-    help="What to draw: a picture, text for Markdown or Graphviz, or a page with a table of all datasets.",
+    help="An image, text for Markdown or Graphviz, or an HTML page with a table of all datasets.",
 )
 @pipeline_options(parameters=True)
 def command(call: Call, picture_format: str) -> None:
-    """Draw the dataflow.
+    """Draw the dataflow graph.
 
-    The picture goes to standard output: sluice graph > graph.svg
+    Writes the diagram to standard output: sluice graph > graph.svg
     """
     from framework.diagrams.dot import dot
     from framework.diagrams.mermaid import mermaid

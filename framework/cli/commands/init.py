@@ -16,9 +16,9 @@ from framework.cli.output import Output
 @verbose_option
 @click.pass_context
 def command(context: click.Context, name: str, verbose: bool) -> None:  # noqa: FBT001 - click passes by name
-    """Begin a new pipeline project, one that runs.
+    """Create a new pipeline project that runs.
 
-    Writes the folder NAME with a spec, a module, its data, a test and a bundle; touches nothing that is there.
+    Writes the folder NAME with a spec, a module, sample data, a test and a bundle. NAME must not exist.
     """
     from framework.cli.new_project import create_project
 

@@ -1,4 +1,4 @@
-"""`sluice plan`: what an update would do."""
+"""`sluice plan`: the steps of an update."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from framework.cli.call import Call, pipeline_options
+from framework.cli.call import Call, pipeline_options, refresh_of, refresh_options
 from framework.cli.command import SluiceCommand, styled
-from framework.cli.output import colours_wanted
-from framework.cli.refresh import refresh_of, refresh_options
+from framework.cli.output import Output, colours_wanted
 
 if TYPE_CHECKING:
     from framework.plan.steps import Plan
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 @refresh_options
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, **options: Any) -> None:
-    """Print the steps that `run` would do, and why.
+    """Print the steps of an update and their reasons; write nothing.
 
-    Takes the same options as `run`, and writes nothing. Ends with 1 if it has a table of somebody else's to refuse.
+    Takes the options of `run`. Exit code 1: the update would refuse a table that the pipeline does not own.
     """
     from framework.plan.explainer import plan_json
     from framework.plan.steps import refusals
@@ -33,7 +32,7 @@ def command(call: Call, /, **options: Any) -> None:
     if call.output.as_json:
         call.output.json(plan_json(plan))
     else:
-        call.output.text(_text(plan))
+        _print_plan(call.output, plan)
     refused = refusals(pipeline.graph, plan)
     for error in refused:
         click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
@@ -41,10 +40,11 @@ def command(call: Call, /, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _text(plan: Plan) -> str:
-    from framework.plan.explainer import plan_summary, plan_title, step_lines
+def _print_plan(output: Output, plan: Plan) -> None:
+    from framework.plan.explainer import plan_summary, plan_title
+    from framework.views.plan import plan_table
 
-    lines = [click.style(line, dim=True) if step.skipped else line for step, line in step_lines(plan)]
-    return "\n".join(
-        [click.style(plan_title(plan), bold=True), "", *lines, *([""] if lines else []), plan_summary(plan)]
-    )
+    output.text(f"{click.style(plan_title(plan), bold=True)}\n")
+    if plan.steps:
+        output.text(output.formatted(plan_table(plan), heads=False, indent=2) + "\n")
+    output.text(plan_summary(plan))

@@ -1,4 +1,4 @@
-"""`sluice prune`: drops tables that the code no longer declares."""
+"""`sluice prune`: drop tables that the code no longer declares."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _COLUMNS = ("table", "path")
 
 
 @click.command("prune", cls=SluiceCommand)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, *, yes: bool) -> None:
     """Drop tables that the code no longer declares.
 
-    Shows the tables and asks. A table goes with its rows, the state of AUTO CDC and the checkpoints of its
-    flows; checkpoints of sinks stay. The result is the list of the tables that were dropped.
+    Lists the tables and asks for confirmation. Each table is dropped with its rows, its AUTO CDC state and
+    the checkpoints of its flows; checkpoints of sinks stay. Prints the dropped tables.
     """
     pipeline = call.pipeline()
     left = pipeline.left_tables()
@@ -36,7 +36,7 @@ def command(call: Call, /, *, yes: bool) -> None:
     dropped = pipeline.prune(left)
     for table in left:
         if table not in dropped:
-            click.echo(f"kept {table.name}: it was declared again or written to meanwhile", err=True)
+            click.echo(f"kept {table.name}: it is declared again, or was written to", err=True)
     rows = [{"table": str(table.name), "path": table.path} for table in dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
@@ -45,11 +45,11 @@ def command(call: Call, /, *, yes: bool) -> None:
 
 
 def _ask(tables: list[str]) -> None:
-    """Show what would be dropped, and end the command if it shall not be.
+    """List the tables and ask for confirmation.
 
     Raises:
-        UserError: PRUNE_NOT_CONFIRMED when nobody can answer.
-        click.exceptions.Exit: 1, when the answer is no.
+        UserError: PRUNE_NOT_CONFIRMED if standard input is not a terminal.
+        click.exceptions.Exit: 1, if the answer is no.
     """
     click.echo("The code no longer declares these tables:\n", err=True)
     click.echo("\n".join(f"  {table}" for table in tables), err=True)

@@ -6,27 +6,26 @@ from typing import Any
 
 import click
 
-from framework.cli.call import Call, pipeline_options
+from framework.cli.call import Call, pipeline_options, refresh_of, refresh_options
 from framework.cli.command import SluiceCommand
-from framework.cli.refresh import refresh_of, refresh_options
 
 
 @click.command("run", cls=SluiceCommand)
-@click.option("--target", metavar="T", help="Update what is deployed to this target of the bundle, not what is here.")
-@click.option("--resource", metavar="KEY", help="Which pipeline of the target.  [default: its only one]")
-@click.option("--profile", metavar="P", help="The profile of the target's workspace.")
+@click.option("--target", metavar="T", help="Update the pipeline deployed to this bundle target, not the local one.")
+@click.option("--resource", metavar="KEY", help="Key of the pipeline in the target.  [default: the only pipeline]")
+@click.option("--profile", metavar="P", help="Configuration profile of the workspace.")
 @refresh_options
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, *, target: str | None, resource: str | None, profile: str | None, **options: Any) -> None:
-    """Bring the pipeline's datasets up to date.
+    """Update the datasets of the pipeline.
 
-    Reads what is new, computes what changed, and stops; with --continuous, or `continuous: true` in the
-    spec, it goes on until Ctrl-C. Ctrl-C ends the queries and leaves every checkpoint sound; the next
-    update continues from there.
+    Reads new data, recomputes what changed, and ends. With --continuous, or `continuous: true` in the
+    spec, the update runs until Ctrl-C. Ctrl-C stops all queries and keeps their checkpoints consistent;
+    the next update continues from them.
     """
     refresh = refresh_of(options)
     if target is not None and "continuous" in refresh:
-        msg = "--continuous cannot be used with --target: the deployed pipeline's own setting decides."
+        msg = "--continuous does not go with --target: the deployed pipeline's own setting decides."
         raise click.UsageError(msg)
     if target is not None:
         from framework.cli.remote_updating import run_target
@@ -35,7 +34,7 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
         return
     for option, value in (("--resource", resource), ("--profile", profile)):
         if value is not None:
-            msg = f"{option} requires --target."
+            msg = f"{option} belongs to --target, which is missing."
             raise click.UsageError(msg)
     from framework.cli.updating import run_and_report
 

@@ -7,21 +7,21 @@ import click
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 
-_MOST_ROWS = 2**31 - 1  # what Spark takes
+_MOST_ROWS = 2**31 - 1  # the limit of Spark
 
 
 @click.command("show", cls=SluiceCommand)
 @click.argument("dataset")
 @click.option(
-    "-n", "--rows", type=click.IntRange(1, _MOST_ROWS), default=10, show_default=True, help="How many rows, at most."
+    "-n", "--rows", type=click.IntRange(1, _MOST_ROWS), default=10, show_default=True, help="Maximum number of rows."
 )
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, dataset: str, rows: int) -> None:
     """Print rows of a dataset.
 
-    DATASET is a table of the pipeline; its rows come in no particular order.
+    DATASET is a table of the pipeline. The order of its rows is not defined.
     """
-    from framework.cli.row_tables import print_rows
+    from framework.views.rows import RowsView
 
-    pipeline = call.pipeline()
-    print_rows(call.output, pipeline.preview(dataset, rows))
+    found = call.pipeline().preview(dataset, rows)
+    call.output.rows(RowsView.of(found.columns, found.collect()))

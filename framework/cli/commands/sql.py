@@ -1,4 +1,4 @@
-"""`sluice sql`: the rows of a query."""
+"""`sluice sql`: the result of a query."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from framework.graph.calls import first_words
 @click.argument("query")
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, query: str) -> None:
-    """Print the rows of a query.
+    """Print the result of a query.
 
-    QUERY is a SELECT over the pipeline's datasets by their names, and over event_log.
+    QUERY is a SELECT over the datasets of the pipeline, by name, and over event_log.
     """
-    from framework.cli.row_tables import print_rows
+    from framework.views.rows import RowsView
 
     pipeline = call.pipeline()
     with query_errors():
-        print_rows(call.output, pipeline.sql(query))
+        found = pipeline.sql(query)
+        call.output.rows(RowsView.of(found.columns, found.collect()))
 
 
 @contextmanager
 def query_errors() -> Iterator[None]:
-    """Turn what the block raises into errors about the query.
+    """Convert exceptions of the block to errors about the query.
 
     Raises:
-        UserError: QUERY_INVALID when Spark can't make sense of it; or what the block raised, without
-            its location, which would be a line of the program that passed the text on.
-        OperationError: QUERY_FAILED when it failed while it ran.
+        UserError: QUERY_INVALID if Spark rejects the query; or the error that the block raised, without its
+            location, which would be a line of the program that passed the query.
+        OperationError: QUERY_FAILED if the query fails while it runs.
     """
     try:
         yield

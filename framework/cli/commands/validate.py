@@ -1,4 +1,4 @@
-"""`sluice validate`: whether the pipeline is sound."""
+"""`sluice validate`: check the pipeline."""
 
 from __future__ import annotations
 
@@ -12,25 +12,22 @@ from framework.foundation.errors import GraphErrors
 
 
 @click.command("validate", cls=SluiceCommand)
-@click.option("--databricks", is_flag=True, help="First look for declarations that Databricks has no form for.")
+@click.option("--databricks", is_flag=True, help="First check for declarations that Databricks does not support.")
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, *, databricks: bool) -> None:
     """Check definitions, graph and schemas; write nothing.
 
-    Loads the pipeline's modules, resolves every name and schema, and reports all faults at once.
+    Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once.
     """
-    from framework.cli.graph_tables import dataset_rows, graph_json
-    from framework.diagrams.page import graph_summary
+    from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary
 
     if databricks:
         _refuse_local_only(call.spec_file())
     pipeline = call.pipeline()
     graph = pipeline.validate()
-    if call.output.as_json:
-        call.output.json(graph_json(graph))
-        return
-    call.output.table(("dataset", "kind", "flows", "reads", "columns"), dataset_rows(graph))
-    call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+    call.output.result(datasets_table(graph).select(MAIN_COLUMNS), graph_json(graph))
+    if not call.output.as_json:
+        call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
 
 
 def _refuse_local_only(spec_file: Path) -> None:

@@ -14,15 +14,15 @@ from framework.foundation.errors import UserError
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
 _INGESTION = Path("bundles/templates/ingestion.yml.j2")
-# Files whose name depends on the project's, or that packaging tools would take as their own.
+# Files with a name that depends on the project's, or that packaging tools would interpret.
 _RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
 
 
 def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
-    """Write a project named `name` into a new folder of `parent`: the folder, and its files within.
+    """Write a project named `name` into a new folder of `parent`, and return the folder and the paths of its files.
 
     Raises:
-        UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS when there is such a folder or file.
+        UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS if there is a folder or file of this name.
     """
     if not _NAME.fullmatch(name):
         raise UserError("PROJECT_NAME_INVALID", name=name)
@@ -32,7 +32,7 @@ def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
     with as_file(files(__package__) / "templates") as templates:
         contents = render(templates, name)
     contents[_INGESTION] = _ingestion_template().read_text("utf-8")
-    # Written beside and renamed at the end: whoever looks sees a whole project or none.
+    # Written to a temporary folder and renamed at the end, so that the project is complete or absent.
     unfinished = parent / f".{name}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     for path, text in contents.items():
@@ -43,17 +43,17 @@ def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
 
 
 def _ingestion_template() -> Path:
-    """The template that `sluice bundle render` renders: the wheel ships it; a checkout has it where the bundle does."""
+    """Return the template of `sluice bundle render`: from the wheel, or from the bundle of a checkout."""
     shipped = Path(__file__).parent / _INGESTION.name
     return shipped if shipped.is_file() else Path(__file__).parents[3] / _INGESTION
 
 
 def render(templates: Path, name: str) -> dict[Path, str]:
-    """The texts of a project's files by their path in it."""
+    """Return the texts of a project's files by path."""
     environment = Environment(  # noqa: S701 - YAML, Python and Markdown, no HTML; the name is checked
         loader=FileSystemLoader(templates), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    values = {"name": name, "schema": name.lower().replace("-", "_")}
+    variables = {"name": name, "schema": name.lower().replace("-", "_")}
     rendered: dict[Path, str] = {}
     for template in sorted(path for path in templates.rglob("*") if path.is_file()):
         inside = template.relative_to(templates).as_posix()
@@ -61,6 +61,6 @@ def render(templates: Path, name: str) -> dict[Path, str]:
         target = _RENAMED.get(target, target).format(name=name)
         is_template = inside.endswith(_TEMPLATE)
         rendered[Path(target)] = (
-            environment.get_template(inside).render(values) if is_template else template.read_text("utf-8")
+            environment.get_template(inside).render(variables) if is_template else template.read_text("utf-8")
         )
     return rendered

@@ -126,7 +126,9 @@ class _Jobs:
                 if not self._has(remote.id, settings):
                     continue
             return
-        raise OperationError("WORKSPACE_CALL_FAILED", call="POST /api/2.2/jobs/reset", cause="no response; not applied")
+        raise OperationError(
+            "WORKSPACE_CALL_FAILED", call="POST /api/2.2/jobs/reset", cause="No response; not applied."
+        )
 
     def _has(self, id: str, settings: dict[str, Any]) -> bool:
         found = self.read(id)

@@ -22,7 +22,7 @@ CONDITIONS: dict[str, Condition] = {
         "Request the permission, or deploy as a user who has it.",
     ),
     "WORKSPACE_CALL_FAILED": Condition(
-        "The workspace request {call} failed: {cause}",
+        "A request to the workspace failed ({call}): {cause}",
         "Correct the cause and deploy again. The deployment continues where it stopped.",
     ),
     "WORKSPACE_ANSWER_LOST": Condition(

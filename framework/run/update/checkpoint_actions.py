@@ -5,7 +5,6 @@ Promises that no update runs meanwhile (the update lock is held), and that the e
 
 from __future__ import annotations
 
-import difflib
 import getpass
 import uuid
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
 from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_qualified
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import Origin
@@ -77,9 +77,8 @@ def find_flow(storage: Storage, flow: str) -> Manifest:
     if len(matches) > 1 and wanted not in matches:
         raise UserError("CHECKPOINT_FLOW_AMBIGUOUS", flow=flow, flows=", ".join(matches))
     if not matches:
-        short = {name.rpartition(".")[2]: name for name in manifests}
-        near = difflib.get_close_matches(wanted, [*manifests, *short], n=1)
-        hint = f" Did you mean {short.get(near[0], near[0])}?" if near else ""
+        near = nearest_qualified(wanted, manifests)
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError("CHECKPOINT_FLOW_NOT_FOUND", flow=flow, storage=storage.root, hint=hint)
     return manifests[wanted if wanted in matches else matches[0]]
 

@@ -1,4 +1,4 @@
-"""A way to call `sluice` on a pipeline without Spark."""
+"""Calls of `sluice` on a pipeline without Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from framework.cli.call import Surroundings
-from framework.cli.facade import PipelineFace
 from framework.cli.main import cli
+from framework.cli.pipeline_port import PipelinePort
 from framework.foundation.local_storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
@@ -18,7 +18,7 @@ from tests.support.fake_pipeline import FakePipeline
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> FakePipeline:
-    """A fake pipeline with separate storage."""
+    """A fake pipeline with its own storage."""
     return FakePipeline(storage=LocalStorage(str(tmp_path / "storage")))
 
 
@@ -35,9 +35,9 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def open_fake(
         spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
-    ) -> PipelineFace:
+    ) -> PipelinePort:
         opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose}
-        pipeline.asked.append(("open", (spec, opened)))
+        pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 
     surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock())

@@ -31,8 +31,8 @@ def states(store: GenerationStore, flow: str) -> dict[int, GenerationState]:
     return {each.number: each.state for each in store.read(name("orders"), name(flow))}
 
 
-def test_list_shows_every_generation(sluice: Sluice, store: GenerationStore) -> None:
-    """A row per generation, by flow and number, with its state and why it began."""
+def test_list_has_a_row_for_each_generation(sluice: Sluice, store: GenerationStore) -> None:
+    """A row per generation, by flow and number, with its state and its reason."""
     assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.CURRENT}
     rows = [line.split() for line in sluice("checkpoints", "list").stdout.splitlines()[2:]]
     assert [row[:5] for row in rows] == [
@@ -44,7 +44,7 @@ def test_list_shows_every_generation(sluice: Sluice, store: GenerationStore) -> 
 
 
 def test_list_as_json_has_full_names_and_paths(sluice: Sluice, store: GenerationStore) -> None:
-    """Scripts find each checkpoint's folder."""
+    """Scripts can read the path of each checkpoint."""
     found = json.loads(sluice("checkpoints", "list", "-o", "json").stdout)
     assert [(each["flow"], each["number"], each["state"]) for each in found] == [
         ("main.shop.changes", 1, "current"),
@@ -55,16 +55,16 @@ def test_list_as_json_has_full_names_and_paths(sluice: Sluice, store: Generation
 
 
 @pytest.mark.parametrize("flow", ["load", "shop.load", "main.shop.load", "LOAD"])
-def test_reset_begins_a_generation_and_keeps_the_old(sluice: Sluice, store: GenerationStore, flow: str) -> None:
-    """The flow may be named by the end of its name; other flows stay as they are."""
+def test_reset_starts_a_generation_and_keeps_the_old_one(sluice: Sluice, store: GenerationStore, flow: str) -> None:
+    """The last part of a flow's name is enough; other flows do not change."""
     result = sluice("checkpoints", "reset", flow)
-    assert (result.exit_code, result.stdout) == (0, "main.shop.load begins generation 3 at the next update.\n")
+    assert (result.exit_code, result.stdout) == (0, "main.shop.load starts generation 3 at the next update.\n")
     assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.KEPT, 3: GenerationState.CURRENT}
     assert states(store, "changes") == {1: GenerationState.CURRENT}
 
 
-def test_rollback_goes_back_to_what_was_current_last(sluice: Sluice, store: GenerationStore) -> None:
-    """After a reset, a rollback restores the previous generation; `--to` names any kept one."""
+def test_rollback_restores_the_previous_generation(sluice: Sluice, store: GenerationStore) -> None:
+    """A rollback undoes a reset; `--to` selects any kept generation."""
     sluice("checkpoints", "reset", "load")
     assert sluice("checkpoints", "rollback", "load").exit_code == 0
     assert states(store, "load") == {1: GenerationState.KEPT, 2: GenerationState.CURRENT, 3: GenerationState.KEPT}
@@ -72,8 +72,10 @@ def test_rollback_goes_back_to_what_was_current_last(sluice: Sluice, store: Gene
     assert states(store, "load")[1] is GenerationState.CURRENT
 
 
-def test_what_was_done_is_in_the_event_log(sluice: Sluice, pipeline: FakePipeline, store: GenerationStore) -> None:
-    """Reset and roll-back are user actions with the generation they led to."""
+def test_resets_and_rollbacks_are_in_the_event_log(
+    sluice: Sluice, pipeline: FakePipeline, store: GenerationStore
+) -> None:
+    """Both are user actions with the new generation."""
     assert states(store, "load")[2] is GenerationState.CURRENT
     sluice("checkpoints", "reset", "load")
     sluice("checkpoints", "rollback", "load")
@@ -90,10 +92,10 @@ def test_what_was_done_is_in_the_event_log(sluice: Sluice, pipeline: FakePipelin
         (("rollback", "load", "--to", "7"), "GENERATION_NOT_KEPT", "Kept generations: 1"),
     ],
 )
-def test_what_can_not_be_done_says_what_can(
+def test_an_impossible_request_is_a_user_error_with_a_hint(
     sluice: Sluice, store: GenerationStore, arguments: tuple[str, ...], condition: str, says: str
 ) -> None:
-    """A wrong flow or generation is a user error, and changes nothing."""
+    """An unknown flow or generation changes nothing."""
     before = store.list_all()
     result = sluice("checkpoints", *arguments)
     assert result.exit_code == 2
@@ -102,8 +104,8 @@ def test_what_can_not_be_done_says_what_can(
     assert store.list_all() == before
 
 
-def test_a_name_of_two_flows_must_be_given_in_full(sluice: Sluice, store: GenerationStore) -> None:
-    """Two flows of one name in two schemas are ambiguous, which is reported before anything is done."""
+def test_an_ambiguous_name_has_to_be_a_full_name(sluice: Sluice, store: GenerationStore) -> None:
+    """Two flows of one name in two schemas are an error, and nothing changes."""
     other = name("load").__class__(catalog="main", schema="lab", table="load")
     store.begin(other, other, reason="first run")
     result = sluice("checkpoints", "reset", "load")
@@ -115,7 +117,7 @@ def test_a_name_of_two_flows_must_be_given_in_full(sluice: Sluice, store: Genera
 def test_nothing_is_changed_while_an_update_runs(
     sluice: Sluice, pipeline: FakePipeline, store: GenerationStore
 ) -> None:
-    """The lock of a running update keeps a reset out."""
+    """The lock of a running update prevents a reset."""
     before = store.list_all()
     with update_lock(pipeline.storage, "running"):
         result = sluice("checkpoints", "reset", "load")

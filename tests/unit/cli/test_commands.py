@@ -1,4 +1,4 @@
-"""The calls that each command makes to the pipeline, and its output."""
+"""The calls that each command makes on the pipeline, and its output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_validate_lists_the_datasets_and_writes_nothing(sluice: Sluice, pipeline
         "orders   streaming table    load · once  raw.orders        1",
         "by_day   materialized view               orders            1",
         "",
-        "shop is valid: 2 datasets · 2 flows · 1 table read from outside · names in main.shop",
+        "shop is valid: 2 datasets · 2 flows · 1 external table · names in main.shop",
     ]
     assert not pipeline.storage.exists(pipeline.storage.root)
     assert pipeline.closed
@@ -45,49 +45,49 @@ def test_validate_as_json_has_names_schemas_and_reads(sluice: Sluice) -> None:
     assert found["external"] == ["raw.orders"]
 
 
-def test_plan_prints_the_explainers_text_or_its_json(sluice: Sluice) -> None:
-    """`plan` adds no text."""
+def test_plan_prints_the_text_or_the_json_of_the_explainer(sluice: Sluice) -> None:
+    """`plan` prints the texts of the explainer."""
     assert sluice("plan").stdout.rstrip("\n") == plan_text(PLAN)
     assert json.loads(sluice("plan", "-o", "json").stdout) == plan_json(PLAN)
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: FakePipeline, command: str) -> None:
-    """Lists with commas and repeated options are combined; `plan` makes the same request as `run`."""
+    """Lists with commas and repeated options are combined; `plan` gets the request of `run`."""
     arguments = ["--refresh", "a,b", "--refresh", "c", "--full-refresh", "d", "--full-refresh-all"]
     arguments += ["--reset-checkpoint", "f", "--reset-checkpoint", "g", "--param", "start=2013=x", "--param", "empty="]
     result = sluice(command, *arguments, "--master", "local[1]")
     assert result.exit_code == 0
-    opened = pipeline.asked[0][1][1]
+    opened = pipeline.calls[0][1][1]
     assert opened == {
         "master": "local[1]",
         "parameters": {"start": "2013=x", "empty": ""},
         "short": command == "plan",
         "verbose": False,
     }
-    assert pipeline.asked[1] == (
+    assert pipeline.calls[1] == (
         command,
         {"refresh": ("a", "b", "c"), "full_refresh": ("d",), "full_refresh_all": True, "reset_checkpoints": ("f", "g")},
     )
 
 
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
-def test_an_empty_name_is_not_taken_for_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
-    """`--refresh "$NOTHING"` is an error, not an update of everything."""
+def test_an_empty_name_does_not_select_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
+    """`--refresh "$NOTHING"` is an error and not an update of everything."""
     result = sluice("run", *arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("[REFRESH_NAMES_MISSING]")
-    assert pipeline.asked == []
+    assert pipeline.calls == []
 
 
 def test_a_parameter_without_a_value_is_an_error(sluice: Sluice) -> None:
-    """`--param start` names the shape that is wanted."""
+    """The error of `--param start` names the expected format."""
     result = sluice("run", "--param", "start")
     assert result.exit_code == 2
     assert "[PARAMETER_INVALID] 'start' is not a valid parameter." in result.stderr
 
 
-def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipeline: FakePipeline) -> None:
+def test_run_prints_its_summary_and_its_progress_separately(sluice: Sluice, pipeline: FakePipeline) -> None:
     """The summary is the result; states, rows and seconds of flows are lines on standard error."""
     result = sluice("run")
     assert result.exit_code == 0
@@ -119,7 +119,7 @@ def test_run_prints_a_summary_and_tells_its_progress_apart(sluice: Sluice, pipel
 
 
 def test_an_idle_update_says_that_there_is_nothing_to_do(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """When no flow had work, the summary is one sentence."""
+    """If no flow had work, the summary is one sentence."""
     pipeline.result = dataclasses.replace(pipeline.result, flows=(IDLE, dataclasses.replace(IDLE, flow=LOADED.flow)))
     assert sluice("run").stdout.splitlines()[:4] == [
         "shop  COMPLETED in 3.2 s  update u-1",
@@ -129,15 +129,15 @@ def test_an_idle_update_says_that_there_is_nothing_to_do(sluice: Sluice, pipelin
     ]
 
 
-def test_run_keeps_the_picture_of_the_graph(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The page that the summary names exists and contains the graph."""
+def test_run_writes_the_page_of_the_graph(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The page in the summary exists and has the diagram."""
     sluice("run")
     page = pipeline.storage.read_text("graph.html")
     assert page is not None
     assert svg(picture_of(graph())) in page
 
 
-def test_run_as_json_is_one_object_with_all_names_in_full(sluice: Sluice) -> None:
+def test_run_as_json_is_one_object_with_full_names(sluice: Sluice) -> None:
     """`run -o json` prints the result and nothing else."""
     found = json.loads(sluice("run", "-o", "json").stdout)
     assert (found["pipeline"], found["state"], found["duration_seconds"]) == ("shop", "COMPLETED", 3.25)
@@ -158,8 +158,8 @@ def test_run_as_json_is_one_object_with_all_names_in_full(sluice: Sluice) -> Non
     }
 
 
-def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The error of each failed flow is a paragraph on standard error; the summary follows."""
+def test_a_failed_update_prints_its_errors_and_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The error of each failed flow is a paragraph on standard error, after the summary."""
     error = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="no space left on device")
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.FAILED, flows=(LOADED, failed(error)))
     result = sluice("run")
@@ -171,13 +171,13 @@ def test_a_failed_update_says_why_and_exits_with_1(sluice: Sluice, pipeline: Fak
 
 
 def test_a_canceled_update_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A stopped update did not do what was requested."""
+    """A stopped update did not complete its request."""
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.CANCELED)
     assert sluice("run").exit_code == 1
 
 
-def test_what_modules_print_does_not_reach_the_result(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A module's own `print` goes to standard error, so that standard output is valid JSON."""
+def test_output_of_modules_is_not_part_of_the_result(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A module's own `print` goes to standard error, so that the result is valid JSON."""
     pipeline.during_run = lambda: print("hello from a module")  # noqa: T201 - what the test is about
     result = sluice("run", "-o", "json")
     assert json.loads(result.stdout)["state"] == "COMPLETED"
@@ -188,41 +188,41 @@ def test_what_modules_print_does_not_reach_the_result(sluice: Sluice, pipeline: 
     ("picture_format", "begins"),
     [("svg", "<svg "), ("mermaid", "flowchart LR\n"), ("dot", 'digraph "shop" {\n'), ("html", "<!DOCTYPE html>\n")],
 )
-def test_graph_prints_the_picture_asked_for(sluice: Sluice, picture_format: str, begins: str) -> None:
-    """The picture is the whole of standard output."""
+def test_graph_prints_the_requested_format(sluice: Sluice, picture_format: str, begins: str) -> None:
+    """Standard output contains only the diagram."""
     result = sluice("graph", "--format", picture_format)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(begins)
     assert result.stdout.endswith(("</svg>\n", "#8a95a3\n", "}\n", "</html>\n"))
 
 
-def test_graph_is_drawn_as_svg_unless_told_otherwise(sluice: Sluice) -> None:
-    """`sluice graph > graph.svg` is a picture."""
+def test_graph_is_svg_by_default(sluice: Sluice) -> None:
+    """`sluice graph > graph.svg` writes an image."""
     assert sluice("graph").stdout.startswith("<svg ")
 
 
-def test_show_prints_as_many_rows_as_asked_for(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """`show -n 1` requests one row and prints it."""
+def test_show_prints_at_most_the_requested_rows(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """`show -n 1` reads and prints one row."""
     assert sluice("show", "orders", "-n", "1").stdout.splitlines() == ["id  city", "──  ────", " 1  Łódź"]
-    assert pipeline.asked[1] == ("preview", ("orders", 1))
+    assert pipeline.calls[1] == ("preview", ("orders", 1))
 
 
 def test_sql_prints_rows_as_table_or_json(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """Null is `null` in both, and letters stay letters."""
+    """A null is `null` in both, and letters are not escaped."""
     query = "SELECT * FROM orders"
     assert sluice("sql", query).stdout.splitlines() == ["id  city", "──  ────", " 1  Łódź", " 2  null"]
     assert json.loads(sluice("sql", query, "-o", "json").stdout) == [{"id": 1, "city": "Łódź"}, {"id": 2, "city": None}]
-    assert ("sql", query) in pipeline.asked
+    assert ("sql", query) in pipeline.calls
 
 
 def test_no_rows_are_an_empty_table_or_list(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A query without rows is no error."""
+    """A query without rows is valid."""
     pipeline.rows = FakeRows(columns=["id"], rows=[])
     assert sluice("sql", "SELECT 1").stdout == "id\n──\n"
     assert sluice("sql", "SELECT 1", "-o", "json").stdout == "[]\n"
 
 
-def test_a_wrong_definition_exits_with_2(sluice: Sluice, pipeline: FakePipeline) -> None:
+def test_an_invalid_definition_exits_with_2(sluice: Sluice, pipeline: FakePipeline) -> None:
     """A user's error is one paragraph on standard error, without a traceback."""
     pipeline.fault = UserError("INVALID_NAME", name="a.b.c.d")
     result = sluice("validate")
@@ -232,13 +232,13 @@ def test_a_wrong_definition_exits_with_2(sluice: Sluice, pipeline: FakePipeline)
 
 
 def test_an_operation_that_fails_exits_with_1(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """An update that could not begin is no wrong usage."""
+    """An update that can't start is a failure, not invalid usage."""
     pipeline.fault = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="read-only file system")
     assert sluice("run").exit_code == 1
 
 
-def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """A bug of Sluice is one paragraph too; -v prints its traceback."""
+def test_an_unexpected_error_is_reported_as_internal(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A bug is one paragraph, too; -v prints its traceback."""
     pipeline.fault = ZeroDivisionError("division by zero")
     quiet = sluice("show", "orders")
     assert quiet.exit_code == 1
@@ -260,8 +260,8 @@ def test_an_error_nobody_foresaw_asks_to_report_it(sluice: Sluice, pipeline: Fak
         ("-x",),
     ],
 )
-def test_wrong_usage_exits_with_2_and_prints_no_result(sluice: Sluice, arguments: tuple[str, ...]) -> None:
-    """Usage errors of click are printed to standard error."""
+def test_invalid_usage_exits_with_2_and_prints_no_result(sluice: Sluice, arguments: tuple[str, ...]) -> None:
+    """Errors of click are printed on standard error."""
     result = sluice(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
@@ -272,28 +272,28 @@ def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
     assert "Command plna does not exist. Did you mean plan?" in sluice("plna").stderr
 
 
-def test_the_spec_is_looked_for_here_and_above(
+def test_the_spec_is_searched_in_the_folder_and_its_parents(
     sluice: Sluice, pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands work in every folder of a project; outside of one, the error says what to do."""
+    """Commands work in all folders of a project; elsewhere the error says what to do."""
     deep = Path.cwd() / "transformations"
     deep.mkdir()
     monkeypatch.chdir(deep)
     assert sluice("validate").exit_code == 0
-    assert pipeline.asked[0][1][0].resolve() == (deep.parent / "pipeline.yml").resolve()
+    assert pipeline.calls[0][1][0].resolve() == (deep.parent / "pipeline.yml").resolve()
     monkeypatch.chdir(tmp_path)
     result = sluice("validate")
     assert result.exit_code == 2
     assert result.stderr.startswith("[PIPELINE_SPEC_FILE_NOT_FOUND]")
 
 
-def test_a_given_spec_is_taken_as_it_is(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """--spec is passed on unchanged, relative to the working folder."""
+def test_the_path_of_a_spec_is_not_changed(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """--spec is relative to the working directory."""
     sluice("validate", "--spec", "other/spec.yml")
-    assert pipeline.asked[0][1][0] == Path("other/spec.yml")
+    assert pipeline.calls[0][1][0] == Path("other/spec.yml")
 
 
-class WordlessError(Exception):
+class ClosedError(Exception):
     """An error that can only be printed while its pipeline is open, as Spark's can."""
 
     def __init__(self, pipeline: FakePipeline) -> None:
@@ -301,29 +301,29 @@ class WordlessError(Exception):
         self._pipeline = pipeline
 
     def __str__(self) -> str:
-        """Its words, while there are any."""
+        """The message, while the pipeline is open."""
         assert not self._pipeline.closed
         return "told in time"
 
 
-def test_an_error_is_told_before_spark_is_gone(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The pipeline is let go of after its error was reported, and is let go of."""
-    pipeline.fault = WordlessError(pipeline)
+def test_an_error_is_reported_before_spark_stops(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The pipeline is closed after its error was reported."""
+    pipeline.fault = ClosedError(pipeline)
     result = sluice("show", "orders")
     assert result.exit_code == 1
-    assert "WordlessError: told in time" in result.stderr
+    assert "ClosedError: told in time" in result.stderr
     assert pipeline.closed
 
 
-def test_validate_for_databricks_tells_what_has_no_form_there(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """The faults are those of the library files, with their lines, before any pipeline is opened."""
+def test_validate_for_databricks_reports_unsupported_declarations(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Errors have the files and lines of the libraries, and no pipeline is opened."""
     Path("flows").mkdir()
     Path("flows/shop.py").write_text(
         "from framework import pipelines as dp\ndp.create_streaming_table('t', private=True)\n", encoding="utf-8"
     )
     Path("pipeline.yml").write_text("name: shop\nlibraries: [{glob: {include: flows/**}}]\n", encoding="utf-8")
     result = sluice("validate", "--databricks")
-    assert (result.exit_code, pipeline.asked) == (2, [])
+    assert (result.exit_code, pipeline.calls) == (2, [])
     assert "[NATIVE_ARGUMENT_MISSING] create_streaming_table(): argument `private`" in result.stderr
     assert "flows/shop.py:2" in result.stderr
     assert sluice("validate").exit_code == 0

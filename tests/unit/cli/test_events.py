@@ -23,7 +23,7 @@ Sluice = Callable[..., Result]
 
 
 def log_of(pipeline: FakePipeline) -> EventLog:
-    """The log of one update, with a fixed clock."""
+    """The log of one update, on a manual clock."""
     origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id="u-1")
     return EventLog(pipeline.storage, origin, ManualClock())
 
@@ -39,12 +39,12 @@ def events(pipeline: FakePipeline) -> None:
 
 
 def messages(result: Result) -> list[str]:
-    """Return the messages of a JSON list of events."""
+    """The messages of a JSON list of events."""
     return [event["message"] for event in json.loads(result.stdout)]
 
 
 def test_events_are_a_table_oldest_first(sluice: Sluice) -> None:
-    """Each event is a row with time, level, type and message."""
+    """A row has the time, level, type and message of an event."""
     lines = sluice("events").stdout.splitlines()
     assert lines[0].split() == ["time", "level", "type", "message"]
     assert [line[21:] for line in lines[2:]] == [
@@ -66,12 +66,12 @@ def test_events_are_a_table_oldest_first(sluice: Sluice) -> None:
     ],
 )
 def test_filters_narrow_the_events(sluice: Sluice, arguments: tuple[str, ...], expected: list[str]) -> None:
-    """Type, level and dataset filter; --last selects the newest of the rest."""
+    """--last selects the newest events that match type, level and dataset."""
     assert expected == messages(sluice("events", "-o", "json", *arguments))
 
 
-def test_an_unknown_dataset_is_answered_by_the_nearest(sluice: Sluice) -> None:
-    """A name that no event has is the user's slip and not an empty log."""
+def test_the_error_for_an_unknown_dataset_suggests_a_similar_one(sluice: Sluice) -> None:
+    """A name without any event is an error, not an empty result."""
     result = sluice("events", "--dataset", "ordres")
     assert result.exit_code == 2
     assert (
@@ -80,7 +80,7 @@ def test_an_unknown_dataset_is_answered_by_the_nearest(sluice: Sluice) -> None:
     )
 
 
-def test_a_dataset_without_matching_events_is_no_error(sluice: Sluice) -> None:
+def test_a_dataset_without_matching_events_has_an_empty_result(sluice: Sluice) -> None:
     """A known dataset may have no event of a type."""
     result = sluice("events", "--dataset", "orders", "--type", "hook_progress", "-o", "json")
     assert (result.exit_code, result.stdout) == (0, "[]\n")
@@ -99,8 +99,8 @@ cli(["events", "--follow", "--last", "1", "-o", "json", "--spec", "any.yml"],
 """
 
 
-def test_follow_prints_what_comes_until_ctrl_c(pipeline: FakePipeline) -> None:
-    """New events appear while it waits, one JSON object a line; Ctrl-C ends it as done."""
+def test_follow_prints_new_events_until_ctrl_c(pipeline: FakePipeline) -> None:
+    """Each new event is one line of JSON; after Ctrl-C the exit code is 0."""
     command = [sys.executable, "-c", FOLLOW, pipeline.storage.root]
     root = Path(__file__).parents[3]
     seen = threading.Event()

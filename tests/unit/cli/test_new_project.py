@@ -1,4 +1,4 @@
-"""`sluice init` writes a complete project, or nothing. tests/e2e runs the project."""
+"""`sluice init` writes a whole project, or nothing. tests/e2e runs the project."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def written(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_project_has_all_it_needs(sluice: Sluice) -> None:
+def test_the_project_has_all_files(sluice: Sluice) -> None:
     """The command lists exactly the files that it wrote."""
     result = sluice("init", "Night-Shop")
     assert written(Path("Night-Shop")) == FILES
@@ -86,7 +86,7 @@ def test_spec_and_module_agree_on_names(project: Path) -> None:
     assert root["variables"]["data"]["default"] == "/Volumes/${var.catalog}/night_shop/data"
 
 
-def test_nothing_of_the_templates_is_left(project: Path) -> None:
+def test_no_placeholder_of_a_template_is_left(project: Path) -> None:
     """No file but a template has a placeholder in it; Python compiles and data is JSON."""
     for path in (project / name for name in FILES if not name.endswith(".j2")):
         text = path.read_text("utf-8")
@@ -98,7 +98,7 @@ def test_nothing_of_the_templates_is_left(project: Path) -> None:
             assert all(json.loads(line) for line in text.splitlines())
 
 
-def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
+def test_an_existing_folder_is_not_changed(sluice: Sluice, project: Path) -> None:
     """A second `init` of the name is an error and changes nothing."""
     (project / "pipeline.yml").write_text("name: mine\n", encoding="utf-8")
     result = sluice("init", "Night-Shop")
@@ -108,8 +108,8 @@ def test_what_is_there_is_not_touched(sluice: Sluice, project: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../up", "/x", "two words", "9lives", ".hidden", "a/b", "{{name}}", "é"])
-def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
-    """Names that are paths to other folders, or are not valid schema names, are rejected."""
+def test_an_invalid_name_is_an_error(sluice: Sluice, name: str) -> None:
+    """Names that could leave the folder, or can't be a schema, are refused."""
     before = written(Path())
     result = sluice("init", "--", name)
     assert result.exit_code == 2
@@ -117,8 +117,8 @@ def test_a_name_must_be_one(sluice: Sluice, name: str) -> None:
     assert written(Path()) == before
 
 
-def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
-    """The error is click's own usage error."""
+def test_a_name_that_looks_like_an_option_is_an_error(sluice: Sluice) -> None:
+    """Click's own usage error is kept."""
     assert sluice("init", "-x").exit_code == 2
 
 
@@ -130,7 +130,7 @@ def test_a_name_that_looks_like_an_option_is_none(sluice: Sluice) -> None:
     ],
 )
 @pytest.mark.usefixtures("inside")
-def test_its_bundle_deploys_at_once_and_then_has_nothing_to_do(
+def test_its_bundle_deploys_and_then_has_nothing_to_do(
     served: StandInWorkspace, target: str, name: str, files: str, pause_status: str | None
 ) -> None:
     """Both targets: planned, deployed with the modules and the job that runs them, and idle the second time."""
@@ -153,7 +153,7 @@ def test_its_bundle_deploys_at_once_and_then_has_nothing_to_do(
 
 
 def test_its_modules_have_a_native_form(project: Path) -> None:
-    """The new project's modules run on Databricks unchanged."""
+    """The modules of a new project run on Databricks without changes."""
     bundle = load_bundle(project, target="dev", user="ada@example.com")
     assert module_files(bundle) == ("transformations/shop.py",)
     assert native_faults(bundle) == ()
@@ -173,8 +173,8 @@ def test_its_modules_have_a_native_form(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("inside")
-def test_its_readme_tells_the_way_to_an_ingestion_of_its_own(project: Path, served: StandInWorkspace) -> None:
-    """The spec in the README renders, has no findings, and deploys a gateway that is separate from prod."""
+def test_the_example_of_an_ingestion_in_its_readme_works(project: Path, served: StandInWorkspace) -> None:
+    """The spec that is printed there renders, has no findings, and deploys a gateway that is not part of prod."""
     around = Surroundings(
         clock=served.clock, bundles=BundleSurroundings(configure=lambda _: served.config(), clock=served.clock)
     )

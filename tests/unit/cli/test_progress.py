@@ -4,108 +4,33 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from framework.cli.flow_board import FlowBoard
 from framework.cli.live_progress import LiveProgress
 from framework.cli.progress import PlainProgress, open_progress
-from framework.foundation.local_storage import LocalStorage
-from framework.record import drafts
-from framework.record.events import Event, EventDraft, Origin
-from framework.record.log import EventLog
-from framework.testing.manual_clock import ManualClock
-
-
-class Update:
-    """Creates the events of an update, as its log does, on a manual clock."""
-
-    def __init__(self, folder: str) -> None:
-        self.clock = ManualClock()
-        self._log = EventLog(
-            LocalStorage(folder), Origin(pipeline_id="p", pipeline_name="shop", update_id="u-1"), self.clock
-        )
-
-    def state(self, state: str) -> Event:
-        """The update is in a state."""
-        return self._log.record(drafts.update_progress(state=state))
-
-    def flow(
-        self, flow: str, status: str, dataset: str | None = None, message: str | None = None, **counts: Any
-    ) -> Event:
-        """A flow is in a state, with counts."""
-        quality: Mapping[str, Any] | None = None
-        if "failed" in counts:
-            record = drafts.ExpectationRecord(
-                name="e", dataset="main.shop.orders", passed_records=1, failed_records=counts.pop("failed")
-            )
-            quality = drafts.data_quality(dropped_records=counts.pop("dropped", 0), expectations=[record])
-        draft: EventDraft = drafts.flow_progress(
-            flow=f"main.shop.{flow}",
-            dataset=f"main.shop.{dataset or flow}",
-            status=status,
-            metrics=counts,
-            quality=quality,
-            message=message,
-        )
-        return self._log.record(draft)
+from framework.foundation.errors import OperationError
+from framework.record.events import summarize_error
+from tests.support.update_events import Update
 
 
 @pytest.fixture
-def update(tmp_path: Any) -> Update:
-    """An update that begins now."""
+def update(tmp_path: Path) -> Update:
+    """An update that starts now."""
     return Update(str(tmp_path))
 
 
 class Terminal(io.StringIO):
-    """A text stream that reports to be a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
 
-def test_batches_add_up_while_a_flow_runs(update: Update) -> None:
-    """Rows and failed expectations of batches are summed, each batch once."""
-    board = FlowBoard()
-    for event in (
-        update.flow("orders", "STARTING"),
-        update.flow("orders", "RUNNING"),
-        update.flow("orders", "RUNNING", num_output_rows=10, failed=2, dropped=1),
-        update.flow("orders", "RUNNING", num_output_rows=5, failed=1, dropped=0),
-    ):
-        board.take(event)
-    progress = board.flows["main.shop.orders"]
-    assert (progress.written, progress.failed, progress.dropped, progress.ended) == (15, 3, 1, False)
-
-
-def test_the_end_of_a_flow_tells_its_totals(update: Update) -> None:
-    """The counts of the last event are those of the whole run, and are not added to the batches'."""
-    board = FlowBoard()
-    board.take(update.flow("orders", "RUNNING", num_output_rows=10, failed=2))
-    update.clock.sleep(4)
-    board.take(
-        update.flow("orders", "COMPLETED", num_output_rows=12, failed=2, message="Flow x is COMPLETED: all done.")
-    )
-    update.clock.sleep(60)
-    progress = board.flows["main.shop.orders"]
-    assert (progress.written, progress.failed, progress.note) == (12, 2, "all done")
-    assert progress.seconds(update.clock.now()) == 4.0
-
-
-def test_a_failed_flow_keeps_what_its_batches_counted(update: Update) -> None:
-    """An end without counts does not wipe those that are known."""
-    board = FlowBoard()
-    board.take(update.flow("orders", "RUNNING", num_upserted_rows=7, num_deleted_rows=1))
-    board.take(update.flow("orders", "FAILED"))
-    progress = board.flows["main.shop.orders"]
-    assert (progress.status, progress.upserted, progress.deleted) == ("FAILED", 7, 1)
-
-
-def test_plain_lines_tell_each_change_once(update: Update) -> None:
-    """Each state is one line; batches in between print nothing unless ten seconds passed."""
+def test_plain_progress_prints_each_change_once(update: Update) -> None:
+    """A state is one line; batches in between print a line every ten seconds."""
     stream = io.StringIO()
     with PlainProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.state("RUNNING"))
@@ -128,7 +53,7 @@ def test_plain_lines_tell_each_change_once(update: Update) -> None:
 
 
 def draw(progress: LiveProgress) -> list[str]:
-    """Return the current live table."""
+    """The lines of the live table."""
     with progress._console.capture() as capture:
         progress._console.print(progress._draw())
     return [line.rstrip() for line in capture.get().splitlines()]
@@ -143,7 +68,7 @@ def live(update: Update, monkeypatch: pytest.MonkeyPatch, *, lines: int) -> Live
 
 
 def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each flow has a row with state, rows, seconds and failed expectations."""
+    """A row has the flow's name, state, rows, seconds and failed expectations."""
     progress = live(update, monkeypatch, lines=40)
     progress(update.state("RUNNING"))
     progress(update.flow("schedule", "RUNNING", "orders"))
@@ -173,10 +98,10 @@ def test_the_live_table_has_a_row_for_each_flow(update: Update, monkeypatch: pyt
     ]
 
 
-def test_a_small_terminal_shows_what_matters_and_counts_the_rest(
+def test_a_small_terminal_displays_an_excerpt_and_counts_the_rest(
     update: Update, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With more flows than lines, failed and running flows stay visible."""
+    """With more flows than lines, failed and running flows are displayed."""
     progress = live(update, monkeypatch, lines=8)
     for number in range(20):
         progress(update.flow(f"done_{number}", "COMPLETED"))
@@ -191,26 +116,46 @@ def test_a_small_terminal_shows_what_matters_and_counts_the_rest(
     assert len(shown) <= 8
 
 
+def test_the_reasons_of_failed_and_degraded_flows_are_below_the_table(
+    update: Update, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line each, cut to the width of the terminal, while a continuous update runs."""
+    progress = live(update, monkeypatch, lines=12)
+    progress(update.flow("bad", "FAILED", message="Flow x is FAILED: EXPECTATION_VIOLATION."))
+    fault = summarize_error(OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="no space"), fatal=False)
+    message = f"Flow x is degraded. It starts again in 4 s: {'no ' * 99}"
+    progress(update.flow("slow", "QUEUED", message=message, error=fault))
+    progress(update.flow("fine", "COMPLETED"))
+    shown = draw(progress)
+    assert [line.split()[:3] for line in shown[2:5]] == [
+        ["✗", "bad", "failed"],
+        ["!", "slow", "degraded"],
+        ["✓", "fine", "completed"],
+    ]
+    assert shown[5] == "  bad: EXPECTATION_VIOLATION"
+    assert (shown[6][:12], shown[6][-1], len(shown)) == ("  slow: no n", "…", 7)
+
+
 @pytest.mark.parametrize(("no_colour", "kind"), [("", LiveProgress), ("1", PlainProgress)])
-def test_a_terminal_gets_live_progress_unless_it_wants_no_colours(
+def test_a_terminal_gets_live_progress_unless_no_color_is_set(
     update: Update, monkeypatch: pytest.MonkeyPatch, no_colour: str, kind: type
 ) -> None:
-    """NO_COLOR and streams that are no terminal get plain lines."""
+    """With NO_COLOR, and without a terminal, the progress is plain lines."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_colour)
     assert type(open_progress(Terminal(), title="shop", clock=update.clock)) is kind
     assert type(open_progress(io.StringIO(), title="shop", clock=update.clock)) is PlainProgress
 
 
-def test_live_progress_leaves_nothing_behind(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table disappears when the block ends; the printed lines stay."""
+def test_live_progress_is_removed_at_the_end(update: Update, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is erased at the end of the block; printed sentences stay."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = Terminal()
     with LiveProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.flow("orders", "RUNNING"))
         progress.say("SIGINT: stopping")
     ends = stream.getvalue().rpartition("\x1b[2K")
-    assert ends[1], "the last thing drawn is erased"
+    assert ends[1], "the last table is erased"
     assert "orders" not in ends[2]
     assert "SIGINT: stopping" in stream.getvalue()
     assert os.environ["TERM"] == "xterm-256color"

@@ -1,4 +1,4 @@
-"""`sluice prune`: tables without code are dropped only after confirmation."""
+"""`sluice prune` drops undeclared tables only after a confirmation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OLD = LeftTable(name=name("old"), path="/data/old")
 
 
 def dropped(pipeline: FakePipeline) -> list[object]:
-    """Return the tables that the pipeline was called to drop."""
-    return [value for what, value in pipeline.asked if what == "prune"]
+    """The tables of the call of `prune`."""
+    return [value for what, value in pipeline.calls if what == "prune"]
 
 
 def test_nothing_is_dropped_without_a_terminal_or_yes(pipeline: FakePipeline, sluice: Sluice) -> None:
-    """A script must pass --yes; the tables are still listed."""
+    """A script has to pass --yes; the tables are listed without it, too."""
     pipeline.left = (OLD,)
     result = sluice("prune")
     assert (result.exit_code, dropped(pipeline), result.stdout) == (2, [], "")
@@ -25,7 +25,7 @@ def test_nothing_is_dropped_without_a_terminal_or_yes(pipeline: FakePipeline, sl
     assert "[PRUNE_NOT_CONFIRMED]" in result.stderr
 
 
-def test_yes_drops_and_names_what_was_dropped(pipeline: FakePipeline, sluice: Sluice) -> None:
+def test_yes_drops_the_tables_and_lists_them(pipeline: FakePipeline, sluice: Sluice) -> None:
     """The result is the list, as text or as JSON."""
     pipeline.left = (OLD,)
     assert sluice("prune", "--yes").stdout == "dropped main.shop.old\n"
@@ -34,16 +34,16 @@ def test_yes_drops_and_names_what_was_dropped(pipeline: FakePipeline, sluice: Sl
     assert dropped(pipeline) == [(OLD,), (OLD,)]
 
 
-def test_nothing_left_is_nothing_to_ask(pipeline: FakePipeline, sluice: Sluice) -> None:
-    """Without tables to drop there is no question, and JSON is an empty list."""
+def test_without_tables_there_is_no_question(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """Without tables to drop, the JSON result is an empty list."""
     result = sluice("prune")
     assert (result.exit_code, result.stdout) == (0, "Nothing to prune: the code declares every table of shop.\n")
     assert (sluice("prune", "-o", "json").stdout, dropped(pipeline)) == ("[]\n", [])
 
 
-def test_what_changed_meanwhile_is_kept_and_named(pipeline: FakePipeline, sluice: Sluice) -> None:
-    """The result contains only the dropped tables."""
+def test_a_table_that_changed_is_kept_and_named(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """The result has only the dropped tables."""
     pipeline.left = pipeline.changed = (OLD,)
     result = sluice("prune", "--yes", "-o", "json")
     assert (result.exit_code, result.stdout) == (0, "[]\n")
-    assert "kept main.shop.old: it was declared again or written to meanwhile" in result.stderr
+    assert "kept main.shop.old: it is declared again, or was written to" in result.stderr

@@ -1,4 +1,4 @@
-"""Errors of a query that was typed on the command line."""
+"""Errors of a query on the command line."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ HERE = SourceLocation(file="click/decorators.py", line=34)
         (PySparkException("division by zero"), "QUERY_FAILED", OperationError),
     ],
 )
-def test_sparks_words_become_an_error_of_ours(raised: Exception, condition: str, kind: type[SluiceError]) -> None:
-    """A query that Spark can't parse is wrong usage; a failure during the run is a failed operation."""
+def test_errors_of_spark_become_errors_of_sluice(raised: Exception, condition: str, kind: type[SluiceError]) -> None:
+    """A query that Spark rejects is invalid usage; one that fails while it runs is a failed operation."""
     with pytest.raises(kind) as caught, query_errors():
         raise raised
     assert (caught.value.condition, caught.value.fields) == (condition, {"cause": str(raised)})
 
 
-def test_a_typed_query_has_no_line_in_a_file() -> None:
-    """The error does not show the line of the program that passed the text on."""
+def test_a_query_has_no_source_location() -> None:
+    """The line of the program that passes the query is not the user's."""
     with pytest.raises(UserError) as caught, query_errors():
         raise UserError("UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", location=HERE, command="DROP")
     assert (caught.value.location, caught.value.fields) == (None, {"command": "DROP"})
 
 
-def test_faults_of_the_pipeline_keep_their_places() -> None:
-    """A query over a faulty pipeline reports the pipeline's faults, with file and line."""
+def test_errors_of_the_pipeline_keep_their_locations() -> None:
+    """A query over an invalid pipeline raises the errors of the pipeline, with file and line."""
     fault = UserError("INVALID_NAME", location=HERE, name="a b")
     with pytest.raises(GraphErrors) as caught, query_errors():
         raise GraphErrors([fault])

@@ -8,10 +8,10 @@ import re
 from framework.foundation.conditions import CONDITIONS
 from tests.support.sources import Source, sources
 
-# The outermost loops: what they catch is recorded, and ends in a named state.
+# The outermost loops: they record what they catch, and end in a named state.
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
-    "framework/cli/stopping.py",  # the update's thread: raised again in the one that asked
+    "framework/cli/signals.py",  # the update's thread: raised again in the command's thread
     "framework/declare/loader.py",  # so is what a module raises
     "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is
@@ -19,7 +19,7 @@ _OUTERMOST = {
     "framework/record/log.py",  # so are hooks and observers, which must not stop the update
     "framework/run/update/executor.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
-    "framework/run/update/running_update.py",  # raised again in the thread that waits
+    "framework/running_update.py",  # raised again in the thread that waits
     "framework/run/update/update.py",  # the update ends in a recorded state, whatever ended it
     "framework/run/update/flow_attempts.py",  # a flow's failure is the flow's, and it may be tried again
 }
@@ -50,7 +50,7 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
     code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
     named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
-    # Subconditions may be named by what was called: `f"SESSION_MUTATION….{method}"`.
+    # The name of a subcondition may be computed: `f"SESSION_MUTATION….{method}"`.
     families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
     assert sorted(name for name in set(CONDITIONS) - named if name.partition(".")[0] not in families) == []
 

@@ -1,0 +1,101 @@
+"""An update in a background thread, with a handle to inspect and stop it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from framework.diagrams.notebook import board_html, board_text
+from framework.foundation.clock import SystemClock
+from framework.record.events import Event
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.results import UpdateResult, UpdateState
+from framework.run.update.supervisor import FlowHealth, FlowStatus
+from framework.run.update.update import Update
+from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
+
+Observer = Callable[[Event], None]
+
+
+class RunningUpdate:
+    """A continuous update in the background; a notebook and a prompt display its flow board.
+
+    Args:
+        make_update: builds the update; called in the caller's thread with an observer of its events.
+        stop: the update's stop signal.
+        on_end: called when the update has ended.
+    """
+
+    def __init__(
+        self, make_update: Callable[[Observer], Update], stop: StopSignal, *, on_end: Callable[[], object]
+    ) -> None:
+        self._stop = stop
+        self._on_end = on_end
+        self._tracker = FlowBoardTracker(state=UpdateState.CREATED.value)
+        self._result: UpdateResult | None = None
+        self._error: BaseException | None = None
+        self._update = make_update(self._observe)
+        self._thread = threading.Thread(target=self._run, name="sluice-update", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> UpdateState:
+        """The current state of the update."""
+        return UpdateState(self._tracker.board.state)
+
+    @property
+    def flows(self) -> tuple[FlowStatus, ...]:
+        """The current state of each flow; () before the update runs."""
+        return self._update.flow_statuses
+
+    @property
+    def board(self) -> FlowBoard:
+        """The state, the counts and the reason of each flow, as a value for pages and programs."""
+        return self._tracker.board.with_states([_progress(status) for status in self.flows])
+
+    def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
+        """Wait until the update ends, and return its result; None after `timeout_seconds`.
+
+        Raises:
+            SluiceError: the update could not start, or the update itself failed.
+        """
+        self._thread.join(timeout_seconds)
+        if self._thread.is_alive():
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def stop(self) -> UpdateResult:
+        """Stop the update and wait for its end: queries are stopped, checkpoints stay consistent.
+
+        Raises:
+            SluiceError: as of `wait`.
+        """
+        self._stop.set()
+        result = self.wait()
+        assert result is not None
+        return result
+
+    def __repr__(self) -> str:
+        return board_text(self.board, SystemClock().now())
+
+    def _repr_html_(self) -> str:
+        """Return the flow board for notebooks."""
+        return board_html(self.board, SystemClock().now())
+
+    def _observe(self, event: Event) -> None:
+        self._tracker(event)
+
+    def _run(self) -> None:
+        try:
+            self._result = self._update.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._error = error
+        finally:
+            self._on_end()
+
+
+def _progress(status: FlowStatus) -> FlowProgress:
+    state = "COMPLETED" if status.health is FlowHealth.DONE else status.health.value
+    return FlowProgress(flow=str(status.flow), dataset=str(status.dataset), state=state, reason=status.reason)
