@@ -30,7 +30,8 @@ def documented_commands() -> list[tuple[str, str]]:
 def fault_of(command: str) -> str | None:
     """Return the first subcommand or option of a command line that does not exist."""
     current: click.Command = cli
-    context = click.Context(cli)
+    # With the settings of the command line: click caches the names of the help option in the command.
+    context = click.Context(cli, **cli.context_settings)
     for word in shlex.split(command)[1:]:
         if word.startswith("-"):
             # Not `get_params`: click would keep a help option without the names of the root's context.
