@@ -66,7 +66,7 @@ def _items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(index) for index in range(sequence.size()))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Renderer:
     """Renders one column; lambda variables are renumbered, because PySpark numbers them per process."""
 

@@ -66,7 +66,6 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
     loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
     seen = seeing(spark, namespaces)
-    registry.gathers_faults = True
     with registering(registry), shimmed(), guarded_module(), seen, loading.neighbours.importable():
         for file in files:
             loading.file(file)
@@ -189,12 +188,14 @@ def _without_dataset(registry: Registry) -> Iterator[UserError]:
 
 def _surround(registry: Registry, neighbours: Neighbours) -> None:
     """Make the modules' folders and the session available in calls of the functions that the modules declared."""
-    registry.queries = {name: neighbours.surround(query) for name, query in registry.queries.items()}
-    registry.snapshot_functions = {
-        name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()
-    }
-    registry.batch_functions = {name: neighbours.surround(each) for name, each in registry.batch_functions.items()}
-    registry.hook_functions = {name: neighbours.surround(hook) for name, hook in registry.hook_functions.items()}
+    registry.queries.update({name: neighbours.surround(each) for name, each in registry.queries.items()})
+    registry.snapshot_functions.update(
+        {name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()}
+    )
+    registry.batch_functions.update(
+        {name: neighbours.surround(each) for name, each in registry.batch_functions.items()}
+    )
+    registry.hook_functions.update({name: neighbours.surround(each) for name, each in registry.hook_functions.items()})
 
 
 def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str | None:

@@ -34,7 +34,7 @@ class HookSpec:
     location: SourceLocation | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """The declarations of the modules of one pipeline, in order of declaration.
 
@@ -47,7 +47,7 @@ class Registry:
             remain when the modules are loaded belong to no dataset; the loader reports them.
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
-        gathers_faults: set by the loader; otherwise a declaration raises its fault.
+        gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
     """
 
     catalog: str
@@ -70,7 +70,7 @@ class Registry:
 
     def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
         """Remove expectations from the waiting ones, because their dataset is declared."""
-        self.waiting_expectations = [waiting for waiting in self.waiting_expectations if waiting not in taken]
+        self.waiting_expectations[:] = [waiting for waiting in self.waiting_expectations if waiting not in taken]
 
     def forget_waiting(self, function: object) -> None:
         """Remove a function's expectations from the waiting ones: the fault of its dataset is already gathered."""

@@ -50,7 +50,7 @@ class _ResolvedFlow:
     versions: DataType | None = None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resolution:
     """One analysis of a registry; `resolve` is called once.
 
@@ -91,8 +91,8 @@ class Resolution:
         # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
         self._errors.extend(error for error in broken if not spoilt & _names(error))
         # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
-        self._faulty = spoilt | {name for error in broken for name in _names(error)}
-        self._specs = {spec.name: spec for spec in self.registry.datasets}
+        self._faulty.update(spoilt, (name for error in broken for name in _names(error)))
+        self._specs.update((spec.name, spec) for spec in self.registry.datasets)
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
         with reading(self), _deep_recursion():

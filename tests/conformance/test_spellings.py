@@ -59,7 +59,7 @@ def registries(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pa
     """The registry of one module's declarations, by spelling."""
     found = {}
     for spelling in SPELLINGS:
-        registry = Registry(catalog="main", schema="shop")
+        registry = Registry(catalog="main", schema="shop", gathers_faults=True)
         path = write(tmp_path, request.param, spelling)
         load_modules(PipelineSpec(name="p", storage="s"), [path], registry, spark)
         found[spelling] = registry

@@ -41,7 +41,7 @@ class Definitions:
         Raises:
             GraphErrors: the error of every module that raised, with its file and line.
         """
-        registry = Registry(catalog=spec.catalog, schema=spec.schema)
+        registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
         version = load_modules(spec, modules, registry, spark)
         return cls(spec=spec, registry=registry, code_version=version, spark=spark)
 

@@ -40,7 +40,7 @@ class Project:
         """The registry, and the hash of the source."""
         libraries = tuple(Library(pattern=pattern) for pattern in patterns or ("transformations/**",))
         spec = PipelineSpec(name="p", storage="s", root=str(self.root), libraries=libraries)
-        registry = Registry(catalog="main", schema="shop")
+        registry = Registry(catalog="main", schema="shop", gathers_faults=True)
         return registry, load_modules(spec, modules, registry, SPARK)
 
     def faults(self, *patterns: str) -> list[tuple[str, str, int]]:
