@@ -33,7 +33,7 @@ def fault_of(command: str) -> str | None:
     context = click.Context(cli)
     for word in shlex.split(command)[1:]:
         if word.startswith("-"):
-            if word not in {option for each in current.get_params(context) for option in each.opts}:
+            if word not in {"--help", *(option for each in current.params for option in each.opts)}:
                 return word
         elif isinstance(current, click.Group):
             found = current.get_command(context, word)
