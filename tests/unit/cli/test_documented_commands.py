@@ -34,8 +34,7 @@ def fault_of(command: str) -> str | None:
     context = click.Context(cli, **cli.context_settings)
     for word in shlex.split(command)[1:]:
         if word.startswith("-"):
-            # Not `get_params`: click would keep a help option without the names of the root's context.
-            if word not in {"-h", "--help", *(option for each in current.params for option in each.opts)}:
+            if word not in {"--help", *(option for each in current.params for option in each.opts)}:
                 return word
         elif isinstance(current, click.Group):
             found = current.get_command(context, word)
