@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import assert_never
@@ -9,6 +10,7 @@ from typing import assert_never
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
+from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import (
@@ -96,26 +98,19 @@ class Executor:
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """Publish a rebuild; return None, or a failed result with the error."""
-        try:
-            self.rebuilds.publish(step)
-        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
-            fault = flow_fault(error, step.dataset, None)
-            return FlowResult(
-                flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
-                error=fault,
-            )  # fmt: skip
-        return None
+        fault = _fault_of(lambda: self.rebuilds.publish(step), step.dataset, None)
+        if fault is None:
+            return None
+        return FlowResult(
+            flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
+            error=fault,
+        )  # fmt: skip
 
     def _create(self, step: CreateTable) -> SluiceError | None:
-        dataset = self._dataset(step.dataset)
-        try:
-            if step.rebuild is None:
-                self.store.create(dataset)
-            else:
-                self.rebuilds.begin(dataset, step.rebuild)
-        except Exception as error:  # noqa: BLE001 - the outermost frame of this work: its flows fail with it
-            return flow_fault(error, step.dataset, dataset.spec.location)
-        return None
+        dataset, rebuild = self._dataset(step.dataset), step.rebuild
+        if rebuild is None:
+            return _fault_of(lambda: self.store.create(dataset), step.dataset, dataset.spec.location)
+        return _fault_of(lambda: self.rebuilds.begin(dataset, rebuild), step.dataset, dataset.spec.location)
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
@@ -127,6 +122,17 @@ class Executor:
         dataset = self.graph.dataset(name)
         assert dataset is not None
         return dataset
+
+
+def _fault_of(
+    work: Callable[[], object], dataset: QualifiedName, location: SourceLocation | None
+) -> SluiceError | None:
+    """Do the work on a dataset's table; return None, or its error: the flows of the dataset fail with it."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - the outermost frame of this work
+        return flow_fault(error, dataset, location)
+    return None
 
 
 def _to_set_up(

@@ -14,13 +14,6 @@ _MODULE_LINES = 450
 _FUNCTION_LINES = 60
 _WORDS_FOR_NOTHING = ("util", "utils", "helper", "helpers", "common", "manager", "misc")
 
-# Three dataclasses are no values: they are filled while modules load, a graph is resolved, a column is rendered.
-_NOT_FROZEN = {
-    "framework.declare.columns._Renderer",
-    "framework.declare.registry.Registry",
-    "framework.graph.resolution.Resolution",
-}
-
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -109,7 +102,7 @@ def test_annotations_cost_nothing_at_run_time(folder: str) -> None:
 
 
 def test_dataclasses_are_values() -> None:
-    """Each dataclass is frozen, but for the ones named here."""
+    """Each dataclass is frozen."""
     loose = {
         f"{source.module}.{node.name}"
         for source in sources("framework")
@@ -117,7 +110,7 @@ def test_dataclasses_are_values() -> None:
         for mark in node.decorator_list
         if "dataclass" in ast.unparse(mark) and "frozen=True" not in ast.unparse(mark)
     }
-    assert loose == _NOT_FROZEN
+    assert loose == set()
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
