@@ -248,7 +248,7 @@ class _Bench:
         loader, writer = (
             AutoCdcWriter(
                 target=target, flow=flow.name, spec=flow.spec, table=table, application_id=flow.name.table,
-                companion=TableAddress(path=str(self._folder / f"{name}_companion")),
+                auxiliary=TableAddress(path=str(self._folder / f"{name}_companion")),
             )
             for flow in flows
         )  # fmt: skip

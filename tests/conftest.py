@@ -18,7 +18,7 @@ os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
 
 
 # The folders by the time that a file of theirs takes. The workers get the files in this order: the last ones are short,
-# so that no worker waits for the other's last file. A folder that is not listed comes first.
+# so that no worker waits for the other's last file. Unlisted folders run first.
 _LONGEST_FIRST = ("properties", "crashes", "e2e", "conformance", "spark", "unit", "golden", "framework")
 
 

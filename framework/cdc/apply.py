@@ -2,64 +2,65 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.auxiliary_table import (
     append_rows,
     floor_of,
-    read_companion,
     table_exists,
     tombstone_rows,
     tombstones_of,
     truncate_row,
 )
-from framework.cdc.delta.compaction import compact
-from framework.cdc.delta.constraints import naming_violations
-from framework.cdc.delta.destination import Place
-from framework.cdc.delta.transaction import PLACE, PLACE_TYPE, Transaction
-from framework.cdc.delta.transaction_identifiers import CONFLICTS, Batch, committing_once
-from framework.cdc.events.batch_validation import BatchCounts, check_contract, count_events
+from framework.cdc.delta.destination import Destination, naming_violations
+from framework.cdc.delta.open_tables import OpenTables, open_tables
+from framework.cdc.delta.target_write import PriorCommit, TargetWrite
+from framework.cdc.delta.transaction import Transaction
+from framework.cdc.delta.transaction_identifiers import CONFLICTS, Batch
+from framework.cdc.events.batch_validation import check_contract, count_events
 from framework.cdc.events.key_bounds import Ranges, key_range
 from framework.cdc.initial_load import Load
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.scd1.latest_events import FactCounts, count_facts, gather_facts, settle_facts
-from framework.cdc.scd1.merge import Settle, merge_facts, replace_facts
-from framework.cdc.scd2.merge import (
-    count_history,
-    lost_rows,
-    merge_history,
-    replace_history,
-    rewrite_history,
-    rows_at_stake,
+from framework.cdc.scd1.latest_events import (
+    LatestCounts,
+    apply_recorded_deletes,
+    collect_latest_events,
+    count_latest_events,
 )
-from framework.cdc.spark.background_work import alongside
-from framework.cdc.spark.local_checkpoint import computed_once
-from framework.cdc.spark.session_settings import planned_once
+from framework.cdc.scd1.merge import merge_of
+from framework.cdc.scd2.merge import (
+    HistoryReplacement,
+    affected_rows,
+    compute_history,
+    count_history,
+    unrecorded_events,
+)
+from framework.cdc.spark.execution import computed_once, in_background, planned_once
 from framework.foundation.failpoints import failpoint
+from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-
-import threading
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from framework.foundation.table_address import TableAddress
+    from framework.cdc.analysis.target_schema import CdcTarget
 
 _TRIES = 4
 """The maximum number of attempts at a batch when commits of other processes conflict with it."""
 
 
 def apply_events(
-    events: DataFrame, place: Place, batch_id: int, *, observed: bool = False, as_rows: DataFrame | None = None
+    events: DataFrame,
+    destination: Destination,
+    batch_id: int,
+    *,
+    observed: bool = False,
+    as_rows: DataFrame | None = None,
 ) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
@@ -68,7 +69,7 @@ def apply_events(
 
     Args:
         events: in the shape of `read_events`.
-        place: the destination: the target, its tables and the flow.
+        destination: the destination: the target, its tables and the flow.
         batch_id: the batch's number.
         observed: compute the events in an action of their own, so that a listener receives their observed metrics.
         as_rows: events with the same effect on a target without rows, each a complete row (`may_load`), so that
@@ -79,102 +80,66 @@ def apply_events(
             AUTOCDC_CONSTRAINT_VIOLATED, if a row violates a constraint of the target's table.
         pyspark.errors.PySparkException: one of Delta's conflicts, if every attempt ends in one.
     """
-    apply = _apply_facts if place.target.scd_type == 1 else _apply_history
+    apply = _apply_latest_events if destination.target.scd_type == 1 else _apply_history
     session = events.sparkSession
-    with queued(place.table), planned_once(session), naming_violations(place, batch_id):
+    with locked(destination.table), planned_once(session), naming_violations(destination, batch_id):
         if as_rows is not None and not observed:
-            loaded = _load(as_rows, place, batch_id)
+            loaded = _load(as_rows, destination, batch_id)
             if isinstance(loaded, CdcMetrics):
                 return loaded
             if as_rows is events:
                 events = loaded
         for _ in range(_TRIES - 1):
             try:
-                return apply(events, place, batch_id, observed=observed)
+                return apply(events, destination, batch_id, observed=observed)
             except CONFLICTS:
                 continue
-        return apply(events, place, batch_id, observed=observed)
+        return apply(events, destination, batch_id, observed=observed)
 
 
-def _load(events: DataFrame, place: Place, batch_id: int) -> CdcMetrics | DataFrame:
+def _load(events: DataFrame, destination: Destination, batch_id: int) -> CdcMetrics | DataFrame:
     """Store events unchanged in a target without rows: one commit.
 
     Returns:
-        The metrics if the batch is complete. Else the events, which are read from staged files if they were staged.
+        The metrics if the batch is complete. Else the events, read from the uncommitted files if they were written.
     """
-    session, target, batch = events.sparkSession, place.target, place.batch(batch_id)
-    transaction = Transaction.begin(session, place.table, target.table_schema)
-    if transaction is None or table_exists(session, place.companion):
+    session, target, batch = events.sparkSession, destination.target, destination.batch(batch_id)
+    transaction = Transaction.begin(session, destination.table, target.table_schema)
+    if transaction is None or table_exists(session, destination.auxiliary):
         return events
-    if transaction.has_seen(batch) or not transaction.has_no_rows():
+    if transaction.has_applied(batch) or not transaction.has_no_rows():
         return events
-    load = Load.stage(events, transaction, target)
-    check_contract(load.counts, flow=place.flow, batch_id=batch_id)
+    load = Load.prepare(events, transaction, target)
+    check_contract(load.counts, flow=destination.flow, batch_id=batch_id)
     rows = load.counts.rows
     if not load.has_distinct_keys or not rows:
         return load.events
+    loaded = CdcMetrics(rows=rows, upserted=rows)
     try:
-        transaction.commit(batch, {"source": rows, "inserted": rows})
+        transaction.commit(batch, loaded)
     except CONFLICTS:
         return load.events
     failpoint("cdc.after_merge")
-    return CdcMetrics(rows=rows, upserted=rows)
+    return loaded
 
 
-def _apply_facts(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
+def _apply_latest_events(events: DataFrame, destination: Destination, batch_id: int, *, observed: bool) -> CdcMetrics:
     """Apply a batch to an SCD type 1 target: the latest events of each key into the key's one row."""
-    target, truncates = place.target, place.truncates
-    with computed_once(gather_facts(events, target, truncates=truncates), at_once=observed) as facts:
-        with alongside(events.sparkSession, partial(_open, events.sparkSession, place, batch_id)) as opening:
-            counts = count_facts(facts, target, truncates=truncates)
-        check_contract(counts.batch, flow=place.flow, batch_id=batch_id)
+    session, target, truncates = events.sparkSession, destination.target, destination.truncates
+    with computed_once(collect_latest_events(events, target, truncates=truncates), at_once=observed) as latest:
+        with in_background(session, partial(open_tables, session, destination, batch_id)) as opening:
+            counts = count_latest_events(latest, target, truncates=truncates)
+        check_contract(counts.batch, flow=destination.flow, batch_id=batch_id)
         if not counts.batch.rows:
             return CdcMetrics()
-        merged = _write_facts(facts, counts, opening.result(), place, batch_id)
-    late = 0 if merged.skipped else max(0, counts.upserts - merged.upserted)
-    return replace(merged, rows=counts.batch.rows, late=late)
+        written = _write_latest_events(latest, counts, opening.result(), destination, batch_id)
+    late = 0 if written.skipped else max(0, counts.upserts - written.upserted)
+    return replace(written, rows=counts.batch.rows, late=late)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Opened:
-    """A target's tables, opened for a batch.
-
-    Args:
-        transaction: on the target; None if Delta's own commands must write to it.
-        companion: the rows of the auxiliary table; None if it does not exist yet.
-    """
-
-    transaction: Transaction | None
-    companion: DataFrame | None
-
-    def settling(self, target: CdcTarget, ranges: Ranges) -> Settle | None:
-        """Return a function that applies recorded deletes and truncates; None if there is no auxiliary table.
-
-        Args:
-            target: the target.
-            ranges: the bounds of the keys that the function is applied to.
-        """
-        if self.companion is None:
-            return None
-        tombstones = tombstones_of(self.companion.where(key_range(ranges)), target)
-        return partial(settle_facts, target=target, tombstones=tombstones, floor=floor_of(self.companion, target))
-
-
-def _open(session: SparkSession, place: Place, batch_id: int) -> _Opened:
-    """Open the tables; this can run while a batch's events are counted.
-
-    The transaction begins before the auxiliary table is read, and each writer commits to the auxiliary table first.
-    So another process's batch is either visible in the auxiliary table already, or it commits its rows to the
-    target after this transaction began. In the second case this transaction fails if it depends on those rows.
-    """
-    compact(session, place.table, batch_id)
-    if table_exists(session, place.companion):
-        compact(session, place.companion, batch_id)
-    transaction = Transaction.begin(session, place.table, place.target.table_schema)
-    return _Opened(transaction=transaction, companion=read_companion(session, place.companion))
-
-
-def _write_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch_id: int) -> CdcMetrics:
+def _write_latest_events(
+    latest: DataFrame, counts: LatestCounts, tables: OpenTables, destination: Destination, batch_id: int
+) -> CdcMetrics:
     """Record deletes in the auxiliary table, then write the target: two commits, and a crash between them is safe.
 
     A tombstone suppresses upserts up to its own point, and this batch deletes the target's rows up to
@@ -186,92 +151,58 @@ def _write_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: P
     batch deletes. The reverse order is not safe: a late event could restore a row that was deleted
     without a tombstone.
     """
-    write = _merge_facts if opened.transaction is None or counts.floor is not None else _replace_facts
-    return write(facts, counts, opened, place, place.batch(batch_id))
-
-
-def _merge_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
-    """Make both commits one after the other; the target's is a MERGE."""
-    if counts.tombstones or counts.floor is not None:
-        _remember(facts, counts, place, batch)
-        failpoint("cdc.after_tombstones")
-    settle = opened.settling(place.target, counts.batch.ranges)
-    with committing_once(facts.sparkSession, batch):
-        done = merge_facts(facts, counts, place.table, place.target, settle=settle)
-    failpoint("cdc.after_merge")
-    return done
-
-
-def _replace_facts(facts: DataFrame, counts: FactCounts, opened: _Opened, place: Place, batch: Batch) -> CdcMetrics:
-    """Make the target's commit by a transaction, prepared during the auxiliary table's commit and made after it.
-
-    A manually inserted row may be older than a recorded delete of its key. Where recorded deletes are read for new
-    keys only, a batch that updates such a row is merged instead.
-    """
-    transaction = opened.transaction
-    assert transaction is not None  # else `_merge_facts` is called
-    if transaction.has_seen(batch):
+    if tables.write.has_applied():
         return CdcMetrics(skipped=True)
-    remember = partial(_remember, facts, counts, place, batch) if counts.tombstones else None
-    with alongside(facts.sparkSession, remember) if remember is not None else nullcontext():
-        settle = opened.settling(place.target, counts.batch.ranges)
-        done = replace_facts(facts, counts, transaction, place.target, settle=settle)
-    if done is None:
-        return _merge_facts(facts, counts, opened, place, batch)
-    if remember is not None:
-        failpoint("cdc.after_tombstones")
-    transaction.commit(batch, {"source": counts.effects, "updated": done.upserted, "deleted": done.deleted})
+    target, prior, apply_recorded = destination.target, None, None
+    if counts.tombstones or counts.floor is not None:
+        record = partial(_record_deletes, latest, counts, destination, destination.batch(batch_id))
+        prior = PriorCommit(write=record, failpoint="cdc.after_tombstones")
+    if tables.auxiliary is not None:
+        recorded = tables.auxiliary, counts.batch.ranges
+        apply_recorded = partial(_apply_recorded, *recorded, target)
+    written = tables.write.merge(merge_of(latest, counts, target, apply_recorded=apply_recorded), prior)
     failpoint("cdc.after_merge")
-    return done
+    return written
 
 
-def _remember(facts: DataFrame, counts: FactCounts, place: Place, batch: Batch) -> None:
+def _apply_recorded(auxiliary: DataFrame, ranges: Ranges, target: CdcTarget, latest: DataFrame) -> DataFrame:
+    """Apply the deletes and truncates of an auxiliary table to latest events whose keys are within some ranges."""
+    tombstones = tombstones_of(auxiliary.where(key_range(ranges)), target)
+    return apply_recorded_deletes(latest, target, tombstones=tombstones, floor=floor_of(auxiliary, target))
+
+
+def _record_deletes(latest: DataFrame, counts: LatestCounts, destination: Destination, batch: Batch) -> None:
     """Append the batch's deletes and its truncate to the auxiliary table, which takes each batch once."""
-    rows = tombstone_rows(facts, place.target)
+    rows = tombstone_rows(latest, destination.target)
     if counts.floor is not None:
-        truncate = truncate_row(facts.sparkSession, place.target, counts.floor)
+        truncate = truncate_row(latest.sparkSession, destination.target, counts.floor)
         rows = truncate.unionByName(rows, allowMissingColumns=True)
-    append_rows(rows, place.companion, place.target, batch=batch)
+    append_rows(rows, destination.auxiliary, destination.target, batch=batch)
 
 
-def _apply_history(events: DataFrame, place: Place, batch_id: int, *, observed: bool) -> CdcMetrics:
+def _apply_history(events: DataFrame, destination: Destination, batch_id: int, *, observed: bool) -> CdcMetrics:
     """Apply a batch to an SCD type 2 target: the events into the histories of their keys."""
-    session, target = events.sparkSession, place.target
+    session, target = events.sparkSession, destination.target
     with computed_once(events, at_once=observed) as batch:
-        with alongside(session, partial(_open, session, place, batch_id)) as opening:
+        with in_background(session, partial(open_tables, session, destination, batch_id)) as opening:
             counts = count_events(batch, target)
-        check_contract(counts, flow=place.flow, batch_id=batch_id)
+        check_contract(counts, flow=destination.flow, batch_id=batch_id)
         if not counts.rows:
             return CdcMetrics()
-        opened = opening.result()
-        transaction = opened.transaction
-        if transaction is not None and transaction.has_seen(place.batch(batch_id)):
+        tables = opening.result()
+        if tables.write.has_applied():
             return CdcMetrics(rows=counts.rows, skipped=True)
-        touched = rows_at_stake(batch, _rows_to_touch(transaction, session, place, counts), target, counts)
-        with computed_once(rewrite_history(batch, touched, opened.companion, target, counts)) as history:
-            merged = _write_history(history, touched, transaction, place, counts=counts, batch_id=batch_id)
-    return replace(merged, rows=counts.rows)
+        touched = affected_rows(batch, tables.write.rows(counts.ranges), target, counts)
+        with computed_once(compute_history(batch, touched, tables.auxiliary, target, counts)) as history:
+            history_counts = count_history(history, target)
+            replacement = HistoryReplacement(
+                target=target, history=history, touched=touched, counts=history_counts, batch=counts
+            )
+            written = _write_history(replacement, tables.write, destination)
+    return replace(written, rows=counts.rows)
 
 
-def _rows_to_touch(
-    transaction: Transaction | None, session: SparkSession, place: Place, counts: BatchCounts
-) -> DataFrame:
-    """Return the target's rows that the batch may change; their `PLACE` is null without a transaction."""
-    if transaction is not None:
-        return transaction.rows(counts.ranges)
-    rows = session.table(place.table.sql).where(key_range(counts.ranges))
-    return rows.withColumn(PLACE, F.lit(None).cast(PLACE_TYPE))
-
-
-def _write_history(
-    history: DataFrame,
-    touched: DataFrame,
-    transaction: Transaction | None,
-    place: Place,
-    *,
-    counts: BatchCounts,
-    batch_id: int,
-) -> CdcMetrics:
+def _write_history(replacement: HistoryReplacement, write: TargetWrite, destination: Destination) -> CdcMetrics:
     """Record events that the target will not hold, then write the target: two commits, and a crash between is safe.
 
     The rows of the target and of the auxiliary table together represent a set of events, and the target's
@@ -280,25 +211,14 @@ def _write_history(
     from the same set. If another flow's batch was applied in between, its events are in the set too. So
     this append has no transaction identifier: the replayed batch may have more events to record.
     """
-    session, target, batch = history.sparkSession, place.target, place.batch(batch_id)
-    asked = count_history(history, target)
-    remember = None
-    if asked.lost:
-        remember = partial(append_rows, lost_rows(history, target), place.companion, target)
-    if transaction is None:
-        if remember is not None:
-            remember()
-            failpoint("cdc.after_events")
-        with committing_once(session, batch):
-            done = merge_history(history, touched, place.table, target, asked=asked, counts=counts)
-    else:
-        with alongside(session, remember) if remember is not None else nullcontext():
-            done = replace_history(history, touched, transaction, target, asked=asked)
-        if remember is not None:
-            failpoint("cdc.after_events")
-        transaction.commit(batch, {"source": counts.rows, "updated": done.upserted, "deleted": done.deleted})
+    prior = None
+    if replacement.counts.unrecorded:
+        rows = unrecorded_events(replacement.history, replacement.target)
+        record = partial(append_rows, rows, destination.auxiliary, replacement.target)
+        prior = PriorCommit(write=record, failpoint="cdc.after_events")
+    written = write.replace(replacement, prior)
     failpoint("cdc.after_merge")
-    return done
+    return written
 
 
 _locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -306,7 +226,7 @@ _registry = threading.Lock()
 
 
 @contextmanager
-def queued(table: TableAddress) -> Iterator[None]:
+def locked(table: TableAddress) -> Iterator[None]:
     """Lock the table for the length of the block; blocks of other threads for the same table wait.
 
     Two concurrent merges into one table would only conflict in Delta.

@@ -6,8 +6,9 @@ those files, before the commit makes them visible.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
@@ -16,15 +17,14 @@ from framework.cdc.events.batch_validation import BatchCounts, count_events
 from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import order_of
-from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.scd1.merge_clauses import SOURCE, changes_to
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN, ONCE, SEQUENCE
+from framework.cdc.scd1.merge import new_rows
 from framework.cdc.scd2.merge import open_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.cdc.delta.file_statistics import StagedStatistics
     from framework.cdc.delta.transaction import Transaction
     from framework.declare.specs import AutoCdcSpec
 
@@ -34,6 +34,7 @@ _WORD_BITS = 6
 _WORD = 1 << _WORD_BITS
 _SPARSE = 32
 """Number keys are dense if their range has fewer numbers per row than this."""
+_ROWS, _NULLS, _LEAST, _MOST = "numRecords", "nullCount", "minValues", "maxValues"
 
 
 def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
@@ -63,23 +64,23 @@ class Load:
     has_distinct_keys: bool
 
     @classmethod
-    def stage(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
+    def prepare(cls, events: DataFrame, transaction: Transaction, target: CdcTarget) -> Self:
         """Write the events, in the shape of `read_events`, to new files of the target."""
         transaction.add(_rows(events, target))
-        staged = transaction.added_rows()
+        written = transaction.added_rows()
         order = order_of(column(HIDDEN_COLUMN), target.hidden_type)
-        again = staged.select(
+        reread = written.select(
             *(column(name) for name in target.row_schema.fieldNames()),
             order.alias(ORDER),
             F.lit(UPSERT).alias(OPERATION),
         )
-        statistics = transaction.added_statistics()
-        counts = statistics.counts(target) or count_events(again, target)
+        statistics = NewFileStatistics(files=transaction.added_statistics())
+        counts = statistics.counts(target) or count_events(reread, target)
         return cls(
             transaction=transaction,
             counts=counts,
-            events=again,
-            has_distinct_keys=_has_distinct_keys(staged, target, statistics, counts),
+            events=reread,
+            has_distinct_keys=_has_distinct_keys(written, target, statistics, counts),
         )
 
 
@@ -87,11 +88,12 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the target's rows for events with unique keys."""
     if target.scd_type == 2:
         return open_rows(events, target)
-    inserted = changes_to(target, floor=None).inserted
-    return events.alias(SOURCE).select(*(inserted[name].alias(name) for name in target.table_schema.fieldNames()))
+    return new_rows(events, target)
 
 
-def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedStatistics, counts: BatchCounts) -> bool:
+def _has_distinct_keys(
+    written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, counts: BatchCounts
+) -> bool:
     """Return whether all keys are unique; a false negative only costs time."""
     key = column(target.keys[0])
     span = statistics.span(target.keys[0]) if _is_one_number(target) else None
@@ -99,14 +101,54 @@ def _has_distinct_keys(staged: DataFrame, target: CdcTarget, statistics: StagedS
         # Dense numbers are bits of a few words, so no row is kept or shuffled.
         number = key.cast("bigint")
         bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
-        words = staged.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
+        words = written.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
         found = words.agg(F.sum(F.bit_count(_BITS))).first()
         assert found is not None  # an aggregate without groups has one row
         return bool(found[0] == counts.rows)
     # Two keys with the same hash count as a duplicate.
-    hashes = staged.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
+    hashes = written.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
     return not hashes.groupBy(_KEY_HASH).count().where("count > 1").limit(1).count()
 
 
 def _is_one_number(target: CdcTarget) -> bool:
     return len(target.keys) == 1 and isinstance(target.table_schema[target.keys[0]].dataType, IntegralType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFileStatistics:
+    """Delta's statistics of new files.
+
+    Args:
+        files: one mapping per file; statistics that were not collected are absent.
+    """
+
+    files: Sequence[Mapping[str, Any]]
+
+    def counts(self, target: CdcTarget) -> BatchCounts | None:
+        """Return the counts of valid events; None if an event may violate the contract or statistics are missing."""
+        if not all(_ROWS in file and _is_faultless(file.get(_NULLS, {}), target) for file in self.files):
+            return None
+        rows = sum(int(file[_ROWS]) for file in self.files)
+        return BatchCounts(rows=rows, null_sequences=0, null_keys=dict.fromkeys(target.keys, 0), ranges={})
+
+    def span(self, column: str) -> tuple[int, int] | None:
+        """Return the bounds of a column of whole numbers; None if they are unknown."""
+        least = [file.get(_LEAST, {}).get(column) for file in self.files]
+        most = [file.get(_MOST, {}).get(column) for file in self.files]
+        bounds = [value for value in (*least, *most) if isinstance(value, int)]
+        return (min(bounds), max(bounds)) if bounds and len(bounds) == 2 * len(self.files) else None
+
+
+def _is_faultless(nulls: Mapping[str, Any], target: CdcTarget) -> bool:
+    """Return whether no key and no order is null; if one leaf of the point is never null, every row has an order."""
+    hidden = nulls.get(HIDDEN_COLUMN, {})
+    points = [leaf for part in (SEQUENCE, ONCE) for leaf in _leaves(hidden.get(part))]
+    return 0 in points and all(nulls.get(key) == 0 for key in target.keys)
+
+
+def _leaves(count: int | Mapping[str, Any] | None) -> Iterator[int]:
+    if isinstance(count, Mapping):
+        for inner in count.values():
+            yield from _leaves(inner)
+    elif count is not None:
+        yield count

@@ -16,32 +16,32 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import SEQUENCE
 from framework.cdc.scd2.known_events import ended_at
-from framework.cdc.spark.local_checkpoint import computed_once
+from framework.cdc.spark.execution import computed_once
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.cdc.delta.destination import Place
+    from framework.cdc.delta.destination import Destination
     from framework.cdc.model.metrics import CdcMetrics
     from framework.cdc.model.snapshot_versions import SnapshotVersion
     from framework.declare.specs import AutoCdcSpec
 
-_HERE = "__sluice_here"
+_IS_IN_SNAPSHOT = "__sluice_is_in_snapshot"
 _OLD = "__sluice_old"
 _ROWS = "__sluice_rows"
 
 
 def apply_snapshot(
-    snapshot: DataFrame, spec: AutoCdcSpec, place: Place, version: SnapshotVersion, ordinal: int
+    snapshot: DataFrame, spec: AutoCdcSpec, destination: Destination, version: SnapshotVersion, ordinal: int
 ) -> CdcMetrics:
     """Make the target's open rows equal to those of the snapshot; unchanged rows are not written.
 
     Args:
         snapshot: all rows of the source.
         spec: the flow's declaration.
-        place: the destination: the target, its tables and the flow.
+        destination: the destination: the target, its tables and the flow.
         version: the snapshot's version, which is the sequence of its changes.
         ordinal: the number of its transaction, which the target takes once.
 
@@ -49,15 +49,15 @@ def apply_snapshot(
         OperationError: a key is null or occurs twice; nothing has been written.
     """
     ordered = replace(spec, sequence_by=version.sql)
-    with computed_once(read_events(snapshot, ordered, place.target, literal=False), at_once=True) as rows:
-        _check_keys(rows, place, ordinal)
-        as_rows = rows if may_load(ordered, place.target) else None
-        return apply_events(_changes(rows, version, place), place, ordinal, as_rows=as_rows)
+    with computed_once(read_events(snapshot, ordered, destination.target, literal=False), at_once=True) as rows:
+        _check_keys(rows, destination, ordinal)
+        as_rows = rows if may_load(ordered, destination.target) else None
+        return apply_events(_changes(rows, version, destination), destination, ordinal, as_rows=as_rows)
 
 
-def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
+def _check_keys(rows: DataFrame, destination: Destination, ordinal: int) -> None:
     """Check a snapshot's contract: keys are not null, and unique."""
-    keys = [column(key) for key in place.target.keys]
+    keys = [column(key) for key in destination.target.keys]
     whole = F.expr("true")
     for key in keys:
         whole = whole & key.isNotNull()
@@ -75,43 +75,43 @@ def _check_keys(rows: DataFrame, place: Place, ordinal: int) -> None:
         .first()
     )
     assert row is not None  # an aggregate without groups has one row
-    null_keys = dict(zip(place.target.keys, row["nulls"], strict=True))
+    null_keys = dict(zip(destination.target.keys, row["nulls"], strict=True))
     counts = BatchCounts(rows=row["rows"], null_sequences=0, null_keys=null_keys, ranges={})
-    check_contract(counts, flow=place.flow, batch_id=ordinal)
+    check_contract(counts, flow=destination.flow, batch_id=ordinal)
     if row["most"] is not None and row["most"] > 1:
         raise OperationError(
             "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION",
-            flow=place.flow,
+            flow=destination.flow,
             count=row["most"],
             key=row["key"],
-            keys=", ".join(place.target.keys),
+            keys=", ".join(destination.target.keys),
         )
 
 
-def _changes(rows: DataFrame, version: SnapshotVersion, place: Place) -> DataFrame:
+def _changes(rows: DataFrame, version: SnapshotVersion, destination: Destination) -> DataFrame:
     """Return upserts of the snapshot's rows that the target lacks, and deletes of rows that only the target has."""
-    target = place.target
-    table = rows.sparkSession.table(place.table.sql)
+    target = destination.target
+    table = rows.sparkSession.table(destination.table.sql)
     if target.scd_type == 2:
         table = table.where(ended_at(target).isNull())
-    shown = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
+    displayed = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
     whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
-    joined = rows.withColumns({_HERE: F.lit(1)} | whole).join(shown, list(target.keys), "full_outer")
-    is_gone = column(_HERE).isNull()
-    told = {
-        ORDER: F.when(is_gone, _delete_order(target, version)).otherwise(column(ORDER)),
-        OPERATION: F.when(is_gone, F.lit(DELETE)).otherwise(column(OPERATION)),
+    joined = rows.withColumns({_IS_IN_SNAPSHOT: F.lit(1)} | whole).join(displayed, list(target.keys), "full_outer")
+    is_missing = column(_IS_IN_SNAPSHOT).isNull()
+    replaced = {
+        ORDER: F.when(is_missing, _delete_order(target, version)).otherwise(column(ORDER)),
+        OPERATION: F.when(is_missing, F.lit(DELETE)).otherwise(column(OPERATION)),
     }
-    told |= {name: ~is_gone & column(name) for name in wrote_names(target)}
-    changed = joined.where(is_gone | ~column(_OLD).eqNullSafe(_values(target)))
-    names = (column(name) for name in event_names(target) if name not in told)
-    return changed.select(*names, *(value.alias(name) for name, value in told.items()))
+    replaced |= {name: ~is_missing & column(name) for name in wrote_names(target)}
+    changed = joined.where(is_missing | ~column(_OLD).eqNullSafe(_values(target)))
+    names = (column(name) for name in event_names(target) if name not in replaced)
+    return changed.select(*names, *(value.alias(name) for name, value in replaced.items()))
 
 
 def _values(target: CdcTarget) -> Column:
     """Return a row's values as one comparable struct, which is not null even if all values are."""
     values = (comparable(column(field.name), field.dataType).alias(field.name) for field in target.value_fields)
-    return F.struct(F.lit(1).alias(_HERE), *values)
+    return F.struct(F.lit(1).alias(_IS_IN_SNAPSHOT), *values)
 
 
 def _delete_order(target: CdcTarget, version: SnapshotVersion) -> Column:

@@ -9,7 +9,7 @@ from framework.cdc.analysis.rules import check_expressions
 from framework.cdc.analysis.target_schema import CdcTarget, raise_all
 from framework.cdc.apply import apply_events
 from framework.cdc.delta.auxiliary_table import CHECKPOINT_INTERVAL
-from framework.cdc.delta.destination import Place
+from framework.cdc.delta.destination import Destination
 from framework.cdc.events.normalize import read_events
 from framework.cdc.initial_load import may_load
 from framework.cdc.model.metrics import CdcMetrics
@@ -36,7 +36,7 @@ class AutoCdcWriter:
         flow: the flow's name.
         spec: the flow's declaration.
         table: the target's Delta table, which exists with `target.table_schema`.
-        companion: the address of the auxiliary table, which is created when it is first needed.
+        auxiliary: the address of the auxiliary table, which is created when it is first needed.
         application_id: unique to the flow and its checkpoint generation. A new generation restarts the batch
             numbers, and its batches must not be mistaken for those of the previous one.
     """
@@ -48,15 +48,15 @@ class AutoCdcWriter:
         flow: QualifiedName,
         spec: AutoCdcSpec,
         table: TableAddress,
-        companion: TableAddress,
+        auxiliary: TableAddress,
         application_id: str,
     ) -> None:
         self._spec = spec
         self._checked: StructType | None = None
-        self._place = Place(
+        self._destination = Destination(
             target=target,
             table=table,
-            companion=companion,
+            auxiliary=auxiliary,
             flow=flow,
             application_id=application_id,
             truncates=spec.apply_as_truncates is not None,
@@ -77,14 +77,14 @@ class AutoCdcWriter:
         if self._checked != batch.schema:
             raise_all(list(check_expressions(self._input(batch))))
             self._checked = batch.schema
-        target = self._place.target
-        literal = self._place.flow in target.literal_flows
+        target = self._destination.target
+        literal = self._destination.flow in target.literal_flows
         events = read_events(batch, self._spec, target, literal=literal)
         as_rows = events if may_load(self._spec, target) else None
-        return apply_events(events, self._place, batch_id, observed=observed, as_rows=as_rows)
+        return apply_events(events, self._destination, batch_id, observed=observed, as_rows=as_rows)
 
     def _input(self, batch: DataFrame) -> CdcInput:
-        return CdcInput(name=self._place.flow, spec=self._spec, once=False, location=None, source=batch)
+        return CdcInput(name=self._destination.flow, spec=self._spec, once=False, location=None, source=batch)
 
     def apply_snapshot(self, snapshot: DataFrame, version: SnapshotVersion, ordinal: int) -> CdcMetrics:
         """Apply a snapshot; applying it again, whole or after a crash at any point, changes nothing.
@@ -92,4 +92,4 @@ class AutoCdcWriter:
         Raises:
             OperationError: a key is null or occurs twice; nothing has been written.
         """
-        return apply_snapshot(snapshot, self._spec, self._place, version, ordinal)
+        return apply_snapshot(snapshot, self._spec, self._destination, version, ordinal)

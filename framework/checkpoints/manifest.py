@@ -81,7 +81,7 @@ class Manifest:
             after: the highest number ever assigned.
         """
         if generation.number <= max(after, self.last_number):
-            raise self._misused(generation.number, "begin", "its number was given out before")
+            raise self._misused(generation.number, "begin", "its number was already used")
         if generation.state is GenerationState.BUILDING:
             others = [each for each in self.generations if each.state is not GenerationState.BUILDING]
         else:
@@ -127,9 +127,9 @@ class Manifest:
     def _require(self, number: int, action: str, states: set[GenerationState]) -> Generation:
         chosen = self.find(number)
         if chosen is None:
-            raise self._misused(number, action, "there is no such generation")
+            raise self._misused(number, action, "it does not exist")
         if chosen.state not in states:
-            raise self._misused(number, action, f"it is {chosen.state}")
+            raise self._misused(number, action, f"its state is {chosen.state}")
         return chosen
 
     def _misused(self, number: int, action: str, problem: str) -> InternalError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import time
 from functools import wraps
@@ -14,17 +15,17 @@ from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings, output_option, verbose_option
 from framework.cli.command import RESULTS, VERBOSE
 from framework.cli.output import Output
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 
 if TYPE_CHECKING:
-    from framework.cli.bundle_validation import Validation
+    from framework.cli.bundle_output import Validation
     from framework.deploy.api.workspace import Workspace
     from framework.deploy.bundle.bundle import Bundle
     from framework.deploy.deployer import Deployer
     from framework.deploy.plan.policy import Policy
 
 _Rest = ParamSpec("_Rest")
-_NOBODY = "somebody@example.com"
+_PLACEHOLDER_USER = "somebody@example.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class BundleCall:
 
         With `lint`, the findings are printed, and errors among them are refused; then `build` builds the artifacts.
         """
-        from framework.cli.bundle_findings import refuse_errors, tell_findings
+        from framework.cli.bundle_output import print_findings, refuse_errors
         from framework.deploy.deployer import Deployer
 
         workspace = self.workspace()
@@ -69,7 +70,7 @@ class BundleCall:
         bundle = self._load(self.target, user, workspace)
         _check_host(bundle, workspace)
         if lint:
-            tell_findings(bundle.findings)
+            print_findings(bundle.findings)
             refuse_errors(bundle.findings, bundle.target)
         if build:
             self.surroundings.build(bundle)
@@ -80,10 +81,10 @@ class BundleCall:
 
         Without a target, all targets are checked; in JSON, which has the configuration of one, the default target.
         """
-        from framework.cli.bundle_validation import Validation, findings_of
+        from framework.cli.bundle_output import Validation, findings_of
         from framework.deploy.bundle.findings import of_error
 
-        user, workspace = self._user_or_nobody()
+        user, workspace = self._user_or_placeholder()
         bundles, findings = [], []
         is_one = self.target is not None or self.output.as_json
         for target in (self.target,) if is_one else self.surroundings.list_targets():
@@ -101,15 +102,35 @@ class BundleCall:
         look_up = None if workspace is None else workspace_lookup(workspace)
         return self.surroundings.load(target=target, variables=dict(self.variables), user=user, look_up=look_up)
 
-    def _user_or_nobody(self) -> tuple[str, Workspace | None]:
+    def _user_or_placeholder(self) -> tuple[str, Workspace | None]:
         try:
             workspace = self.workspace()
             return self.user(workspace), workspace
         except UserError as error:
             if error.condition != "WORKSPACE_NOT_CONFIGURED":
                 raise
-            click.echo(f"No workspace is named: checked as {_NOBODY} would deploy it.", err=True)
-            return _NOBODY, None
+            click.echo(f"No workspace is named: checked as {_PLACEHOLDER_USER} would deploy it.", err=True)
+            return _PLACEHOLDER_USER, None
+
+
+@contextmanager
+def failures_as_unknown() -> Iterator[None]:
+    """Convert a failed call in the block to an unknown state, exit code 23: without a verdict no deploy may run.
+
+    Raises:
+        StateUnknown: a call failed: the workspace does not respond, or refuses the credentials.
+    """
+    from databricks.sdk.errors.base import DatabricksError
+
+    from framework.deploy.gateways.cli_state import StateUnknown
+    from framework.deploy.gateways.external_state import state_unknown
+
+    try:
+        yield
+    except StateUnknown:
+        raise
+    except (OperationError, DatabricksError, OSError) as error:
+        raise state_unknown(error) from error
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:
@@ -117,9 +138,9 @@ def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> 
 
     @output_option
     @verbose_option
-    @click.option("--profile", metavar="P", help="The profile of the workspace.  [default: the environment's]")
-    @click.option("--var", multiple=True, metavar="K=V", help="The value of a variable; repeatable.")
-    @click.option("--target", "-t", metavar="T", help="The bundle's target.  [default: the default one]")
+    @click.option("--profile", metavar="P", help="Profile of the workspace.  [default: the environment's]")
+    @click.option("--var", multiple=True, metavar="K=V", help="Value of a variable; repeatable.")
+    @click.option("--target", "-t", metavar="T", help="Target of the bundle.  [default: the default target]")
     @click.pass_context
     @wraps(function)
     def run(context: click.Context, /, **options: Any) -> None:
@@ -143,21 +164,23 @@ def guard_options(command: Callable[..., None]) -> Callable[..., None]:
             "--allow-recreate",
             multiple=True,
             metavar="KEY",
-            help="This resource may be recreated or deleted; repeatable.",
+            help="Allow this resource to be recreated or deleted; repeatable.",
         ),
         click.option(
             "--override",
             multiple=True,
             metavar="KEY=REASON",
-            help="Restart this gateway whatever it does; the reason goes on record. Repeatable.",
+            help="Allow the restart of this gateway in any state; the reason is recorded. Repeatable.",
         ),
         click.option(
             "--write-tags",
             multiple=True,
             metavar="KEY=REASON",
-            help="Write the deferred tags of this gateway when no snapshot runs; the reason goes on record.",
+            help="Write the deferred tags of this gateway if no snapshot runs; the reason is recorded.",
         ),
-        click.option("--window", metavar="HH:MM-HH:MM", help="When, in UTC, a gateway without a snapshot may restart."),
+        click.option(
+            "--window", metavar="HH:MM-HH:MM", help="Hours in UTC in which a gateway may restart if no snapshot runs."
+        ),
     )
     for option in reversed(options):
         command = option(command)

@@ -29,7 +29,7 @@ _COMMANDS = {
     "sql": "Print the result of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
     "prune": "Drop tables that the code no longer declares.",
-    "bundle": "Plan and deploy a bundle, without touching a running snapshot.",
+    "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }
 
 
@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in self.commands_by_name and not ctx.resilient_parsing and args[0][:1] != "-":
             nearest = nearest_name(args[0], self.commands_by_name)
             hint = f" Did you mean {nearest}?" if nearest else ""
-            ctx.fail(f"There is no command {args[0]}.{hint}")
+            ctx.fail(f"Command {args[0]} does not exist.{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from functools import partial
+from typing import Any
 
 import click
 
@@ -12,7 +13,7 @@ from framework.cli.call import Call
 from framework.cli.progress import open_progress
 from framework.cli.signals import run_stoppable
 from framework.deploy.api.lookups import workspace_lookup
-from framework.deploy.api.pipeline_run import RemoteRefresh, RemoteUpdate, run_remotely
+from framework.deploy.api.pipeline_run import RemoteUpdate, run_remotely
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.state.state import read_state
@@ -49,7 +50,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
             progress(event)
 
         requested = threading.Event()
-        follow = partial(run_remotely, workspace, deployed.id, _remote(refresh))
+        follow = partial(run_remotely, workspace, deployed.id, _selection(refresh))
         # The thread that follows the update makes the stop call, because a signal handler must not wait for a network.
         update = run_stoppable(
             lambda: follow(observer=observe, is_stopping=requested.is_set), requested.set, progress.say
@@ -59,13 +60,15 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
         raise click.exceptions.Exit(1)
 
 
-def _remote(request: RequestOptions) -> RemoteRefresh:
-    return RemoteRefresh(
-        refresh=tuple(request.get("refresh", ())),
-        full_refresh=tuple(request.get("full_refresh", ())),
-        full_refresh_all=request.get("full_refresh_all", False),
-        reset_checkpoints=tuple(request.get("reset_checkpoints", ())),
-    )
+def _selection(request: RequestOptions) -> dict[str, Any]:
+    """Return the body of the request that starts the update; it has no empty selection."""
+    body = {
+        "refresh_selection": list(request.get("refresh", ())),
+        "full_refresh_selection": list(request.get("full_refresh", ())),
+        "reset_checkpoint_selection": list(request.get("reset_checkpoints", ())),
+        "full_refresh": request.get("full_refresh_all", False),
+    }
+    return {key: value for key, value in body.items() if value}
 
 
 def _chosen(bundle: Bundle, key: str | None) -> Resource:
@@ -79,7 +82,7 @@ def _chosen(bundle: Bundle, key: str | None) -> Resource:
     if len(found) != 1:
         names = ", ".join(each.key for each in pipelines)
         raise UserError(
-            "DEPLOY_RESOURCE_UNKNOWN", key=key or "pipelines.?", target=bundle.target, hint=f" There are: {names}."
+            "DEPLOY_RESOURCE_UNKNOWN", key=key or "pipelines.?", target=bundle.target, hint=f" Its pipelines: {names}."
         )
     return found[0]
 

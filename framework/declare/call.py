@@ -63,13 +63,13 @@ class Call:
         if not isinstance(value, str):
             self.wrong_type(argument, value, "a str")
         if not value.strip():
-            self.wrong_value(argument, value, "a text that is not empty")
+            self.wrong_value(argument, value, "a non-empty str")
         return self._unicode(argument, value).strip()
 
     def _unicode(self, argument: str, value: str) -> str:
         """Refuse unpaired surrogates, which cannot be encoded for files or the JVM."""
         if any("\ud800" <= character <= "\udfff" for character in value):
-            self.wrong_value(argument, value, "valid Unicode")
+            self.wrong_value(argument, value, "a str of valid Unicode")
         return value
 
     def optional_text(self, argument: str, value: object) -> str | None:
@@ -115,7 +115,7 @@ class Call:
         """Refuse a list with a repeated name."""
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
-            self.wrong_value(argument, list(names), f"a list that names each column once ({repeated} comes again)")
+            self.wrong_value(argument, list(names), f"a list without duplicates ({repeated} is repeated)")
 
     def pairs(self, argument: str, value: object) -> Pairs:
         """A dict of settings as pairs of texts, sorted by key."""
@@ -222,8 +222,8 @@ def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, ob
     unknown = next((name for name in kwargs if name not in signature.parameters), None)
     if unknown is None:
         return call.fault(
-            "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Its arguments: {', '.join(signature.parameters)}."
+            "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Valid arguments: {', '.join(signature.parameters)}."
         )
     near = nearest_name(unknown, signature.parameters)
-    advice = f"Did you mean `{near}`?" if near else "It takes " + ", ".join(signature.parameters) + "."
+    advice = f"Did you mean `{near}`?" if near else "Valid arguments: " + ", ".join(signature.parameters) + "."
     return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

@@ -76,7 +76,7 @@ class _Renderer:
         kind = _kind(node)
         leaf = _LEAVES.get(kind)
         if leaf is None:
-            raise NotSqlError(_REASONS.get(kind, f"{kind} has no SQL text"))
+            raise NotSqlError(_REASONS.get(kind, f"{kind} cannot be written as SQL"))
         return leaf(self, node)
 
     def literal(self, node: Any) -> str:
@@ -91,7 +91,7 @@ class _Renderer:
 
     def attribute(self, node: Any) -> str:
         if node.planId().isDefined() or node.isMetadataColumn():
-            msg = 'it holds a column of a certain DataFrame; use col("name")'
+            msg = 'it contains a column of a specific DataFrame; use col("name")'
             raise NotSqlError(msg)
         return ".".join(quote_column(part) for part in _items(node.nameParts()))
 
@@ -127,7 +127,7 @@ class _Renderer:
     def function(self, node: Any) -> str:
         name = str(node.functionName())
         if node.isInternal():
-            msg = f"`{name}` is a function that only PySpark can call"
+            msg = f"`{name}` is an internal function of PySpark"
             raise NotSqlError(msg)
         arguments = list(_items(node.arguments()))
         if name == "struct":
@@ -184,13 +184,13 @@ _LEAVES: dict[str, Callable[[_Renderer, Any], str]] = {
 }
 
 _REASONS = {
-    "ExpressionColumnNode": "it holds a Python function or a column of a certain DataFrame",
-    "InvokeInlineUserDefinedFunction": "it holds a user-defined function",
-    "UpdateFields": "withField and dropFields have no SQL text; build the struct with struct(...)",
-    "Window": "it holds a window",
-    "SortOrder": "it holds a sort order",
-    "SubqueryExpression": "it holds a subquery",
-    "LazyExpression": "it holds an outer reference",
-    "UnresolvedStar": "it holds a star; name the columns",
-    "UnresolvedRegex": "it holds a pattern of columns; name them",
+    "ExpressionColumnNode": "it contains a Python function or a column of a specific DataFrame",
+    "InvokeInlineUserDefinedFunction": "it contains a user-defined function",
+    "UpdateFields": "withField and dropFields cannot be written as SQL; build the struct with struct(...)",
+    "Window": "it contains a window function",
+    "SortOrder": "it contains a sort order",
+    "SubqueryExpression": "it contains a subquery",
+    "LazyExpression": "it contains an outer reference",
+    "UnresolvedStar": "it contains a star; list the columns",
+    "UnresolvedRegex": "it contains a column pattern; list the columns",
 }

@@ -110,7 +110,7 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
     if conditions is None:
         return ()
     if not isinstance(conditions, Mapping):
-        call.wrong_type(argument, conditions, "a dict of names to conditions")
+        call.wrong_type(argument, conditions, "a dict of expectation names and conditions")
     found: list[ExpectationSpec] = []
     faults: list[UserError] = []
     for name, condition in conditions.items():

@@ -116,7 +116,7 @@ def _parsed_fault(text: str) -> str | None:
     except ParseException as error:
         return str(error).strip().split("\n", maxsplit=1)[0]
     found = _beyond_one_row(jvm, expression)
-    return found and f"{found} needs more than the row at hand"
+    return found and f"{found} needs more than one row"
 
 
 def _beyond_one_row(jvm: Any, expression: Any) -> str | None:

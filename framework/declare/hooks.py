@@ -35,12 +35,12 @@ def on_event_hook(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
         call.wrong_type("max_allowable_consecutive_failures", limit, "an int")
     if limit is not None and limit < 0:
-        call.wrong_value("max_allowable_consecutive_failures", limit, "0 or more")
+        call.wrong_value("max_allowable_consecutive_failures", limit, "0 or a positive int")
 
     def decorate(function: EventHook) -> EventHook:
         check_callable(call, function)
         if len(required_parameters(function)) > 1:
-            call.wrong_value("hook", display_name(function), "a function of one argument, the event")
+            call.wrong_value("hook", display_name(function), "a function with one parameter, the event")
         name = default_name(call, function)
         registry = active_registry()
         if name in registry.hook_functions:

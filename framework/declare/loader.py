@@ -167,7 +167,7 @@ def _run_python(path: Path, neighbours: Neighbours) -> None:
 
 
 _RUNNERS: dict[str, Callable[[Path, Neighbours], None]] = {".py": _run_python}
-_LATER = {".sql": "SQL files can't be read yet", ".ipynb": "notebooks can't be read yet"}
+_LATER = {".sql": "SQL files are not supported yet", ".ipynb": "notebooks are not supported yet"}
 _SOURCES = frozenset(_RUNNERS) | frozenset(_LATER)
 
 
@@ -176,7 +176,7 @@ def _unsupported(path: Path) -> UserError:
         "PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION",
         location=SourceLocation(file=str(path), line=1),
         path=path,
-        reason=_LATER.get(path.suffix, "its ending is not known"),
+        reason=_LATER.get(path.suffix, "its file extension is not supported"),
         supported=", ".join(_RUNNERS),
     )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from framework.declare.specs import Pairs
-from framework.declare.yaml_source import YamlDocument, read_yaml
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.names import is_one_name
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.storage import is_local
+from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
 DEFAULT_CATALOG = "main"
@@ -26,6 +26,12 @@ _TOLERATED = (
     "allow_duplicate_names", "budget_policy_id", "channel", "clusters", "edition", "environment", "event_log", "id",
     "notifications", "photon", "restart_window", "root_path", "run_as", "serverless", "tags",
 )  # fmt: skip
+_YAML = YamlFormat(
+    node=YamlNode,
+    unreadable="PIPELINE_SPEC_FILE_DOES_NOT_EXIST",
+    invalid="PIPELINE_SPEC_INVALID_YAML",
+    at_keys=True,
+)
 _KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *_TOLERATED)
 
 
@@ -93,16 +99,16 @@ def load_spec(path: Path) -> PipelineSpec:
         UserError: the file is missing or is not valid YAML.
         GraphErrors: every unknown key (with the nearest known one) and every invalid value.
     """
-    document = read_yaml(path)
-    errors = [*_unknown_keys(document), *_wrong_types(document), *_refused(document)]
-    if "name" not in document.values:
+    document = read_yaml(path, _YAML)
+    values: dict[str, Any] = document.plain()
+    errors = [*_unknown_keys(document), *_wrong_types(document, values), *_refused(document, values)]
+    if "name" not in values:
         errors.append(
-            UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location(), path=path, field="name")
+            UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location, path=path, field="name")
         )
-    errors += _lost_storage(document)
+    errors += _lost_storage(document, values)
     if errors:
         raise GraphErrors(errors)
-    values = document.values
     root = path.resolve().parent
     return PipelineSpec(
         name=values["name"],
@@ -111,7 +117,7 @@ def load_spec(path: Path) -> PipelineSpec:
         schema=values.get("schema") or values.get("database") or values.get("target") or DEFAULT_SCHEMA,
         configuration=_pairs(values.get("configuration")),
         spark_conf=_pairs(values.get("spark_conf")),
-        libraries=_libraries(document),
+        libraries=_libraries(document, values),
         continuous=values.get("continuous", False),
         development=values.get("development", False),
         root=str(root),
@@ -140,45 +146,43 @@ def _storage(root: Path, values: Mapping[str, Any]) -> str:
     return str(root / storage)
 
 
-def _unknown_keys(document: YamlDocument) -> list[SluiceError]:
+def _unknown_keys(document: YamlNode) -> list[SluiceError]:
     errors: list[SluiceError] = []
-    for key in document.values:
+    for key in document.value:
         if key not in _KNOWN:
-            hint = nearest_hint(str(key), _KNOWN)
-            errors.append(
-                UserError("PIPELINE_SPEC_UNEXPECTED_FIELD", location=document.location(str(key)), field=key, hint=hint)
-            )
+            hint, where = nearest_hint(key, _KNOWN), document.location_of(key)
+            errors.append(UserError("PIPELINE_SPEC_UNEXPECTED_FIELD", location=where, field=key, hint=hint))
     return errors
 
 
-def _lost_storage(document: YamlDocument) -> list[SluiceError]:
+def _lost_storage(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
     """The error for a name that is not a valid folder, if the storage is named after it."""
-    name = document.values.get("name")
-    if not isinstance(name, str) or not name or not name.isprintable() or document.values.get("storage"):
+    name = values.get("name")
+    if not isinstance(name, str) or not name or not name.isprintable() or values.get("storage"):
         return []
     try:
         default_storage(name)
     except UserError as error:
-        return [UserError(error.condition, location=document.location("name"), **error.fields)]
+        return [UserError(error.condition, location=document.location_of("name"), **error.fields)]
     return []
 
 
-def _refused(document: YamlDocument) -> list[SluiceError]:
+def _refused(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
     """The errors for conflicting schema settings, of which all but one would be ignored."""
     errors: list[SluiceError] = []
-    schemas = [key for key in ("schema", "database", "target") if document.values.get(key)]
-    if len({document.values[key] for key in schemas if isinstance(document.values[key], str)}) > 1:
-        where = document.location(schemas[1])
+    schemas = [key for key in ("schema", "database", "target") if values.get(key)]
+    if len({values[key] for key in schemas if isinstance(values[key], str)}) > 1:
+        where = document.location_of(schemas[1])
         errors.append(UserError("PIPELINE_SPEC_SCHEMA_TWICE", location=where, first=schemas[0], second=schemas[1]))
     return errors
 
 
-def _wrong_types(document: YamlDocument) -> list[SluiceError]:
+def _wrong_types(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
     errors: list[SluiceError] = []
 
     def check(*keys: str | int, value: object, kind: type | tuple[type, ...], expected: str) -> None:
         if not isinstance(value, kind):
-            where = document.location(*keys)
+            where = document.location_of(*keys)
             name = ".".join(str(key) for key in keys)
             errors.append(
                 UserError(
@@ -190,19 +194,19 @@ def _wrong_types(document: YamlDocument) -> list[SluiceError]:
                 )
             )
 
-    for key, value in document.values.items():
+    for key, value in values.items():
         if key in _TEXTS:
-            check(key, value=value or None, kind=str, expected="text that is not empty")
+            check(key, value=value or None, kind=str, expected="a non-empty string")
             if isinstance(value, str) and value and not _is_plain(key, value):
-                errors.append(UserError("INVALID_NAME", location=document.location(key), name=value))
+                errors.append(UserError("INVALID_NAME", location=document.location_of(key), name=value))
         elif key in _FLAGS:
-            check(key, value=value, kind=bool, expected="true or false")
+            check(key, value=value, kind=bool, expected="a boolean")
         elif key == "libraries":
             check(key, value=[] if value is None else value, kind=list, expected="a list")
         elif key in _MAPS:
             check(key, value={} if value is None else value, kind=dict, expected="a mapping")
             for inner, each in value.items() if isinstance(value, dict) else ():
-                check(key, inner, value=each, kind=(str, int, float), expected="text")
+                check(key, inner, value=each, kind=(str, int, float), expected="a string")
     return errors
 
 
@@ -222,11 +226,11 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _libraries(document: YamlDocument) -> tuple[Library, ...]:
+def _libraries(document: YamlNode, values: Mapping[str, Any]) -> tuple[Library, ...]:
     found, errors = [], []
-    for index, entry in enumerate(document.values.get("libraries") or []):
+    for index, entry in enumerate(values.get("libraries") or []):
         pattern = _pattern(entry)
-        where = document.location("libraries", index)
+        where = document.location_of("libraries", index)
         if pattern is None:
             errors.append(UserError("PIPELINE_SPEC_LIBRARY", location=where, entry=entry))
         else:

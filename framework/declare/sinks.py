@@ -59,7 +59,9 @@ def foreach_batch_sink(
     def decorate(function: BatchFunction) -> BatchFunction:
         check_callable(call, function)
         if len(required_parameters(function)) != 2:
-            call.wrong_value("batch_function", display_name(function), "a function of a DataFrame and a batch's id")
+            call.wrong_value(
+                "batch_function", display_name(function), "a function with two parameters, a DataFrame and a batch id"
+            )
         sink = call.qualified("name", named if named is not None else default_name(call, function))
         registry = active_registry()
         registry.datasets.append(DatasetSpec(name=sink, kind=DatasetKind.FOREACH_BATCH_SINK, location=call.location))

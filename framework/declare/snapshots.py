@@ -78,7 +78,7 @@ def _source_name(call: Call, source: str | Callable[..., Any] | None) -> str | N
     if isinstance(source, str):
         return call.text("source", source)
     if not callable(source):
-        call.wrong_type("source", source, "a dataset's name or a function of the latest version")
+        call.wrong_type("source", source, "a dataset name or a function with one parameter, the latest version")
     if len(required_parameters(source)) > 1:
-        call.wrong_value("source", display_name(source), "a function of one argument, the latest version")
+        call.wrong_value("source", display_name(source), "a function with one parameter, the latest version")
     return None

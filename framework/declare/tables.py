@@ -334,7 +334,7 @@ def read_schema(call: Call, schema: object) -> str | None:
     from pyspark.sql.types import StructType
 
     if not isinstance(schema, StructType):
-        call.wrong_type("schema", schema, "DDL text or a StructType")
+        call.wrong_type("schema", schema, "a DDL string or a StructType")
     return schema.json()
 
 

@@ -37,10 +37,10 @@ def prepare_folder(folder: Path, months: int | None) -> Feed:
     feed = _read_feed(folder)
     if feed is None:
         if folder.exists() and not _is_ours_to_fill(folder):
-            raise UserError("DEMO_FOLDER_TAKEN", folder=folder, content="holds something that is no demo")
+            raise UserError("DEMO_FOLDER_TAKEN", folder=folder, content="is not empty and does not contain a demo")
         feed = write_feed(folder / "data", chosen)
     elif feed.months != chosen:
-        raise UserError("DEMO_FOLDER_TAKEN", folder=folder, content=f"holds a demo of {feed.months} month(s)")
+        raise UserError("DEMO_FOLDER_TAKEN", folder=folder, content=f"contains a demo with {feed.months} month(s)")
     _write_project(folder)
     return feed
 

@@ -13,18 +13,15 @@ from framework.deploy.applier import Applier, apply_in_order
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.bundle.packages import check_packages, with_packages
 from framework.deploy.gateways.cli_state import StateUnknown
-from framework.deploy.gateways.foreign_state import foreign_state, unknown_by
+from framework.deploy.gateways.external_state import external_state, state_unknown
 from framework.deploy.history import Deployment, check_table, record_deployment
-from framework.deploy.observe import observe, with_lost_creates
+from framework.deploy.observe import observe, with_unrecorded_creates
 from framework.deploy.plan.acceptance import Acceptance, accept_resource
-from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, skip_if_refused
-from framework.deploy.plan.guard import judge_gateways
-from framework.deploy.plan.named_keys import check_keys
+from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, check_keys, judge_gateways, skip_if_refused
 from framework.deploy.plan.planner import make_plan
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code
-from framework.deploy.state.files import hash_files, is_below, place_of, upload_files
-from framework.deploy.state.lock import DeployLock
-from framework.deploy.state.queue import leave_queue, put_in_queue, queued_fingerprint
+from framework.deploy.state.files import hash_files, is_below, upload_files, workspace_path
+from framework.deploy.state.lock import DeployLock, leave_queue, put_in_queue, queued_fingerprint
 from framework.deploy.state.resource_api import remote_kinds
 from framework.deploy.state.state import STATE_FILE, Deployed, DeployState, new_state, read_state, write_state
 from framework.foundation.errors import OperationError, UserError
@@ -77,7 +74,7 @@ class Deployer:
 
     def plan(self) -> DeployPlan:
         """Plan a deploy; write nothing."""
-        return self._plan(self._known_state()[0])
+        return self._plan(self._recorded_state()[0])
 
     def deploy(self) -> DeployResult:
         """Plan and apply; an empty plan makes no write.
@@ -127,7 +124,7 @@ class Deployer:
             taken = next((each for each in state.resources if (each.kind, each.id) == (resource.kind, id)), None)
             if taken is not None and taken.key != key and taken.key in self._declared:
                 raise UserError("DEPLOY_BIND_TAKEN", id=id, other=taken.key, key=key)
-            formers = [each for each in (state.get(key), taken) if each is not None]
+            previous_entries = [each for each in (state.get(key), taken) if each is not None]
             state = state if taken is None else state.without(taken.key)
             adopted = Deployed(
                 key=key,
@@ -135,7 +132,8 @@ class Deployer:
                 id=id,
                 spec=resource.spec,
                 depends_on=resource.depends_on,
-                prevent_destroy=resource.prevent_destroy or any(each.prevent_destroy for each in formers),
+                prevent_destroy=resource.prevent_destroy or any(each.prevent_destroy for each in previous_entries),
+                secrets=resource.secrets,
             )
             write_state(self._workspace, self._bundle.state_path, state.with_resource(adopted))
 
@@ -152,7 +150,7 @@ class Deployer:
             state = self._state() or new_state()
             acceptance = accept_resource(self._kinds, self._bundle, state, key, now=self._workspace.clock.now())
             write_state(self._workspace, self._bundle.state_path, acceptance.state)
-            return replace(acceptance, warnings=self._tell((acceptance.change,)))
+            return replace(acceptance, warnings=self._record_deployment((acceptance.change,)))
 
     def guard(self) -> tuple[tuple[PlannedChange, ...], DeployPlan, ExitCode]:
         """Judge a deploy by another tool: return its gateways, its plan and its exit code; write nothing.
@@ -161,11 +159,11 @@ class Deployer:
             StateUnknown: the gateways that the deploy would reach are unknown.
         """
         try:
-            plan = self._judged(foreign_state(self._workspace, self._kinds, self._bundle))
+            plan = self._guarded_plan(external_state(self._workspace, self._kinds, self._bundle))
         except StateUnknown:
             raise
         except (OperationError, DatabricksError) as error:
-            raise unknown_by(error) from error
+            raise state_unknown(error) from error
         gateways, code = judge_gateways(plan)
         return gateways, plan, code
 
@@ -199,22 +197,22 @@ class Deployer:
         check_packages(self._loaded)
         if self._table is not None:
             check_table(self._workspace, self._table)
-        state, is_completed = self._known_state()
+        state, has_unrecorded = self._recorded_state()
         plan = self._plan(state)
-        self._expect(plan, expected)
-        if plan.is_refused or not (plan.acts or is_completed):
-            return self._ended(plan, plan.changes)
+        self._check_fingerprint(plan, expected)
+        if plan.is_refused or not (plan.acts or has_unrecorded):
+            return self._result(plan, plan.changes)
         with self._locked() as lock:
-            state, is_completed = self._known_state()
+            state, has_unrecorded = self._recorded_state()
             plan = self._plan(state)
-            self._expect(plan, expected)
-            if plan.is_refused or not (plan.acts or is_completed):
-                return self._ended(plan, plan.changes)
-            if is_completed:
+            self._check_fingerprint(plan, expected)
+            if plan.is_refused or not (plan.acts or has_unrecorded):
+                return self._result(plan, plan.changes)
+            if has_unrecorded:
                 write_state(self._workspace, self._bundle.state_path, state)
             done = self._apply(plan, state, lock)
-            warnings = self._tell(done)
-        return self._ended(plan, done, warnings)
+            warnings = self._record_deployment(done)
+        return self._result(plan, done, warnings)
 
     def _apply(self, plan: DeployPlan, state: DeployState, lock: DeployLock | None) -> tuple[PlannedChange, ...]:
         applier = Applier(
@@ -229,13 +227,15 @@ class Deployer:
         if plan.uploads or plan.removals:
             root, folder, packages = self._bundle.root, self._bundle.file_path, dict(self._bundle.packages)
             upload_files(self._workspace, root, folder, plan.uploads, packages)
-            for place in (place_of(folder, name) for name in plan.removals):
-                if is_below(place, (folder, self._bundle.artifact_path)):
-                    self._workspace.delete_file(place)
+            for path in (workspace_path(folder, name) for name in plan.removals):
+                if is_below(path, (folder, self._bundle.artifact_path)):
+                    self._workspace.delete_file(path)
             applier.keep(state.with_files(plan.files))
         return apply_in_order(applier, plan.changes)
 
-    def _ended(self, plan: DeployPlan, done: tuple[PlannedChange, ...], warnings: tuple[str, ...] = ()) -> DeployResult:
+    def _result(
+        self, plan: DeployPlan, done: tuple[PlannedChange, ...], warnings: tuple[str, ...] = ()
+    ) -> DeployResult:
         """Return the result; queue a deploy with queued changes, with the fingerprint of its remaining plan."""
         code = exit_code((change.verdict for change in done), applied=True)
         if any(change.verdict is Verdict.QUEUE for change in done) and code is not ExitCode.REFUSED:
@@ -245,12 +245,12 @@ class Deployer:
                 put_in_queue(self._workspace, folder, rest, self._user)
         return DeployResult(plan=plan, done=done, exit_code=code, warnings=warnings)
 
-    def _expect(self, plan: DeployPlan, expected: str | None) -> None:
+    def _check_fingerprint(self, plan: DeployPlan, expected: str | None) -> None:
         if expected is not None and plan.fingerprint() != expected:
             leave_queue(self._workspace, self._bundle.state_path)
             raise OperationError("DEPLOY_QUEUE_STALE", target=self._bundle.target)
 
-    def _tell(self, done: tuple[PlannedChange, ...]) -> tuple[str, ...]:
+    def _record_deployment(self, done: tuple[PlannedChange, ...]) -> tuple[str, ...]:
         """Write to the deployments table; return a failure as a warning, because the deploy itself is done."""
         if self._table is None:
             return ()
@@ -268,9 +268,9 @@ class Deployer:
         return ()
 
     def _plan(self, state: DeployState) -> DeployPlan:
-        return skip_if_refused(self._judged(state))
+        return skip_if_refused(self._guarded_plan(state))
 
-    def _judged(self, state: DeployState) -> DeployPlan:
+    def _guarded_plan(self, state: DeployState) -> DeployPlan:
         """Return the plan with the guard's verdict on each resource, independent of the other verdicts."""
         observed = observe(self._workspace, self._kinds, self._bundle, state, self._policy)
         files = hash_files(self._bundle.root, self._bundle.sync, self._bundle.packages)
@@ -286,10 +286,10 @@ class Deployer:
     def _state(self) -> DeployState | None:
         return read_state(self._workspace, self._bundle.state_path)
 
-    def _known_state(self) -> tuple[DeployState, bool]:
-        """What is deployed, with what a deploy made that ended before it recorded it; whether there is such a thing."""
+    def _recorded_state(self) -> tuple[DeployState, bool]:
+        """Return the state, completed with unrecorded creations, and whether there are any."""
         state = self._state() or new_state()
-        known = with_lost_creates(self._kinds, state, f"{self._bundle.state_path}/{STATE_FILE}")
+        known = with_unrecorded_creates(self._kinds, state, f"{self._bundle.state_path}/{STATE_FILE}")
         return known, known is not state
 
     @contextmanager

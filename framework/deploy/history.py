@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from framework.deploy.api.statements import require_warehouse, run_statement
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.deploy.plan.deploy_plan import PlannedChange
 from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import UserError
@@ -44,7 +44,7 @@ def check_table(workspace: Workspace, table: str) -> None:
     parts = table.split(".")
     if len(parts) != _PARTS or not all(part.strip() for part in parts) or "`" in table:
         raise UserError("DEPLOY_OPTION_INVALID", option="--table", text=table, expected="CATALOG.SCHEMA.TABLE")
-    require_warehouse(workspace, f"the deployments table {table} is written with one")
+    require_warehouse(workspace, f"a warehouse is needed to write the deployments table {table}")
 
 
 def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequence[PlannedChange]) -> None:
@@ -54,8 +54,8 @@ def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequen
         OperationError: DEPLOY_STATEMENT_FAILED.
     """
     table = ".".join(f"`{part}`" for part in deployment.table.split("."))
-    told = [change for change in done if change.acts or change.fields]
-    worst = max((change.change_class for change in told), key=lambda each: each.rank, default=None)
+    reported = [change for change in done if change.acts or change.fields]
+    worst = max((change.change_class for change in reported), key=lambda each: each.rank, default=None)
     values = {
         "deployment_id": uuid4().hex,
         "deployed_at": timestamp_text(workspace.clock.now()),
@@ -64,21 +64,21 @@ def record_deployment(workspace: Workspace, deployment: Deployment, done: Sequen
         "bundle": deployment.bundle,
         "target": deployment.target,
         "change_class": "none" if worst is None else worst.value,
-        "resources": json.dumps({change.key: _told(change) for change in told}, ensure_ascii=False),
+        "resources": json.dumps({change.key: _change_row(change) for change in reported}, ensure_ascii=False),
     }
     run_statement(workspace, f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(f'{name} STRING' for name in COLUMNS)})")
     insert = f"INSERT INTO {table} ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
     find = f"SELECT deployment_id FROM {table} WHERE deployment_id = :deployment_id"
     for _ in range(3):
         try:
-            run_statement(workspace, insert, values, again=False)
-        except AnswerLost:
+            run_statement(workspace, insert, values, idempotent=False)
+        except ResponseLost:
             if not run_statement(workspace, find, {"deployment_id": values["deployment_id"]}):
                 continue
         return
 
 
-def _told(change: PlannedChange) -> dict[str, object]:
+def _change_row(change: PlannedChange) -> dict[str, object]:
     fields = {".".join(field.path): field.wanted for field in change.fields if field.path[0] in ("tags", "clusters")}
     return {
         "class": change.change_class.value,

@@ -134,7 +134,7 @@ class HadoopStorage:
             parent = self._locate(target).getParent()
             self._file_system(parent).mkdirs(parent)
             if self.exists(target) or not self._rename_if_free(source, target):
-                raise OperationError("STORAGE_NOT_WRITABLE", path=target, problem="it exists already")
+                raise OperationError("STORAGE_NOT_WRITABLE", path=target, problem="it already exists")
 
     def _locate(self, path: str) -> Any:
         absolute = path if ":/" in path or path.startswith("/") else self.path(path)

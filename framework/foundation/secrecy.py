@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,8 @@ _SECRET_FLAG = re.compile(_FLAG_WITH_SECRET, re.IGNORECASE)
 _KEY_ENDS = r"-----END [A-Z ]*PRIVATE KEY-----|\Z"
 # A reference to a secret of the workspace, a digest, or a reference of a bundle.
 _HARMLESS = re.compile(r"\{\{secrets/[^{}]*\}\}|hidden:[0-9a-f]{8}|\$\{[^{}]*\}")
+# A whole value in JSON.
+_DIGEST = re.compile(r'(?<=")hidden:[0-9a-f]{8}(?=")')
 _QUOTED = re.compile(r"""(?P<quote>\\?["'])(?P<inner>.*)(?P=quote)""", re.DOTALL)
 _VALUE = (
     r"""hidden:[0-9a-f]{8}|\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^{}]*\}|\\"(?:[^"\\]|\\[^"])*\\"|"[^"]*"|'[^']*'"""
@@ -54,6 +56,8 @@ _IN_TEXT = (
     ),
 )  # fmt: skip
 _NAMED_VALUES = ("default", "value")
+# A shorter text is too common to be recognised by its value.
+_SHORTEST_SECRET = 4
 
 
 @lru_cache(maxsize=4096)
@@ -82,49 +86,78 @@ def hide_in_text(text: str) -> str:
     return text
 
 
-def hide_secrets(value: Any) -> Any:
+def hide_secrets(value: Any, known: Collection[str] = ()) -> Any:
     """Replace secret values in settings at any depth by their digests, by names and inside texts; idempotent.
 
     A reference to a secret of the workspace is not replaced, because it is not a secret itself.
 
+    Args:
+        value: the settings.
+        known: digests of texts that are secret under any name, from `secret_digests`.
+
     Examples:
         >>> hide_secrets({"db.password": "hunter2", "other": 1, "api_key": "{{secrets/s/k}}"})
         {'db.password': 'hidden:4ddbb67b', 'other': 1, 'api_key': '{{secrets/s/k}}'}
+        >>> hide_secrets({"comment": "hunter2"}, secret_digests("hunter2"))
+        {'comment': 'hidden:4ddbb67b'}
     """
     if isinstance(value, Mapping):
         named = any(is_secret_name(str(value.get(key, ""))) for key in ("name", "key"))
         return {
-            key: _hidden(each) if is_secret_name(str(key)) or (named and key in _NAMED_VALUES) else hide_secrets(each)
+            key: hide_all(each)
+            if is_secret_name(str(key)) or (named and key in _NAMED_VALUES)
+            else hide_secrets(each, known)
             for key, each in value.items()
         }
     if isinstance(value, list):
-        return list(_hidden_arguments(value))
-    return hide_in_text(value) if isinstance(value, str) else value
+        return list(_hidden_arguments(value, known))
+    if not isinstance(value, str):
+        return value
+    return digest if known and (digest := _digest(value)) in known else hide_in_text(value)
 
 
-def _hidden_arguments(items: Sequence[Any]) -> Iterator[Any]:
+def secret_digests(text: str) -> frozenset[str]:
+    """Return the digests by which a secret text is recognised, in any letter case that a service folds it to.
+
+    A text of fewer than four characters has none, nor has a reference to a secret.
+    """
+    if len(text) < _SHORTEST_SECRET or _HARMLESS.fullmatch(text):
+        return frozenset()
+    return frozenset({_digest(text), _digest(text.lower()), _digest(text.upper())})
+
+
+def digests_in(text: str) -> frozenset[str]:
+    """Return the digests in JSON that replace whole values."""
+    return frozenset(_DIGEST.findall(text))
+
+
+def _hidden_arguments(items: Sequence[Any], known: Collection[str]) -> Iterator[Any]:
     """The items of a list; an item after a flag such as `--password` is a secret."""
     follows = False
     for item in items:
-        yield _hidden(item) if follows else hide_secrets(item)
+        yield hide_all(item) if follows else hide_secrets(item, known)
         follows = isinstance(item, str) and _SECRET_FLAG.fullmatch(item) is not None
 
 
 def _hidden_part(match: re.Match[str]) -> str:
     quoted = _QUOTED.fullmatch(match["secret"])
     if quoted is None:
-        return f"{match['before']}{_hidden(match['secret'])}"
-    return f"{match['before']}{quoted['quote']}{_hidden(quoted['inner'])}{quoted['quote']}"
+        return f"{match['before']}{hide_all(match['secret'])}"
+    return f"{match['before']}{quoted['quote']}{hide_all(quoted['inner'])}{quoted['quote']}"
 
 
-def _hidden(value: Any) -> Any:
-    """The digest of a text or a number; the values of a list or a mapping one by one."""
+def hide_all(value: Any) -> Any:
+    """Return the digest of a text or a number; the values of a list or a mapping one by one."""
     if isinstance(value, Mapping):
-        return {key: _hidden(each) for key, each in value.items()}
+        return {key: hide_all(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_hidden(each) for each in value]
+        return [hide_all(each) for each in value]
     if value is None or value == "" or isinstance(value, bool):
         return value
     if isinstance(value, str) and _HARMLESS.fullmatch(value):
         return value
+    return _digest(value)
+
+
+def _digest(value: Any) -> str:
     return f"hidden:{hashlib.sha256(json.dumps(value).encode('utf-8')).hexdigest()[:8]}"

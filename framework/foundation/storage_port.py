@@ -109,7 +109,7 @@ def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
-            raise TypeError(f"{type(found).__name__} in place of an object")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
+            raise TypeError(f"{type(found).__name__} instead of an object")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
         return make(found)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise OperationError("STORED_FILE_DAMAGED", path=path, problem=exception_text(error)) from error

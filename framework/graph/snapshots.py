@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from framework.cdc.analysis.schema_drift import stored_kind
+from framework.cdc.analysis.compatibility import stored_kind
 from framework.cdc.model.columns import find_field, struct_of
 from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
 from framework.cdc.model.snapshot_versions import SnapshotVersion

@@ -242,4 +242,4 @@ def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
         found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
     except SPARK_ERRORS as error:
         return first_words(error)
-    return "" if found == "boolean" else f"`{expectation.condition}` is {found}, not boolean."
+    return "" if found == "boolean" else f"`{expectation.condition}` has type {found}; expected boolean."

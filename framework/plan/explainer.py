@@ -99,7 +99,7 @@ def plan_summary(plan: Plan) -> str:
     todo = len(plan.steps) - len(skips) - refused - kept
     checks = sum(step.check for step in plan.steps if isinstance(step, RunFlow | RefreshView))
     head = "Nothing to do" if todo == 0 else f"{todo} step{'s' if todo > 1 else ''} to do"
-    head += f" ({checks} only if what {'they read' if checks > 1 else 'it reads'} changes)" if checks else ""
+    head += f" ({checks} only if {'their' if checks > 1 else 'its'} inputs change)" if checks else ""
     counts = ((skipped, "skipped"), (excluded, "excluded"), (refused, "refused"), (kept, "kept"))
     parts = [f"{count} {word}" for count, word in counts if count]
     return ", ".join([head, *parts]) + "."

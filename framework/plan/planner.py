@@ -67,11 +67,11 @@ class _Planning:
             return
         table = self.state.table(name)
         if name not in self.selection.selected:
-            yield SkipStep(dataset=name, flow=None, reason="not in the selection", excluded=True)
+            yield SkipStep(dataset=name, flow=None, reason="not selected", excluded=True)
             return
         if table.other_owner is not None:
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
-            reason = f"its table was made by {table.other_owner}"
+            reason = f"its table belongs to {table.other_owner}"
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
@@ -95,11 +95,11 @@ class _Planning:
         table = self.state.table(name)
         present = self.state.computable_from.get(name)
         if name in self.selection.rebuilt:
-            reason, check = "full refresh asked for", False
+            reason, check = "full refresh requested", False
         elif not table.exists:
             reason, check = "first computation", False
         elif present is None:
-            reason, check = "its rows depend on the time, on chance, or on data of unknown version", False
+            reason, check = "its query is not deterministic, or reads data without a version", False
         elif table.computed_from is None or table.definition != self.state.wanted_definitions.get(name):
             reason, check = "its definition changed", False
         elif after:
@@ -109,7 +109,7 @@ class _Planning:
         elif self.request.continuous:
             reason, check = "refreshed whenever its inputs change", True
         else:
-            yield SkipStep(dataset=name, flow=flow.spec.name, reason="neither its inputs nor its code changed")
+            yield SkipStep(dataset=name, flow=flow.spec.name, reason="its inputs and its code have not changed")
             return
         self.moving.add(name)
         yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check)
@@ -118,9 +118,9 @@ class _Planning:
         """Return why the table is rebuilt; empty if it is not."""
         table = self.state.table(dataset.name)
         if dataset.name in self.selection.rebuilt and table.exists:
-            return "full refresh asked for"
+            return "full refresh requested"
         if table.rebuilding is not None:
-            return f"the full refresh {table.rebuilding} was begun and not finished"
+            return f"full refresh {table.rebuilding} was not finished"
         return ""
 
     def _rebuild_steps(self, dataset: GraphDataset, reason: str) -> Iterator[Step]:
@@ -132,7 +132,7 @@ class _Planning:
         begun = self.state.table(name).rebuilding
         goes_on = begun is not None and name not in self.selection.rebuilt
         rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)
-        yield CreateTable(dataset=name, reason=f"{reason}; the old rows serve until it is done", rebuild=rebuild)
+        yield CreateTable(dataset=name, reason=f"{reason}; the current rows stay readable", rebuild=rebuild)
         self.moving.add(name)
         for flow in flows:
             state = self.state.flow(flow.spec.name)
@@ -145,7 +145,7 @@ class _Planning:
                 flow=flow.spec.name, dataset=name, generation=generation, after=self._after(flow), reason=reason,
                 rebuild=rebuild, check=False,
             )  # fmt: skip
-        yield PublishRebuild(dataset=name, rebuild=rebuild, reason="all flows of the rebuild are done")
+        yield PublishRebuild(dataset=name, rebuild=rebuild, reason="all flows of the rebuild have completed")
 
     def _table_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name = dataset.name
@@ -174,16 +174,16 @@ class _Planning:
         if flow.spec.once and state.completed:
             yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
         elif flow.spec.once:
-            yield self._run(dataset, flow, generation, reason="its one run is not finished", check=False)
+            yield self._run(dataset, flow, generation, reason="its single run is not complete", check=False)
         elif self.request.continuous:
             yield self._run(dataset, flow, generation, reason=_CONTINUOUS, check=state.drained)
         elif not state.drained:
             yield self._run(dataset, flow, generation, reason=_reason_to_read(flow.spec), check=False)
         elif after:
-            moved = "changed" if flow.spec.from_snapshots else "got new rows"
+            moved = "changed" if flow.spec.from_snapshots else "received new rows"
             yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
         else:
-            reason = "no change since the last snapshot" if flow.spec.from_snapshots else "nothing new to read"
+            reason = "no change since the last snapshot" if flow.spec.from_snapshots else "no new data to read"
             yield SkipStep(dataset=dataset.name, flow=name, reason=reason)
 
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
@@ -193,9 +193,9 @@ class _Planning:
         if flow.spec.name in self.selection.reset_flows:
             return "its checkpoint is reset; the rows it wrote are kept"
         if lost:
-            return "its table is gone"
+            return "its table no longer exists"
         if dataset.name in self.selection.rebuilt and dataset.is_table:
-            return "full refresh asked for"
+            return "full refresh requested"
         return ""
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
@@ -218,9 +218,9 @@ class _Planning:
 def _reason_to_read(flow: FlowSpec) -> str:
     """Return the reason to run a flow whose sources may have unread data."""
     if not flow.from_snapshots:
-        return "there may be new rows"
+        return "its sources may have new rows"
     if flow.source is None:
-        return "its function may have a newer snapshot"
+        return "its function may return a newer snapshot"
     return "its source may have changed since the last snapshot"
 
 

@@ -64,7 +64,7 @@ class HookRunner:
         left = self._undelivered + (self._waiting.qsize() if self._worker.is_alive() else 0)
         if left or self._worker.is_alive():
             self._given_up = True  # the log closes soon, so a hook that returns later can't be recorded
-            text = f"Hooks were too slow: they still had work when the update ended, {left} event(s) were dropped."
+            text = f"The event hooks did not process all events before the update ended; {left} event(s) were dropped."
             self._log.record(hook_progress(hook="*", status="DROPPED", message=text))
 
     def _take(self, event: Event) -> None:
@@ -96,8 +96,8 @@ class HookRunner:
         disabled = allowed is not None and in_a_row >= max(allowed, 1)
         if disabled:
             del self._hooks[position]
-        end = "It is switched off until the next update." if disabled else "It gets the next event."
-        text = f"The hook {hook.name} raised {type(error).__name__}, {in_a_row} time(s) in a row. {end}"
+        end = "It is disabled until the next update." if disabled else "It stays enabled."
+        text = f"Event hook {hook.name} raised {type(error).__name__}, {in_a_row} consecutive time(s). {end}"
         status = "DISABLED" if disabled else "FAILED"
         summary = summarize_error(error, fatal=False)
         if not self._given_up:

@@ -166,7 +166,7 @@ class EventLog:
     def _drop(self, observer: Observer, error: Exception | SystemExit) -> None:
         self._observers = tuple(each for each in self._observers if each is not observer)
         name = getattr(observer, "__qualname__", type(observer).__name__)
-        text = f"The observer {name} raised {type(error).__name__} and is notification nothing more."
+        text = f"The observer {name} raised {type(error).__name__} and receives no more events."
         summary = summarize_error(error, fatal=False)
         self.record(hook_progress(hook=name, status="DISABLED", message=text, error=summary))
 

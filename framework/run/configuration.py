@@ -20,7 +20,7 @@ def whole_number(configuration: Mapping[str, str], key: str, *, default: int, le
     """
     text = configuration.get(key, str(default)).strip()
     if not text.isdecimal() or int(text) < least:
-        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"a whole number from {least}")
+        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"an integer of at least {least}")
     return int(text)
 
 
@@ -35,6 +35,6 @@ def trigger_interval(configuration: Mapping[str, str]) -> float | None:
         return None
     match = _INTERVAL.fullmatch(text.strip())
     if match is None:
-        expected = 'a whole number and a unit from milliseconds to days, such as "10 seconds"'
+        expected = 'an integer and a unit from milliseconds to days, such as "10 seconds"'
         raise UserError("INVALID_CONFIGURATION", key=TRIGGER_INTERVAL, value=text, expected=expected)
     return int(match.group(1)) * _UNITS[match.group(2).lower()]

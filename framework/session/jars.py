@@ -128,7 +128,7 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, settings: Mapping[
             text=True, errors="replace", env=environment, timeout=_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return f"no answer within {_TIMEOUT_SECONDS} seconds"
+        return f"no response within {_TIMEOUT_SECONDS} seconds"
     return _cause(done.stdout)
 
 

@@ -37,8 +37,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     wanted = str(Path(home) / "bin" / "java") if home else "java"
     found = shutil.which(wanted, path=variables.get("PATH", os.defpath))
     if found is None:
-        problem = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
-        raise UserError("JAVA_NOT_FOUND", place=problem, oldest=OLDEST_MAJOR)
+        reason = f"JAVA_HOME is {home}, which does not contain bin/java" if home else "`java` is not on the PATH"
+        raise UserError("JAVA_NOT_FOUND", reason=reason, oldest=OLDEST_MAJOR)
     program = Path(found).resolve()
     version = _version_of_release(program) or _reported_version(program)
     if major_version(version) < OLDEST_MAJOR:

@@ -116,7 +116,7 @@ def start_submitted_jvm(settings: Mapping[str, str], *, verbose: bool) -> Jvm:
     try:
         gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
     except PySparkException as problem:
-        raise OperationError("SPARK_NOT_STARTED", ending="ended", last_words=last_words(said)) from problem
+        raise OperationError("SPARK_NOT_STARTED", failure="ended", output=last_words(said)) from problem
     return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
 
 
@@ -127,7 +127,7 @@ def last_words(said: IO[bytes] | None) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - _LAST_WORDS_BYTES))
     lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
-    return " / ".join(lines[-_LAST_WORDS_LINES:]) or "nothing."
+    return " / ".join(lines[-_LAST_WORDS_LINES:]) or "none."
 
 
 def forget_gateway() -> None:
@@ -140,8 +140,8 @@ def _not_started(process: subprocess.Popen[bytes], said: IO[bytes] | None) -> Op
     code = process.poll()
     process.kill()
     process.wait()
-    ending = f"did nothing for {_START_SECONDS:.0f} seconds" if code is None else f"ended with code {code}"
-    return OperationError("SPARK_NOT_STARTED", ending=ending, last_words=last_words(said))
+    failure = f"did not respond for {_START_SECONDS:.0f} seconds" if code is None else f"ended with code {code}"
+    return OperationError("SPARK_NOT_STARTED", failure=failure, output=last_words(said))
 
 
 def _read_connection(file: Path) -> tuple[int, str]:

@@ -87,7 +87,7 @@ SCENARIOS = {
     ),
 }
 
-# Every place at least once, and what is done several times in an update not only the first time.
+# Every failpoint at least once; one that an update passes several times, not only at the first passing.
 POINTS = [
     ("first", "tables.after_create", 1),
     ("first", "storage.before_replace", 4),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# A process of its own: whether a session has a metastore is decided when its JVM starts.
+# A separate process, because a session's metastore is configured at the start of its JVM.
 SCRIPT = """
 import sys
 from framework import Pipeline, pipelines as dp

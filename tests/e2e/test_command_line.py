@@ -97,7 +97,7 @@ def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
     """The error has Spark's message without its stack, its log or a line of Sluice."""
     done = sluice(project, "sql", "SELECT nope FROM orders", "--master", "local[2]")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("[QUERY_INVALID] Spark can't make sense of the query: [UNRESOLVED_COLUMN")
+    assert done.stderr.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
     assert len(done.stderr.splitlines()) == 2
 
 

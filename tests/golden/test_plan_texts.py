@@ -32,13 +32,21 @@ EVERY_STEP = Plan(
         BeginGeneration(flow=name("schedule"), dataset=name("flights"), generation=1, reason="first run"),
         RunFlow(flow=name("schedule"), dataset=name("flights"), generation=1, after=(), reason="first run"),
         SkipStep(dataset=name("flights"), flow=name("corrections"), reason="ran once, in generation 1"),
-        CreateTable(dataset=name("bookings"), rebuild=4, reason="full refresh asked for; the old rows serve on"),
+        CreateTable(
+            dataset=name("bookings"), rebuild=4, reason="full refresh requested; the current rows stay readable"
+        ),
         BeginGeneration(
-            flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh asked for", rebuild=4
+            flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh requested", rebuild=4
         ),
         RunFlow(flow=name("bookings"), dataset=name("bookings"), generation=4, after=(), reason="its turn", rebuild=4),
-        PublishRebuild(dataset=name("bookings"), rebuild=4, reason="all flows of the rebuild are done"),
-        RunFlow(flow=name("weather"), dataset=name("weather"), generation=2, after=(), reason="there may be new rows"),
+        PublishRebuild(dataset=name("bookings"), rebuild=4, reason="all flows of the rebuild have completed"),
+        RunFlow(
+            flow=name("weather"),
+            dataset=name("weather"),
+            generation=2,
+            after=(),
+            reason="its sources may have new rows",
+        ),
         RefreshView(
             dataset=name("delay_by_carrier"),
             flow=name("delay_by_carrier"),
@@ -47,15 +55,15 @@ EVERY_STEP = Plan(
             check=True,
         ),
         SkipStep(
-            dataset=name("worst_tails"), flow=name("worst_tails"), reason="neither its inputs nor its code changed"
+            dataset=name("worst_tails"), flow=name("worst_tails"), reason="its inputs and its code have not changed"
         ),
-        SkipStep(dataset=name("planes"), flow=None, reason="not in the selection", excluded=True),
+        SkipStep(dataset=name("planes"), flow=None, reason="not selected", excluded=True),
         RefuseTable(
             dataset=name("airports"),
             flows=(name("airports"),),
             path="/data/airports",
             owner="pipeline planes",
-            reason="its table was made by pipeline planes",
+            reason="its table belongs to pipeline planes",
         ),
         KeepStored(dataset=name("flights"), columns=("gate", "belt"), reason="no flow writes them"),
         KeepStored(dataset=name("runways"), reason="no longer declared, table kept; `sluice prune` drops it"),

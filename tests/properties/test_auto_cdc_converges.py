@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from framework.cdc.delta import transaction_write
 from framework.cdc.model.equality import fingerprint
-from framework.cdc.scd1 import merge as type1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.failpoints import arm, disarm
 from tests.support.cdc_draws import draw_alphabets
@@ -165,9 +165,9 @@ def retry(world: World, waiting: list[tuple[int, Turn]], typed: TypedHistories) 
 
 
 def apply(world: World, turn: Turn, number: int, typed: TypedHistories) -> None:
-    """Deliver a turn with its number; turns alternate between joining the rows to the events and the reverse."""
+    """Apply a turn as the batch with its number; odd turns shuffle the table, even turns broadcast the batch."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type1, "SHUFFLED_ROWS_A_FACT", ALL_ROWS if number % 2 else NO_ROWS)
+        patch.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", ALL_ROWS if number % 2 else NO_ROWS)
         world.apply_frame(turn.flow, typed.frame(world.spark, turn.events), batch_id=number)
 
 

@@ -376,7 +376,7 @@ def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
     """Settings never differ from themselves."""
     once = normalise("pipelines", spec)
     assert normalise("pipelines", once) == once
-    same = compare("pipelines", wanted=spec, deployed=spec, remote=spec, remote_then=spec)
+    same = compare("pipelines", wanted=spec, deployed=spec, remote=spec, remote_at_deploy=spec)
     assert same.changes == ()
 
 
@@ -385,6 +385,6 @@ def test_normalising_twice_is_normalising_once(spec: dict[str, Any]) -> None:
 def test_an_unknown_field_is_a_semantic_change(spec: dict[str, Any], unknown: str, value: int) -> None:
     """A change of an unknown field is held."""
     wanted = {**spec, f"new_{unknown}": value}
-    found = compare("pipelines", wanted=wanted, deployed=spec, remote=spec, remote_then=spec)
+    found = compare("pipelines", wanted=wanted, deployed=spec, remote=spec, remote_at_deploy=spec)
     assert found.change_class is ChangeClass.SEMANTIC
     assert len(flatten(wanted)) == len(flatten(spec)) + 1

@@ -139,7 +139,7 @@ def take_all(world: SnapshotWorld, worlds: Sequence[Sequence[Rows]], typed: Sequ
         frame = frame_of(world.spark, rows, typed)
         if turn in places:
             died.append(dies(world, places[turn], version, frame, turn))
-        # A claimed version comes again under its number, once under another: then there is nothing left to change.
+        # A claimed version is repeated with its number, and once with another one: then nothing changes.
         world.take_frame(version, frame, ordinal=10 if turn == len(VERSIONS) - 1 else turn)
     return died
 

@@ -1,4 +1,4 @@
-"""Rows of AUTO CDC targets that a user inserts, changes or deletes."""
+"""Rows that were inserted, changed or deleted manually: how AUTO CDC treats them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.scd1 import merge as scd1
+from framework.cdc.delta import transaction_write
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.spark.test_auto_cdc_scd1 import CHANGES, DDL, FLOWS
 from tests.spark.test_auto_cdc_scd2 import HISTORY
@@ -27,18 +27,18 @@ class Case:
     """One key of a history.
 
     Args:
-        promise: the expected behaviour.
-        before: names from events, with their sequences.
-        put_in: rows that are then inserted manually.
+        promise: the behaviour that the case shows.
+        before: names of events, with their sequences.
+        inserted: rows that are then inserted manually.
         edit: a manual statement on rows of the key.
-        then: names from later events; None deletes.
-        late: one more event, in a separate batch.
-        rows: the final history.
+        then: names of later events; None is a delete.
+        late: names of events in one more batch.
+        rows: the history at the end.
     """
 
     promise: str
     before: Sequence[tuple[str | None, int]] = ()
-    put_in: Sequence[Row] = ()
+    inserted: Sequence[Row] = ()
     edit: str = ""
     then: Sequence[tuple[str | None, int]] = (("z", 9),)
     late: Sequence[tuple[str, int]] = ()
@@ -48,56 +48,56 @@ class Case:
 Z = ("z", 9, None)
 
 CASES = (
-    Case(promise="an open row is an event", put_in=[("a", 1, None)], rows=[("a", 1, 9), Z]),
-    Case(promise="a closed row keeps its end", put_in=[("a", 1, 4)], rows=[("a", 1, 4), Z]),
+    Case(promise="an open row is an event", inserted=[("a", 1, None)], rows=[("a", 1, 9), Z]),
+    Case(promise="a closed row keeps its end", inserted=[("a", 1, 4)], rows=[("a", 1, 4), Z]),
     Case(
         promise="the end of a row is no delete of the row that begins there",
-        put_in=[("a", 1, 5), ("b", 5, None)], rows=[("a", 1, 5), ("b", 5, 9), Z],
+        inserted=[("a", 1, 5), ("b", 5, None)], rows=[("a", 1, 5), ("b", 5, 9), Z],
     ),
     Case(
         promise="an event splits a closed row",
-        put_in=[("a", 2, 6)], then=[("b", 4)], rows=[("a", 2, 4), ("b", 4, 6)],
+        inserted=[("a", 2, 6)], then=[("b", 4)], rows=[("a", 2, 4), ("b", 4, 6)],
     ),
     Case(
         promise="an event before a closed row changes nothing of it",
-        put_in=[("a", 5, 7)], then=[("b", 3)], rows=[("b", 3, 5), ("a", 5, 7)],
+        inserted=[("a", 5, 7)], then=[("b", 3)], rows=[("b", 3, 5), ("a", 5, 7)],
     ),
     Case(
-        promise="of rows that overlap the later one counts, and an end closes what is open",
-        put_in=[("a", 1, 8), ("b", 5, None)], rows=[("a", 1, 5), ("b", 5, 8), Z],
+        promise="of overlapping rows the later one counts, and an end closes an open row",
+        inserted=[("a", 1, 8), ("b", 5, None)], rows=[("a", 1, 5), ("b", 5, 8), Z],
     ),
-    Case(promise="a row put in twice is one", put_in=[("a", 5, None), ("a", 5, None)], rows=[("a", 5, 9), Z]),
+    Case(promise="a row inserted twice is one row", inserted=[("a", 5, None), ("a", 5, None)], rows=[("a", 5, 9), Z]),
     Case(
-        promise="a row that is there already is the same one",
-        before=[("a", 1)], put_in=[("a", 1, None)], rows=[("a", 1, 9), Z],
+        promise="a row that exists already is the same row",
+        before=[("a", 1)], inserted=[("a", 1, None)], rows=[("a", 1, 9), Z],
     ),
     Case(
         promise="a closed row that ends within another one closes it until that one's next event",
-        before=[("a", 5), ("a", 7)], put_in=[("b", 4, 6)], rows=[("b", 4, 5), ("a", 5, 6), ("a", 7, 9), Z],
+        before=[("a", 5), ("a", 7)], inserted=[("b", 4, 6)], rows=[("b", 4, 5), ("a", 5, 6), ("a", 7, 9), Z],
     ),
     Case(
-        promise="the event of a row may come again",
-        put_in=[("a", 1, None)], then=[("a", 1), ("z", 9)], rows=[("a", 1, 9), Z],
+        promise="the event of a row may arrive too",
+        inserted=[("a", 1, None)], then=[("a", 1), ("z", 9)], rows=[("a", 1, 9), Z],
     ),
-    Case(promise="a delete closes a row", put_in=[("a", 1, None)], then=[(None, 9)], rows=[("a", 1, 9)]),
+    Case(promise="a delete closes a row", inserted=[("a", 1, None)], then=[(None, 9)], rows=[("a", 1, 9)]),
     Case(
-        promise="a value changed by hand holds until the next event",
+        promise="a manually changed value stays until the next event",
         before=[("a", 1)], edit="UPDATE {table} SET name = 'e' WHERE {key}", rows=[("e", 1, 9), Z],
     ),
     Case(
-        promise="a row closed by hand stays closed",
+        promise="a manually closed row stays closed",
         before=[("a", 1)], edit="UPDATE {table} SET __END_AT = 4 WHERE {key}", rows=[("a", 1, 4), Z],
     ),
     Case(
-        promise="a row opened by hand is open",
+        promise="a manually opened row is open",
         before=[("a", 1), (None, 4)], edit="UPDATE {table} SET __END_AT = NULL WHERE {key}", rows=[("a", 1, 9), Z],
     ),
     Case(
-        promise="a start moved by hand stays there",
+        promise="a manually moved start stays",
         before=[("a", 3)], edit="UPDATE {table} SET __START_AT = 1 WHERE {key}", rows=[("a", 1, 9), Z],
     ),
     Case(
-        promise="no row grows into the place of one deleted by hand",
+        promise="no row is extended over a manually deleted one",
         before=[("a", 1), ("b", 5)], edit="DELETE FROM {table} WHERE {key} AND name = 'b'", late=[("c", 3)],
         rows=[("a", 1, 3), ("c", 3, 5), Z],
     ),
@@ -109,14 +109,14 @@ def source_rows(key: int, changes: Sequence[tuple[str | None, int]]) -> list[tup
     return [(key, name, None, "UPDATE" if name else "DELETE", sequence) for name, sequence in changes]
 
 
-def put_in(world: World, ddl: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Append rows to the target, as any program may."""
+def insert_manually(world: World, ddl: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Append rows to the target manually."""
     frame = world.spark.createDataFrame([tuple(row) for row in rows], ddl)
     frame.write.format("delta").mode("append").save(str(world.table.path))
 
 
 def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
-    """Return the displayed rows of each case, in order."""
+    """Return the target's rows of each case, in order."""
     rows = world.rows("userId", "__START_AT", "name", "__END_AT")
     shown: dict[str, list[tuple[object, ...]]] = {case.promise: [] for case in CASES}
     for key, start, name, end in sorted(rows, key=lambda row: (row[0], row[1], repr(row))):
@@ -126,14 +126,16 @@ def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:
 
 @pytest.mark.parametrize("spec", [HISTORY, replace(IGNORING, scd_type=2)], ids=["whole", "authored"])
 @pytest.mark.parametrize("version", ["4.4.0", "0.0.0"], ids=["replaced", "merged"])
-def test_a_row_put_in_by_hand_is_an_event_at_its_start(
+def test_a_manually_inserted_row_is_an_event_at_its_start(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, spec: AutoCdcSpec
 ) -> None:
-    """Its end closes it unless another row starts there; a redelivered batch does not change that."""
+    """Its end closes it unless another row begins there; a replayed batch changes nothing."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world, cases = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}), list(enumerate(CASES))
     world.apply("changes", [row for key, case in cases for row in source_rows(key, case.before)])
-    put_in(world, SHOWN, [(key, name, None, start, end) for key, case in cases for name, start, end in case.put_in])
+    insert_manually(
+        world, SHOWN, [(key, name, None, start, end) for key, case in cases for name, start, end in case.inserted]
+    )
     for key, case in cases:
         if case.edit:
             interpreting.sql(case.edit.format(table=world.table.sql, key=f"userId = {key}"))
@@ -147,19 +149,19 @@ def test_a_row_put_in_by_hand_is_an_event_at_its_start(
 
 
 @pytest.mark.parametrize(
-    ("version", "rows_a_fact"),
+    ("version", "rows_per_key"),
     [("4.4.0", ALL_ROWS), ("4.4.0", NO_ROWS), ("0.0.0", NO_ROWS)],
-    ids=["rows come to the facts", "facts come to the rows", "merged"],
+    ids=["shuffled", "broadcast", "merged"],
 )
-def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
-    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, rows_a_fact: int
+def test_a_manually_inserted_row_of_type_1_is_older_than_all_events(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, rows_per_key: int
 ) -> None:
-    """Any event of its key replaces or deletes it; an earlier recorded delete does so with the next event."""
+    """Any event of its key replaces or deletes it; a recorded delete deletes it with the key's next event."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
-    swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", rows_a_fact)
+    swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", rows_per_key)
     world = World(interpreting, tmp_path, FLOWS)
     world.apply("changes", [(3, None, None, "DELETE", 5), (5, "Eve", "E", "INSERT", 1), (6, None, None, "DELETE", 5)])
-    put_in(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3, 4, 6)])
+    insert_manually(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3, 4, 6)])
     interpreting.sql(f"UPDATE {world.table.sql} SET name = 'Eva' WHERE userId = 5")
     late = [(1, "Ann", "A", "UPDATE", 0), (2, None, None, "DELETE", 0), (3, "Cleo", "C", "UPDATE", 3)]
     metrics = world.apply("changes", [*late, (6, "Fay", "F", "UPDATE", 6)])
@@ -167,11 +169,11 @@ def test_a_row_of_type_1_put_in_by_hand_comes_before_everything(
     assert (shown, 2, 2) == (world.rows(), metrics.upserted, metrics.deleted)
 
 
-def test_a_row_put_in_by_hand_wrote_all_of_its_columns(interpreting: SparkSession, tmp_path: Path) -> None:
-    """A NULL that an event ignores keeps the row's value; a NULL of the row is a value, and its end clears all."""
+def test_a_manually_inserted_row_writes_all_of_its_columns(interpreting: SparkSession, tmp_path: Path) -> None:
+    """An ignored null of an event keeps the row's value; a null of the row is a value; the row's end clears all."""
     world = World(interpreting, tmp_path, {"changes": (replace(IGNORING, scd_type=2), DDL, False)})
     by_hand = [(1, "a", "X", 1, 5), (1, "b", None, 5, None), (2, "a", "X", 1, 5), (3, "a", "X", 1, None)]
-    put_in(world, SHOWN, by_hand)
+    insert_manually(world, SHOWN, by_hand)
     world.apply("changes", [(1, "c", None, "UPDATE", 3), (2, "c", None, "UPDATE", 7), (3, None, "Y", "UPDATE", 7)])
     world.apply("changes", [(1, "d", None, "UPDATE", 9)])
     expected = [
@@ -184,14 +186,14 @@ def test_a_row_put_in_by_hand_wrote_all_of_its_columns(interpreting: SparkSessio
 
 
 @pytest.mark.parametrize("version", ["4.4.0", "0.0.0"], ids=["replaced", "merged"])
-def test_a_row_of_type_1_put_in_by_hand_keeps_what_events_ignore(
+def test_a_manually_inserted_row_of_type_1_keeps_values_that_events_ignore(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Each of its values stays until an event writes it; an earlier recorded delete clears all of them."""
+    """Each of its values stays until an event writes it; a recorded delete undoes all of them."""
     swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
     world = World(interpreting, tmp_path, {"changes": (IGNORING, DDL, False)})
     world.apply("changes", [(2, None, None, "DELETE", 5), (3, None, None, "DELETE", 5), (4, "Eve", "E", "INSERT", 1)])
-    put_in(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3)])
+    insert_manually(world, "userId int, name string, city string", [(key, "Hand", "H") for key in (1, 2, 3)])
     events = [(1, "Ann", None, "UPDATE", 0), (2, "Bob", None, "UPDATE", 3), (3, "Cleo", None, "UPDATE", 6)]
     world.apply("changes", events)
     assert [(1, "Ann", "H"), (3, "Cleo", None), (4, "Eve", "E")] == world.rows()

@@ -64,10 +64,10 @@ AFTER_RESTORE = {
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
+def test_a_batch_that_violates_a_constraint_writes_nothing_and_is_replayed(
     interpreting: SparkSession, tmp_path: Path, kept: str
 ) -> None:
-    """The error names constraint and value; with the constraint changed the same batch is applied."""
+    """The error names constraint and value; after the constraint is dropped, the same batch is applied."""
     world = made(interpreting, tmp_path, kept, **{"delta.constraints.short": "length(name) < 5"})
     world.apply("changes", FIRST, batch_id=0)
     before = world.version()
@@ -83,24 +83,24 @@ def test_a_batch_that_breaks_a_constraint_writes_nothing_and_comes_again(
 
 
 @pytest.mark.parametrize("kept", ["scd1", "scd2"])
-def test_files_that_are_vacuumed_away_are_not_missed(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
-    """Batches read only the current version of the target and the auxiliary table."""
+def test_batches_do_not_need_vacuumed_files(interpreting: SparkSession, tmp_path: Path, kept: str) -> None:
+    """Batches read the current version of the target and its auxiliary table only."""
     interpreting.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     interpreting.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM's tasks: 10,000
     world = made(interpreting, tmp_path, kept)
     for batch in (FIRST, SECOND, THIRD):
         world.apply("changes", batch)
-        for table in (world.table, world.companion):
+        for table in (world.table, world.auxiliary):
             if Path(str(table.path)).exists():
                 interpreting.sql(f"VACUUM {table.sql} RETAIN 0 HOURS")
     assert AFTER_THIRD[world.target.scd_type] == shown(world)
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_undone(
+def test_a_restored_target_continues_and_a_reset_of_its_flow_reapplies_the_events(
     interpreting: SparkSession, tmp_path: Path, kept: str
 ) -> None:
-    """RESTORE restores rows but repeats no batch; reading the source again ends in the rows of all events."""
+    """RESTORE undoes rows but not transaction identifiers; rereading the source ends in the rows of all events."""
     world = made(interpreting, tmp_path, kept)
     world.apply("changes", FIRST, batch_id=0)
     version = world.version()
@@ -115,10 +115,10 @@ def test_a_restored_target_goes_on_and_a_reset_of_its_flow_brings_back_what_was_
     assert AFTER_THIRD[world.target.scd_type] == shown(world)
 
 
-def test_a_target_whose_source_alone_was_refreshed_stops_and_a_reset_reads_the_source_again(
+def test_a_flow_fails_after_its_source_is_refreshed_and_a_reset_rereads_the_source(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """The replaced rows are not changes, so the flow fails and its target stays; a reset ends in the correct rows."""
+    """The replaced rows are no appends, so the flow fails and keeps its target; a reset ends in the right rows."""
     world = EngineWorld(interpreting, tmp_path)
 
     def declare() -> None:

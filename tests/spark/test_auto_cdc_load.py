@@ -1,4 +1,4 @@
-"""The first load of a target writes rows directly, and later batches find them as if each had been merged."""
+"""The first load of a target: rows are stored unchanged, with the same result as a merge."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from framework.cdc import apply as applying
 from framework.cdc import writer
+from framework.cdc.delta.transaction_write import TransactionWrite
 from framework.cdc.events import batch_validation as contract
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
@@ -31,14 +32,14 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def refuse(*_: object, **__: object) -> CdcMetrics:
-    """Fail: this function must not be called."""
+    """Fail if called."""
     raise AssertionError
 
 
-def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: pytest.MonkeyPatch) -> None:
-    """There is one commit and no merge; a change flow then finds rows that are older than all events."""
+def test_a_snapshot_is_stored_unchanged_in_an_empty_target(world: World, swap: pytest.MonkeyPatch) -> None:
+    """One commit without a merge; for a change flow, its rows are older than all events."""
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
         before = world.version()
         assert CdcMetrics(rows=3, upserted=3) == world.apply("snapshot", LOADED)
     assert (LOADED, before + 1) == (world.rows(), world.version())
@@ -47,8 +48,8 @@ def test_a_snapshot_into_an_empty_target_is_taken_as_it_is(world: World, swap: p
     assert [(1, "Ann", "A"), (3, "Cleo", None), (4, "Di", "D")] == world.rows()
 
 
-def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world: World, tmp_path: Path) -> None:
-    """The rows of that key are merged, and the same one wins in any order of arrival."""
+def test_a_snapshot_with_a_duplicate_key_ends_as_if_split_into_two_batches(world: World, tmp_path: Path) -> None:
+    """The rows of that key are merged, and the same one counts in any order."""
     twice = [*LOADED, (2, "Bob", "B")]
     metrics = world.apply("snapshot", twice)
     other = World(world.spark, tmp_path / "other", FLOWS)
@@ -58,14 +59,14 @@ def test_a_snapshot_with_a_key_twice_ends_as_if_it_had_come_in_two_batches(world
 
 
 @pytest.mark.parametrize("keys", [range(-70, 70), range(32_700, 32_840), (-(2**31), 0, 2**31 - 1)])
-def test_keys_are_told_apart_wherever_they_lie(
+def test_a_load_detects_duplicate_keys_of_any_range(
     world: World, tmp_path: Path, swap: pytest.MonkeyPatch, keys: Sequence[int]
 ) -> None:
-    """Unique keys are written directly; one more row of the last key is detected as a duplicate."""
+    """Rows with distinct keys are stored unchanged; a second row of the last key is merged."""
     rows = [(key, "Ada", "A") for key in keys]
     other = World(world.spark, tmp_path / "other", FLOWS)
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
         assert CdcMetrics(rows=len(rows), upserted=len(rows)) == world.apply("snapshot", rows)
     assert len(rows) == other.apply("snapshot", [*rows, rows[-1]]).upserted
     shown = sorted(rows, key=repr)
@@ -73,7 +74,7 @@ def test_keys_are_told_apart_wherever_they_lie(
 
 
 def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
-    """The batch is validated before the commit; the error has the counts."""
+    """The contract is checked before the commit, and the error has the counts."""
     before = world.version()
     with pytest.raises(OperationError, match="NULL_KEY") as raised:
         world.apply("snapshot", [*LOADED, (None, "Nobody", None), (None, "Nobody", "N")])
@@ -81,8 +82,8 @@ def test_a_first_load_with_null_keys_writes_nothing(world: World) -> None:
     assert ([], before) == (world.rows(), world.version())
 
 
-def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: World) -> None:
-    """The load is delivered again, and the table recognizes it."""
+def test_a_replayed_first_load_is_skipped_after_a_crash_behind_its_commit(world: World) -> None:
+    """The table has the transaction identifier of the load."""
     arm("cdc.after_merge", action=stop)
     try:
         with pytest.raises(Stopped):
@@ -94,14 +95,14 @@ def test_a_first_load_that_died_after_its_commit_is_not_loaded_twice(world: Worl
 
 
 def test_a_snapshot_after_a_delete_is_no_first_load(world: World) -> None:
-    """A target without rows may have tombstones: rows that they delete do not return."""
+    """A target without rows may have tombstones, which suppress older rows."""
     world.apply("changes", [(2, None, None, "DELETE", 5)])
     assert CdcMetrics(rows=3, upserted=2, late=1) == world.apply("snapshot", LOADED)
     assert [(1, "Ada", "A"), (3, "Cleo", None)] == world.rows()
 
 
-def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
-    """The rows that the other process wrote win or lose by their sequence, as usual."""
+def test_a_load_that_conflicts_with_another_process_is_merged(world: World, swap: pytest.MonkeyPatch) -> None:
+    """Rows that the other process wrote in between count by their sequence."""
     other = world.writer("changes")
     checked = contract.check_contract
 
@@ -110,7 +111,7 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
         swap.undo()
         frame = world.frame("changes", [(1, "Ann", "A", "INSERT", 9)])
         with swap.context() as patch:
-            patch.setattr(applying, "queued", lambda *_: nullcontext())
+            patch.setattr(applying, "locked", lambda *_: nullcontext())
             other.apply(frame, 0)
 
     swap.setattr(applying, "check_contract", check_late)
@@ -118,13 +119,13 @@ def test_a_load_that_loses_to_another_process_is_merged(world: World, swap: pyte
     assert [(1, "Ann", "A"), *LOADED[1:]] == world.rows()
 
 
-def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
+def test_a_snapshot_is_stored_unchanged_in_an_empty_history(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
-    """Its rows equal those of a merge, including the hidden column; a delete then ends one of them."""
+    """The rows, with the hidden column, equal those of a merge; a later delete ends one of them."""
     loaded, merged = World(spark, tmp_path / "loaded", HISTORIES), World(spark, tmp_path / "merged", HISTORIES)
     with swap.context() as patch:
-        patch.setattr(applying, "rewrite_history", refuse)
+        patch.setattr(applying, "compute_history", refuse)
         assert CdcMetrics(rows=3, upserted=3) == loaded.apply("snapshot", LOADED)
     with swap.context() as patch:
         patch.setattr(writer, "may_load", lambda *_: False)
@@ -142,8 +143,8 @@ def test_a_snapshot_into_an_empty_history_is_taken_as_it_is(
     ] == loaded.rows()
 
 
-def test_a_history_of_a_snapshot_with_a_key_twice_has_one_row_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Two rows at one point are a tie, so the load does not write rows directly."""
+def test_a_snapshot_with_a_duplicate_key_has_one_row_of_it_in_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Two rows at one point are one entry of the timeline, so the snapshot is not stored unchanged."""
     world = World(spark, tmp_path, HISTORIES)
     assert CdcMetrics(rows=4, upserted=3) == world.apply("snapshot", [*LOADED, (3, "Cleo", None)])
     assert [(*row, 0, None) for row in LOADED] == world.rows()
@@ -165,18 +166,18 @@ FIRST = [(0, "x", "a", None), (0, "y", "b", "b")]
         ),
     ],
 )
-def test_a_first_snapshot_of_a_source_is_taken_as_it_is(
+def test_the_first_snapshot_of_a_source_is_stored_unchanged(
     spark: SparkSession,
     tmp_path: Path,
     swap: pytest.MonkeyPatch,
     scd_type: int,
     second: tuple[CdcMetrics, set[tuple[object, ...]]],
 ) -> None:
-    """Nothing is merged; the first snapshot is not applied twice, and the next is compared with it."""
+    """Nothing is merged; the first snapshot is applied once, and the next is compared with it."""
     world = SnapshotWorld(spark, tmp_path, replace(SPEC, scd_type=scd_type))
     with swap.context() as patch:
-        patch.setattr(applying, "replace_facts", refuse)
-        patch.setattr(applying, "rewrite_history", refuse)
+        patch.setattr(TransactionWrite, "merge", refuse)
+        patch.setattr(applying, "compute_history", refuse)
         assert CdcMetrics(rows=2, upserted=2) == world.take(1, FIRST, ordinal=1)
     assert CdcMetrics() == world.take(1, FIRST, ordinal=1)
     metrics, rows = second

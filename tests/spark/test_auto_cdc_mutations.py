@@ -1,4 +1,4 @@
-"""The five usual mistakes of AUTO CDC implementations, and the test that detects each.
+"""The five usual mistakes of AUTO CDC, and the test that finds each.
 
 Each mutation changes the product, and the test named with it must fail. Without the mutation, each of these tests
 passes in its own file.
@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc import apply as applying
 from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta import merge_write, open_tables
+from framework.cdc.delta.target_write import SOURCE, TARGET, Clauses
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column
@@ -26,8 +27,6 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows
 from framework.cdc.scd1 import latest_events as facts
 from framework.cdc.scd1 import merge as scd1
-from framework.cdc.scd1 import merge_clauses as changes
-from framework.cdc.scd1.merge_clauses import SOURCE, TARGET, Changes
 from framework.cdc.spark import expression_cache as expressions
 from tests.spark import test_auto_cdc_scd1 as scd1_tests
 from tests.spark.test_auto_cdc_scenarios import FOLDER, IGNORING, outcomes
@@ -40,23 +39,24 @@ Catcher = Callable[[SparkSession, Path], None]
 
 
 def drop_tombstones(patch: pytest.MonkeyPatch) -> None:
-    """Tombstones are dropped after their batch."""
-    patch.setattr(applying, "read_companion", lambda *_: None)
+    """Recorded deletes are not read."""
+    patch.setattr(open_tables, "read_auxiliary_table", lambda *_: None)
 
 
 def compare_with_or_equal(patch: pytest.MonkeyPatch) -> None:
-    """An upsert at the point of the row always replaces it."""
+    """An upsert at the point of the row replaces it, whatever its content."""
+    clauses_for = scd1.clauses_for
 
-    def changes_to(target: CdcTarget, *, floor: Column | None) -> Changes:
-        true = changes.changes_to(target, floor=floor)
+    def mutated(target: CdcTarget, *, floor: Column | None) -> Clauses:
+        clauses = clauses_for(target, floor=floor)
         upsert = point_of(column(ORDER, of=SOURCE), target.order_type)
-        return replace(true, update=upsert >= row_point(column(HIDDEN_COLUMN, of=TARGET), target.hidden_type))
+        return replace(clauses, update=upsert >= row_point(column(HIDDEN_COLUMN, of=TARGET), target.hidden_type))
 
-    patch.setattr(scd1, "changes_to", changes_to)
+    patch.setattr(scd1, "clauses_for", mutated)
 
 
 def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
-    """An event is newer or older as a whole, without the author of each leaf field."""
+    """An event is newer or older as a whole, whichever event wrote each leaf of the row."""
 
     def is_newer(_new: Column, _old: Column, _is_gone: Column) -> Column:
         return F.coalesce(column(ORDER) > column(authored_rows._OLD_ORDER), F.expr("true"))
@@ -65,7 +65,7 @@ def compare_whole_events(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
-    """Let the last event in a batch win for each key."""
+    """The last event of a key in the batch counts."""
 
     def last_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], list[Column]]:
         names = [field.name for field in target.value_fields]
@@ -78,9 +78,9 @@ def take_the_last_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_transaction(patch: pytest.MonkeyPatch) -> None:
-    """Commits have no transaction identifier of the batch."""
-    patch.setattr(applying, "committing_once", lambda *_: nullcontext())
-    patch.setattr(Transaction, "has_seen", lambda *_: False)
+    """Commits have no transaction identifier."""
+    patch.setattr(merge_write, "committing_once", lambda *_: nullcontext())
+    patch.setattr(Transaction, "has_applied", lambda *_: False)
 
 
 def scenario(file: str, called: str) -> Catcher:
@@ -101,18 +101,18 @@ def golden(test: Callable[[World], None]) -> Catcher:
 
 MUTATIONS: tuple[tuple[Mutation, Catcher], ...] = (
     (drop_tombstones, scenario("scd1.txt", "delete before its insert arrives")),
-    (compare_with_or_equal, golden(scd1_tests.test_a_tie_ends_the_same_whichever_comes_first)),
+    (compare_with_or_equal, golden(scd1_tests.test_a_tie_has_the_same_winner_in_any_order_of_arrival)),
     (compare_whole_events, scenario("scd1_ignore_null.txt", "a late event fills what a newer one left")),
     (take_the_last_row, scenario("scd1.txt", "the batch's last row is not its highest sequence")),
-    (skip_the_transaction, golden(scd1_tests.test_a_batch_delivered_twice_is_skipped)),
+    (skip_the_transaction, golden(scd1_tests.test_a_replayed_batch_is_skipped)),
 )
 
 
 @pytest.mark.parametrize(("mutate", "catch"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
-def test_a_mutation_is_caught_by_the_test_that_is_named_for_it(
+def test_a_mutation_fails_its_test(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
 ) -> None:
-    """With the mutation, the test fails at its assertion."""
+    """With the mutation, the test fails with an AssertionError."""
     swap.setattr(expressions, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
     mutate(swap)
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""The size of a batch's plans is proportional to the number of the target's leaf fields."""
+"""The plans of a batch grow linearly with the number of a target's leaves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
-from framework.cdc.scd1 import merge as scd1
-from framework.cdc.spark import local_checkpoint as caching
+from framework.cdc.delta import merge_write, target_write, transaction_write
+from framework.cdc.spark import execution
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
 
@@ -31,14 +31,14 @@ KEEPING = {
 
 
 def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, swap: pytest.MonkeyPatch) -> list[int]:
-    """Return the number of nodes in the optimized plans of a batch that finds existing rows and tombstones.
+    """Return the number of nodes in each optimized plan of a batch that joins rows and tombstones.
 
     Args:
         spark: the session.
         root: an empty folder.
         kind: the kind of the target.
         structs: the number of its columns that are structs of three fields.
-        swap: installs a recorder where frames are computed.
+        swap: replaces the functions that compute DataFrames by a recorder.
     """
     spec, properties = KEEPING[kind]
     columns = ", ".join(f"s{number} STRUCT<a: STRING, b: STRUCT<c: STRING, d: INT>>" for number in range(structs))
@@ -48,7 +48,7 @@ def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, s
     @contextmanager
     def recording(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
         sizes.append(frame._jdf.queryExecution().optimizedPlan().toJSON().count('"class":'))
-        with caching.computed_once(frame, at_once=at_once) as computed:
+        with execution.computed_once(frame, at_once=at_once) as computed:
             yield computed
 
     def event(key: int, value: str, operation: str, sequence: int) -> tuple[object, ...]:
@@ -56,18 +56,18 @@ def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, s
 
     world.apply("changes", [event(1, "one", "U", 2), event(2, "one", "D", 2)])
     with swap.context() as patch:
-        patch.setattr(applying, "computed_once", recording)
-        patch.setattr(scd1, "computed_once", recording)
+        for module in (applying, merge_write, target_write, transaction_write):
+            patch.setattr(module, "computed_once", recording)
         world.apply("changes", [event(1, "two", "U", 3), event(1, "late", "U", 1), event(2, "two", "U", 3)])
     assert [(1, "two", 3), (2, "two", 3)] == [row for row in world.rows("id", "s0.a", "s0.b.d") if row[1] == "two"]
     return sizes
 
 
 @pytest.mark.parametrize("kind", KEEPING)
-def test_plans_grow_with_the_leaves_of_a_target_and_not_faster(
+def test_plans_grow_linearly_with_the_leaves_of_a_target(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A further struct column adds as many nodes to a plan as the one before it did."""
+    """Each further struct column adds as many nodes to a plan as the previous one."""
     one, two, three = (
         nodes_of_a_batch(interpreting, tmp_path / str(structs), kind, structs, swap) for structs in (1, 2, 3)
     )

@@ -21,10 +21,10 @@ DDL = "id INT, name STRING, home STRUCT<city: STRING, at: STRUCT<x: INT>>, tags 
 SPEC = AutoCdcSpec(keys=("id",), sequence_by="ts", columns=ColumnSelection(columns=("op",), excluded=True))
 CONDITION = "AUTOCDC_EXPRESSION_NOT_OF_ROW"
 PARAMETERS = ("sequence_by", "where", "apply_as_deletes", "apply_as_truncates")
-OTHER_ROWS, SEVERAL_ROWS = "reads other rows", "several rows of one"
-OTHER_VALUES, MOMENT = "not deterministic", "when, where or by whom"
+OTHER_ROWS, SEVERAL_ROWS = "reads other rows", "several rows for one"
+OTHER_VALUES, MOMENT = "not deterministic", "the time, the session or the user"
 
-# Expressions of a type that orders, and what they depend on beside the row.
+# Expressions of an orderable type, and what they depend on besides the row.
 NOT_OF_ROW = {
     "row_number() OVER (PARTITION BY id ORDER BY ts)": OTHER_ROWS,
     "max(ts)": OTHER_ROWS,
@@ -93,8 +93,8 @@ def test_an_expression_that_is_not_a_function_of_the_row_is_refused_wherever_it_
             texts = [
                 str(each.fields.get(field)) for each in told for field in ("parameter", "expression", "dependency")
             ]
-            is_told = texts[:2] == [parameter, text] and dependency in texts[-1]
-            if [CONDITION] != [each.condition for each in told] or not is_told:
+            is_expected = texts[:2] == [parameter, text] and dependency in texts[-1]
+            if [CONDITION] != [each.condition for each in told] or not is_expected:
                 wrong.append((parameter, text, told))
     assert [] == wrong
 

@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
-from framework.cdc.delta import auxiliary_table as companion
+from framework.cdc.delta import open_tables
+from framework.cdc.delta.auxiliary_table import read_auxiliary_table
+from framework.cdc.delta.target_write import KeyedMerge
+from framework.cdc.delta.transaction_write import TransactionWrite
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.scd1 import merge as scd1
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
@@ -55,15 +57,15 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return World(spark, tmp_path, FLOWS)
 
 
-def test_the_golden_case_in_one_batch(world: World) -> None:
-    """All events in one batch end in the newest row of each key whose last event is not a delete."""
+def test_one_batch_of_all_events_leaves_the_newest_row_per_key(world: World) -> None:
+    """One batch of all events leaves the newest row of each key whose last event is not a delete."""
     metrics = world.apply("changes", GOLDEN)
     assert EXPECTED == world.rows()
     assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
 
 
-def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
-    """Events from last to first, then a snapshot of old rows: the same rows, and no deleted one rises."""
+def test_events_in_reverse_order_with_the_snapshot_last_end_in_the_same_rows(world: World) -> None:
+    """Events from last to first, then a snapshot of old rows, end in the same rows; no deleted row returns."""
     world.apply("changes", GOLDEN[:3:-1])
     world.apply("changes", GOLDEN[3::-1])
     metrics = world.apply("snapshot", [(123, "Isabel", "Old"), (124, "Raul", "Old"), (200, "New", "New")])
@@ -71,74 +73,74 @@ def test_the_golden_case_backwards_with_the_snapshot_last(world: World) -> None:
     assert CdcMetrics(rows=3, upserted=1, deleted=0, late=2) == metrics
 
 
-def test_a_batch_delivered_twice_is_skipped(world: World) -> None:
-    """The second delivery of a batch commits nothing to either table."""
+def test_a_replayed_batch_is_skipped(world: World) -> None:
+    """Applying a batch a second time commits nothing to either table."""
     world.apply("changes", GOLDEN, batch_id=0)
-    before, tombstones = world.version(), len(world.companion_rows())
+    before, tombstones = world.version(), len(world.auxiliary_rows())
     assert world.apply("changes", GOLDEN, batch_id=0).skipped
-    assert (before, tombstones) == (world.version(), len(world.companion_rows()))
+    assert (before, tombstones) == (world.version(), len(world.auxiliary_rows()))
     assert EXPECTED == world.rows()
 
 
-def test_a_tie_ends_the_same_whichever_comes_first(world: World) -> None:
-    """Of two upserts at one point the same one counts, in either order."""
+def test_a_tie_has_the_same_winner_in_any_order_of_arrival(world: World) -> None:
+    """Of two upserts at one point the same one counts, in either order of arrival."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 5), (2, "Bea", "B", "INSERT", 5)])
     world.apply("changes", [(1, "Bea", "B", "INSERT", 5), (2, "Ada", "A", "INSERT", 5)])
     (_, *one), (_, *other) = world.rows()
     assert one == other
 
 
-def test_a_new_generation_may_read_everything_again(world: World) -> None:
-    """After a reset of the flow's checkpoint the same events under old numbers change no row."""
+def test_a_new_generation_can_reread_all_events(world: World) -> None:
+    """After a reset of the flow's checkpoint, the same events in batches with the old numbers change no row."""
     world.apply("changes", GOLDEN, batch_id=0)
     world.generation["changes"] += 1
     assert not world.apply("changes", GOLDEN, batch_id=0).skipped
     assert EXPECTED == world.rows()
 
 
-def test_a_commit_that_loses_to_another_process_is_tried_again(world: World) -> None:
-    """The batch starts over on the rows of the other process, without an error."""
+def test_a_commit_that_conflicts_with_another_process_is_retried(world: World) -> None:
+    """The retry reads what the other process wrote, and the metrics do not show the conflict."""
     world.apply("changes", GOLDEN[:4])
-    replace, losses = scd1.replace_facts, ["Puebla", "Toluca"]
+    prepare, losses = TransactionWrite._prepare_merge, ["Puebla", "Toluca"]
 
-    def replace_too_late(*arguments: Any, **named: Any) -> CdcMetrics:
-        done = replace(*arguments, **named)
+    def prepare_too_late(write: TransactionWrite, merge: KeyedMerge) -> CdcMetrics:
+        done = prepare(write, merge)
         assert done is not None
         if losses:
             world.spark.sql(f"UPDATE {world.table.sql} SET city = '{losses.pop()}' WHERE userId = 124")
         return done
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applying, "replace_facts", replace_too_late)
+        patch.setattr(TransactionWrite, "_prepare_merge", prepare_too_late)
         metrics = world.apply("changes", GOLDEN[4:])
     shown = [(124, "Raul", "Puebla"), *(row for row in EXPECTED if row[0] != 124)]
     assert (shown, 1, 1, []) == (world.rows(), metrics.upserted, metrics.deleted, losses)
-    assert 1 == len(world.companion_rows())
+    assert 1 == len(world.auxiliary_rows())
 
 
-def test_a_delete_of_another_process_is_not_missed(world: World, swap: pytest.MonkeyPatch) -> None:
-    """It commits to both tables after the tombstones were read: the older row that arrives stays deleted."""
+def test_a_concurrent_delete_of_another_process_is_applied(world: World, swap: pytest.MonkeyPatch) -> None:
+    """A delete committed to both tables after the tombstones were read still suppresses an older row."""
     world.apply("changes", [(1, "Ada", "A", "INSERT", 1)])
-    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], companion.read_companion
+    other, deletes, read = world.writer("changes"), [(1, None, None, "DELETE", 5)], read_auxiliary_table
 
     def read_too_early(*arguments: Any) -> DataFrame | None:
-        companion = read(*arguments)
+        auxiliary = read(*arguments)
         if deletes:
             with swap.context() as patch:
-                patch.setattr(applying, "queued", lambda *_: nullcontext())
+                patch.setattr(applying, "locked", lambda *_: nullcontext())
                 other.apply(world.frame("changes", [deletes.pop()]), 1)
-        return companion
+        return auxiliary
 
-    swap.setattr(applying, "read_companion", read_too_early)
+    swap.setattr(open_tables, "read_auxiliary_table", read_too_early)
     assert CdcMetrics(rows=2, upserted=1, late=1) == world.apply("snapshot", [(1, "Old", "O"), (2, "Bea", "B")])
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
 
-@pytest.mark.parametrize("place", ["cdc.after_tombstones", "cdc.after_merge"])
-def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World, place: str) -> None:
-    """With any batch of another flow in between, the interrupted batch ends in the same rows."""
+@pytest.mark.parametrize("name", ["cdc.after_tombstones", "cdc.after_merge"])
+def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World, name: str) -> None:
+    """The replayed batch ends in the same rows, whatever another flow applied in between."""
     world.apply("changes", GOLDEN[:4])
-    arm(place, action=stop)
+    arm(name, action=stop)
     try:
         with pytest.raises(Stopped):
             world.apply("changes", GOLDEN[4:], batch_id=7)
@@ -147,7 +149,7 @@ def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World
     world.apply("snapshot", [(123, "Isabel", "Old"), (125, "Mercedes", "Old")])
     world.apply("changes", GOLDEN[4:], batch_id=7)
     assert EXPECTED == world.rows()
-    assert {123} == {row["userId"] for row in world.companion_rows()}
+    assert {123} == {row["userId"] for row in world.auxiliary_rows()}
 
 
 @pytest.mark.parametrize(
@@ -165,27 +167,27 @@ def test_a_crash_between_the_commits_is_healed_by_the_next_delivery(world: World
         ),
     ],
 )
-def test_a_batch_that_breaks_the_contract_writes_nothing(
+def test_a_batch_that_violates_the_contract_writes_nothing(
     world: World, rows: list[tuple[object, ...]], condition: str, fields: dict[str, object]
 ) -> None:
-    """Null keys and null sequences are counted and named, and neither table has a new commit."""
+    """The error has the counts of null keys and null sequences, and neither table has a new commit."""
     before = world.version()
     with pytest.raises(OperationError) as raised:
         world.apply("changes", rows)
     assert condition == raised.value.condition
     assert fields == {key: raised.value.fields[key] for key in fields}
-    assert (before, []) == (world.version(), world.companion_rows())
+    assert (before, []) == (world.version(), world.auxiliary_rows())
 
 
 def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
-    """The target contains live rows only; deletes are in the auxiliary table."""
+    """The target has live rows only; deletes are in the auxiliary table."""
     world.apply("changes", GOLDEN)
     assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
-    assert ["delete"] == [row["__sluice"]["operation"] for row in world.companion_rows()]
+    assert ["delete"] == [row["__sluice"]["operation"] for row in world.auxiliary_rows()]
 
 
-def test_settings_of_the_session_are_left_as_they_were(world: World) -> None:
-    """A batch leaves no transaction identifier for the next command of its session."""
+def test_a_batch_restores_the_settings_of_its_session(world: World) -> None:
+    """A batch leaves no transaction identifier behind for the next command of its session."""
     key = "spark.databricks.delta.write.txnAppId"
     world.apply("changes", GOLDEN)
     assert world.spark.conf.get(key, None) is None

@@ -87,4 +87,4 @@ def test_a_batch_that_breaks_the_contract_writes_nothing(spark: SparkSession, tm
         world.apply("changes", [(None, "a", "b", "INSERT", 1), (1, "a", "b", "INSERT", 3)])
     assert "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY" == raised.value.condition
     assert (1, 2) == (raised.value.fields["null_count"], raised.value.fields["row_count"])
-    assert (before, []) == (world.version(), world.companion_rows())
+    assert (before, []) == (world.version(), world.auxiliary_rows())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.scd1 import merge as scd1
+from framework.cdc.delta import transaction_write
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
 from tests.support.cdc_scenarios import Scenario, read_scenarios
@@ -41,20 +41,20 @@ def outcomes(
         ("scd2_ignore_null.txt", replace(IGNORING, scd_type=2), HISTORY),
     ],
 )
-def test_each_scenario_of_a_file_ends_in_its_rows(
+def test_each_scenario_ends_in_its_rows(
     spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
 ) -> None:
-    """All scenarios of a file share a table, each with separate keys."""
+    """Each line of the catalogue ends in its rows; the lines of a file share a table, each with its own keys."""
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
 
 
 @pytest.mark.parametrize("spec", [CHANGES, IGNORING], ids=["scd1.txt", "scd1_ignore_null.txt"])
-def test_each_scenario_of_type_1_holds_where_the_table_has_many_rows(
+def test_each_scenario_of_type_1_ends_in_its_rows_if_the_batch_is_broadcast(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, spec: AutoCdcSpec
 ) -> None:
-    """The events are then broadcast to the rows, which are not shuffled; the result is the same."""
-    swap.setattr(scd1, "SHUFFLED_ROWS_A_FACT", NO_ROWS)
+    """With many rows per key, the batch is broadcast instead of shuffling the table; the rows are the same."""
+    swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", NO_ROWS)
     file, other = ("scd1.txt", None) if spec is CHANGES else ("scd1_ignore_null.txt", CHANGES)
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)

@@ -109,11 +109,12 @@ def declare():
 """)
     _, printed = cell("Pipeline(name='bad', modules=[declare], spark=session).validate()")
     assert printed == (
-        "[PIPELINE_GRAPH_INVALID] The pipeline has 2 fault(s); nothing was written.\n\n"
-        "[TABLE_OR_VIEW_NOT_FOUND] There is no dataset and no table named nowhere.\n"
+        "[PIPELINE_GRAPH_INVALID] The pipeline has 2 error(s). Nothing was written.\n\n"
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or dataset nowhere cannot be found.\n"
         "  at Cell In[2]:4\n"
-        "  -> Correct the name, define the dataset, or create the table first.\n\n"
-        "[FLOW_QUERY_FAILED] The query of main.default.divides can't be analysed: ZeroDivisionError: division by zero\n"
+        "  -> Correct the name, declare the dataset, or create the table.\n\n"
+        "[FLOW_QUERY_FAILED] The query of main.default.divides cannot be analyzed: "
+        "ZeroDivisionError: division by zero\n"
         "  at Cell In[2]:8\n"
         "  -> Correct the query.\n"
     )
@@ -122,13 +123,13 @@ def declare():
     cell("def declare():\n    @dp.materialized_view\n    def made():\n        return spark.range(1)")
     _, printed = cell("pipeline = Pipeline(name='good', modules=[declare], spark=session)\npipeline.table('mad')")
     assert printed == (
-        "[DATASET_NOT_FOUND] There is no dataset main.default.mad in this pipeline. Did you mean main.default.made?\n"
+        "[DATASET_NOT_FOUND] This pipeline has no dataset main.default.mad. Did you mean main.default.made?\n"
         "  at Cell In[6]:2\n"
-        "  -> `sluice graph` lists them.\n"
+        "  -> Correct the name. `sluice graph` lists the datasets.\n"
     )
     _, printed = cell("pipeline.sql('SELECT nosuch FROM event_log')")
-    assert printed.startswith("[QUERY_INVALID] Spark can't make sense of the query: [UNRESOLVED_COLUMN")
-    assert "\n  at Cell In[7]:1\n  -> Correct it; `sluice validate` lists the datasets.\n" in printed
+    assert printed.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
+    assert "\n  at Cell In[7]:1\n  -> Correct the query. `sluice validate` lists the datasets.\n" in printed
     assert len(printed.splitlines()) <= 4
 
 

@@ -86,10 +86,10 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
     assert {name: reason.removeprefix(prefix) for name, reason in kept(pipeline).items()} == {
         "named": "main.s.reader reads it",
         "by_path": "main.s.follower reads it",
-        "sunk": "a sink of the pipeline has its name",
-        "renamed_from": "main.s.renamed_to lies in the same folder",
-        "linked_from": "main.s.linked_to lies in the same folder",
-        "around": "main.s.inside lies in the same folder",
+        "sunk": "a sink of the pipeline has the same name",
+        "renamed_from": "its folder overlaps with that of main.s.renamed_to",
+        "linked_from": "its folder overlaps with that of main.s.linked_to",
+        "around": "its folder overlaps with that of main.s.inside",
         "free": "`sluice prune` drops it",
     }
     assert [table.name.table for table in pipeline.prune(pipeline.left_tables())] == ["free"]
@@ -100,7 +100,7 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
 def test_a_table_around_the_storage_is_never_dropped(world: EngineWorld) -> None:
     """A dataset's `path` may be the folder that contains the storage."""
     world.run(views(world, "a", outer=str(world.root)))
-    assert kept(world.pipeline(views(world, "a")))["outer"].endswith("the pipeline's storage lies in its folder")
+    assert kept(world.pipeline(views(world, "a")))["outer"].endswith("its folder contains the storage of the pipeline")
     assert left(world.pipeline(views(world, "a"))) == []
 
 

@@ -145,14 +145,14 @@ def test_a_gap_names_what_a_delta_stream_would_fail_with(spark: SparkSession, tm
             Gap(
                 condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
                 location=content.path,
-                problem="The log starts at version 0; the checkpoint needs version 1.",
+                problem="The Delta log starts at version 0, but the checkpoint needs version 1.",
             ),
         ),
         (
             Gap(
                 condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
                 location=content.path,
-                problem="The table was replaced by another one since the checkpoint read it.",
+                problem="The table was replaced after the last run of the flow.",
             ),
         ),
     ]

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
@@ -23,7 +23,7 @@ from framework.foundation.table_address import TableAddress
 Rows = Sequence[Sequence[object]]
 
 ALL_ROWS, NO_ROWS = 1_000_000, -1
-"""For `scd1.SHUFFLED_ROWS_A_FACT`: a table's rows always come to the facts, or the facts to the rows."""
+"""For `scd1.SHUFFLED_ROWS_PER_KEY`: shuffle the table's rows always, or never."""
 
 
 def name(table: str) -> QualifiedName:
@@ -37,14 +37,14 @@ def flow(spec: AutoCdcSpec, source: DataFrame, *, called: str = "changes", once:
 
 
 class World:
-    """One target and its flows, whose batches are numbered as by their checkpoints.
+    """One target and its flows; each flow's batches have the numbers that its checkpoint would give them.
 
     Args:
         spark: the session.
         root: an empty folder for the two tables.
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
-        properties: additional properties of the target's table.
-        partitions: the partition columns of the target's table.
+        properties: of the target's table, in addition to those that the engine sets.
+        partitions: the columns that the target's table is partitioned by.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class World:
         self.flows = dict(flows)
         self.partitions = tuple(partitions)
         self.table = TableAddress(path=str(root / "target"))
-        self.companion = TableAddress(path=str(root / f"{COMPANION_PREFIX}target"))
+        self.auxiliary = TableAddress(path=str(root / f"{AUXILIARY_PREFIX}target"))
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
         self.target = self.plan()
         self._create({**dict(TABLE_PROPERTIES), **properties})
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:
-        """Return the target that the flows define."""
+        """Return the target, planned from its flows."""
         inputs = [
             flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
             for called, (spec, ddl, once) in self.flows.items()
@@ -80,13 +80,13 @@ class World:
         builder.partitionedBy(*self.partitions).execute()
 
     def writer(self, called: str) -> AutoCdcWriter:
-        """The writer that the engine would make for an update of this flow."""
+        """Return a writer as the engine creates it for an update of this flow."""
         return AutoCdcWriter(
             target=self.target,
             flow=name(called),
             spec=self.flows[called][0],
             table=self.table,
-            companion=self.companion,
+            auxiliary=self.auxiliary,
             application_id=f"{called}-{self.generation[called]}",
         )
 
@@ -95,27 +95,27 @@ class World:
         return self.spark.createDataFrame([tuple(row) for row in rows], self.flows[called][1])
 
     def apply(self, called: str, rows: Rows, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply one batch: the flow's next one, or the given one."""
+        """Apply one batch: the flow's next one, or the one with this number."""
         return self.apply_frame(called, self.frame(called, rows), batch_id=batch_id)
 
     def apply_frame(self, called: str, frame: DataFrame, *, batch_id: int | None = None) -> CdcMetrics:
-        """Apply rows of a flow's source as its next batch, or as the given one."""
+        """Apply rows of a flow's source as its next batch, or as the one with this number."""
         number = next(self._numbers[called]) if batch_id is None else batch_id
         return self.writer(called).apply(frame, number)
 
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
-        """Return the rows of the target, sorted; all visible columns, or the named ones."""
+        """Return the target's rows, sorted; all visible columns unless some are named."""
         shown = columns or tuple(self.target.visible_schema.fieldNames())
         return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
 
-    def companion_rows(self) -> list[Row]:
-        """Return the rows of the auxiliary table; empty if it does not exist."""
-        if not DeltaTable.isDeltaTable(self.spark, str(self.companion.path)):
+    def auxiliary_rows(self) -> list[Row]:
+        """The rows of the auxiliary table; empty if the table does not exist."""
+        if not DeltaTable.isDeltaTable(self.spark, str(self.auxiliary.path)):
             return []
-        return self.spark.table(self.companion.sql).collect()
+        return self.spark.table(self.auxiliary.sql).collect()
 
     def version(self) -> int:
-        """The number of the target's last commit."""
+        """Return the version of the target's last commit."""
         return int(DeltaTable.forPath(self.spark, str(self.table.path)).history(1).collect()[0]["version"])
 
 

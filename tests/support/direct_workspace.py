@@ -7,7 +7,7 @@ from typing import Any
 
 from databricks.sdk.errors import NotFound, ResourceAlreadyExists, ResourceConflict
 
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.foundation.errors import OperationError
 from framework.testing.workspace.exchange import Request, ServiceFault
 from framework.testing.workspace.stand_in import TOKEN, WAREHOUSE, LineCut, StandIn
@@ -34,7 +34,7 @@ class DirectWorkspace(Workspace):
         try:
             return self._stand_in.answer(request, TOKEN)
         except LineCut:
-            raise AnswerLost("WORKSPACE_ANSWER_LOST", method=request.method, path=request.path) from None
+            raise ResponseLost("WORKSPACE_ANSWER_LOST", method=request.method, path=request.path) from None
         except ServiceFault as fault:
             if fault.status == 404:
                 raise NotFound(fault.message) from None

@@ -53,7 +53,7 @@ PLAN = Plan(
     pipeline="shop",
     steps=(
         RunFlow(flow=name("load"), dataset=name("orders"), generation=1, after=(), reason="first run"),
-        SkipStep(dataset=name("by_day"), flow=name("by_day"), reason="neither its inputs nor its code changed"),
+        SkipStep(dataset=name("by_day"), flow=name("by_day"), reason="its inputs and its code have not changed"),
     ),
 )
 LOADED = FlowResult(
@@ -69,7 +69,7 @@ LOADED = FlowResult(
     ),
 )
 IDLE = FlowResult(
-    flow=name("by_day"), dataset=name("by_day"), state=FlowState.IDLE, reason="neither its inputs nor its code changed"
+    flow=name("by_day"), dataset=name("by_day"), state=FlowState.IDLE, reason="its inputs and its code have not changed"
 )
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType
 
 from framework.cdc.analysis.target_schema import plan_target
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.cdc.model.snapshot_versions import SnapshotVersion
 from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
@@ -51,7 +51,7 @@ class SnapshotWorld:
             flow=name("snapshots"),
             spec=spec,
             table=self.table,
-            companion=TableAddress(path=str(root / f"{COMPANION_PREFIX}target")),
+            auxiliary=TableAddress(path=str(root / f"{AUXILIARY_PREFIX}target")),
             application_id="snapshots-1",
         )
 

@@ -1,40 +1,47 @@
-"""Compatibility of the AUTO CDC flows of one target: checks of their declarations, and their common settings."""
+"""Compatibility of the AUTO CDC flows of one target: with one another, and with the stored table.
+
+A stored table may gain columns; other differences need a full refresh.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
-from framework.cdc.model.columns import bare_name, find_field, select_fields
-from framework.cdc.model.reserved_names import END_AT, START_AT
-from framework.cdc.model.type_widening import common_sequence, merge_schemas, plain_schema
+from framework.cdc.model.columns import bare_name, find_field, select_fields, struct_of
+from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, METADATA_KEY, SEQUENCE, START_AT
+from framework.cdc.model.type_widening import (
+    common_sequence,
+    common_type,
+    merge_schemas,
+    plain_schema,
+    plain_type,
+    stored_sequence,
+)
 from framework.declare.specs import ColumnSelection
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 
 
-def check_agreement(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
     """Yield the faults of valid flows that are incompatible: keys, SCD types, histories, snapshots, sequences."""
     first = inputs[0]
     for flow in inputs[1:]:
         if _folded_keys(flow) != _folded_keys(first):
-            yield UserError(
+            yield flow.fault(
                 "AUTOCDC_DIFFERENT_KEYS",
-                location=flow.location,
                 target=target,
-                flow=flow.name,
                 keys=", ".join(flow.spec.keys),
                 other_flow=first.name,
                 other_keys=", ".join(first.spec.keys),
             )
         if flow.spec.scd_type != first.spec.scd_type:
-            yield UserError(
+            yield flow.fault(
                 "AUTOCDC_DIFFERENT_SCD_TYPES",
-                location=flow.location,
                 target=target,
-                flow=flow.name,
                 scd_type=flow.spec.scd_type,
                 other_flow=first.name,
                 other_scd_type=first.spec.scd_type,
@@ -49,29 +56,17 @@ def _folded_keys(flow: CdcInput) -> set[str]:
 
 
 def _check_history(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
-    telling = [flow for flow in inputs if flow.spec.track_history.columns is not None]
-    for flow in telling[1:]:
-        if flow.spec.track_history != telling[0].spec.track_history:
-            yield UserError(
-                "AUTOCDC_DIFFERENT_TRACK_HISTORY",
-                location=flow.location,
-                target=target,
-                flow=flow.name,
-                other_flow=telling[0].name,
-            )
+    explicit = [flow for flow in inputs if flow.spec.track_history.columns is not None]
+    for flow in explicit[1:]:
+        if flow.spec.track_history != explicit[0].spec.track_history:
+            yield flow.fault("AUTOCDC_DIFFERENT_TRACK_HISTORY", target=target, other_flow=explicit[0].name)
 
 
 def _check_snapshots(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
     comparing = [flow for flow in inputs if flow.versions is not None]
     if comparing and len(inputs) > 1:
         others = [flow.name for flow in inputs if flow is not comparing[0]]
-        yield UserError(
-            "AUTOCDC_SNAPSHOTS_NOT_ALONE",
-            location=comparing[0].location,
-            target=target,
-            flow=comparing[0].name,
-            other_flow=others[0],
-        )
+        yield comparing[0].fault("AUTOCDC_SNAPSHOTS_NOT_ALONE", target=target, other_flow=others[0])
 
 
 def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iterator[UserError]:
@@ -79,11 +74,9 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
     for flow in ordered:
         wider = common_sequence(common, flow.sequence_type)
         if wider is None:
-            yield UserError(
+            yield flow.fault(
                 "AUTOCDC_INCOMPATIBLE_SEQUENCES",
-                location=flow.location,
                 target=target,
-                flow=flow.name,
                 type=flow.sequence_type.simpleString(),
                 other_flow=ordered[0].name,
                 other_type=common.simpleString(),
@@ -123,7 +116,7 @@ def check_partition_keys(
             )
 
 
-def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
+def common_sequence_type(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
     """Return the common sequence type of the flows with, or those without, a literal sequence; None without flows."""
     common: DataType | None = None
     for flow in inputs:
@@ -132,14 +125,14 @@ def agreed_sequence(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | 
     return common
 
 
-def agreed_history(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
+def tracked_columns(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
     """Return the columns whose change begins a new row of SCD type 2; flows without a list use that of the others."""
-    telling = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
-    selection = telling[0] if telling else ColumnSelection()
+    explicit = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
+    selection = explicit[0] if explicit else ColumnSelection()
     return tuple(field.name for field in select_fields(StructType(list(values)), selection))
 
 
-def agreed_columns(
+def merge_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType | None
 ) -> tuple[StructType, list[SluiceError]]:
     """Return the union of the flows' columns, in declared order or order of appearance, and the faults.
@@ -152,15 +145,7 @@ def agreed_columns(
     for flow in inputs:
         extra = [field.name for field in flow.selected if find_field(columns, field.name) is None]
         if declared is not None and extra:
-            faults.append(
-                UserError(
-                    "AUTOCDC_COLUMN_NOT_DECLARED",
-                    location=flow.location,
-                    flow=flow.name,
-                    target=target,
-                    columns=", ".join(extra),
-                )
-            )
+            faults.append(flow.fault("AUTOCDC_COLUMN_NOT_DECLARED", target=target, columns=", ".join(extra)))
         for field in flow.selected:
             merged = merge_schemas(columns, StructType([field]))
             if merged is None:
@@ -174,13 +159,74 @@ def _incompatible(
 ) -> UserError:
     known = find_field(columns, field.name)
     others = [other.name for other in inputs if find_field(StructType(list(other.selected)), field.name) is not None]
-    return UserError(
+    return flow.fault(
         "AUTOCDC_INCOMPATIBLE_COLUMNS",
-        location=flow.location,
         target=target,
-        flow=flow.name,
         column=field.name,
         type=field.dataType.simpleString(),
         other_flow=others[0] if others[0] != flow.name else "the declared schema",
         other_type="" if known is None else known.dataType.simpleString(),
     )
+
+
+def stored_kind(stored: StructType) -> dict[str, Any]:
+    """Return the keys and the SCD type that a table was built with; empty if AUTO CDC did not build it."""
+    hidden = find_field(stored, HIDDEN_COLUMN)
+    return dict((hidden.metadata or {}).get(METADATA_KEY, {})) if hidden is not None else {}
+
+
+def check_drift(
+    target: QualifiedName, inputs: Sequence[CdcInput], columns: StructType, stored: StructType
+) -> Iterator[UserError]:
+    """Yield the differences that prevent updates of the stored table; new columns do not."""
+    kind, spec, location = stored_kind(stored), inputs[0].spec, inputs[0].location
+    if not kind:
+        yield UserError("AUTOCDC_TARGET_NOT_OURS", location=location, target=target, column=HIDDEN_COLUMN)
+        return
+    if {key.lower() for key in kind["keys"]} != {bare_name(key).lower() for key in spec.keys}:
+        names = {"stored_keys": ", ".join(kind["keys"]), "keys": ", ".join(spec.keys)}
+        yield UserError("AUTOCDC_KEY_DRIFT", location=location, target=target, **names)
+    if kind["scd_type"] != spec.scd_type:
+        types = {"stored_scd_type": kind["scd_type"], "scd_type": spec.scd_type}
+        yield UserError("AUTOCDC_SCD_TYPE_DRIFT", location=location, target=target, **types)
+    yield from _check_stored_sequence(target, inputs, stored)
+    for field in columns.fields:
+        before = find_field(stored, field.name)
+        if before is not None and not _holds(before.dataType, field.dataType):
+            types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
+            yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
+
+
+def _check_stored_sequence(
+    target: QualifiedName, inputs: Sequence[CdcInput], stored: StructType
+) -> Iterator[UserError]:
+    displayed = common_sequence_type(inputs, literal=False)
+    if displayed is None:
+        return
+    hidden = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
+    visible = find_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
+    kept = plain_type(stored_sequence(displayed))
+    lost = [
+        before.dataType
+        for before, now in ((hidden, kept), (visible, plain_type(displayed)))
+        if before is not None and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
+    ]
+    for before in lost[:1]:
+        types = {"stored_type": before.simpleString(), "type": displayed.simpleString()}
+        yield UserError("AUTOCDC_SEQUENCE_DRIFT", location=inputs[0].location, target=target, **types)
+
+
+def _holds(stored: DataType, value: DataType) -> bool:
+    """Return whether a stored column can take values of a type with no change of its own type but added fields."""
+    common = common_type(stored, value)
+    return common is not None and _leaves(plain_type(stored)) <= _leaves(plain_type(common))
+
+
+def _leaves(data_type: DataType, path: str = "") -> set[tuple[str, str]]:
+    """Return the fields of a type at any depth, each with its path and its own type."""
+    if isinstance(data_type, StructType):
+        return {leaf for field in data_type.fields for leaf in _leaves(field.dataType, f"{path}.{field.name}")}
+    names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
+    if names:
+        return {leaf for name in names for leaf in _leaves(getattr(data_type, name), f"{path}/{name}")}
+    return {(path, data_type.simpleString())}

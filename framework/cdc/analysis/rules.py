@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Generator, Iterator
 
 from pyspark.errors import AnalysisException
@@ -14,6 +13,7 @@ from framework.cdc.model.equality import is_orderable, unstorable_part
 from framework.cdc.model.reserved_names import FILE_METADATA, RESERVED_PREFIX
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
 
 Rule = Callable[[CdcInput], Iterator[UserError]]
 
@@ -21,10 +21,10 @@ Rule = Callable[[CdcInput], Iterator[UserError]]
 def keys_are_named(flow: CdcInput) -> Iterator[UserError]:
     """There is at least one key, and each key is named once."""
     if not flow.spec.keys:
-        yield UserError("AUTOCDC_EMPTY_KEYS", location=flow.location, flow=flow.name)
+        yield flow.fault("AUTOCDC_EMPTY_KEYS")
     folded = [bare_name(key).lower() for key in flow.spec.keys]
     for key in sorted({key for key in folded if folded.count(key) > 1}):
-        yield UserError("AUTOCDC_DUPLICATE_KEYS", location=flow.location, flow=flow.name, key=key)
+        yield flow.fault("AUTOCDC_DUPLICATE_KEYS", key=key)
 
 
 def columns_are_known(flow: CdcInput) -> Iterator[UserError]:
@@ -55,7 +55,7 @@ def _root(flow: CdcInput, name: str) -> str:
     return name.split(".", maxsplit=1)[0]
 
 
-def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
+def listed_columns_are_selected(flow: CdcInput) -> Iterator[UserError]:
     """Columns listed for ignored nulls or tracked history are columns of the target; tracked columns are no keys."""
     spec = flow.spec
     nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
@@ -68,34 +68,30 @@ def lists_name_shown_values(flow: CdcInput) -> Iterator[UserError]:
         known = [name for name in names if find_field(flow.source.schema, name) is not None]
         hidden = missing_names(selected, known)
         if hidden:
-            yield _misplaced(flow, parameter, hidden, "which the flow leaves out of its target")
+            yield _misplaced(flow, parameter, hidden, "which the flow does not select")
     folded = {bare_name(key).lower() for key in spec.keys}
     keys = tuple(name for name in history.columns or () if bare_name(name).lower() in folded)
     if keys:
-        yield _misplaced(flow, _listed("track_history", history), keys, "a key, which never changes within a history")
+        yield _misplaced(
+            flow,
+            _listed("track_history", history),
+            keys,
+            "a key column, whose value never changes within the history of a row",
+        )
 
 
 def _misplaced(flow: CdcInput, parameter: str, names: tuple[str, ...], reason: str) -> UserError:
-    return UserError(
-        "AUTOCDC_COLUMN_MISPLACED",
-        location=flow.location,
-        flow=flow.name,
-        parameter=parameter,
-        columns=", ".join(names),
-        reason=reason,
-    )
+    return flow.fault("AUTOCDC_COLUMN_MISPLACED", parameter=parameter, columns=", ".join(names), reason=reason)
 
 
 def _unknown_columns(flow: CdcInput, parameter: str, missing: tuple[str, ...]) -> UserError:
-    close = difflib.get_close_matches(bare_name(missing[0]), flow.source.columns, n=1)
-    return UserError(
+    advice = nearest_hint(bare_name(missing[0]), flow.source.columns).strip()
+    return flow.fault(
         "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA",
-        location=flow.location,
-        flow=flow.name,
         parameter=parameter,
         missing=", ".join(missing),
         available=", ".join(flow.source.columns),
-        advice=f"Did you mean {close[0]}?" if close else f"Correct `{parameter}`, or add the column to the source.",
+        advice=advice or f"Correct `{parameter}`, or add the column to the source.",
     )
 
 
@@ -105,9 +101,7 @@ def keys_are_selected(flow: CdcInput) -> Iterator[UserError]:
     known = [key for key in flow.spec.keys if find_field(flow.source.schema, key) is not None]
     lost = [key for key in known if bare_name(key).lower() not in selected]
     if lost:
-        yield UserError(
-            "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA", location=flow.location, flow=flow.name, keys=", ".join(lost)
-        )
+        yield flow.fault("AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA", keys=", ".join(lost))
 
 
 def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
@@ -115,13 +109,7 @@ def keys_are_comparable(flow: CdcInput) -> Iterator[UserError]:
     for key in flow.spec.keys:
         field = find_field(flow.source.schema, key)
         if field is not None and not _can_be_key(field):
-            yield UserError(
-                "AUTOCDC_KEY_TYPE",
-                location=flow.location,
-                flow=flow.name,
-                key=key,
-                type=field.dataType.simpleString(),
-            )
+            yield flow.fault("AUTOCDC_KEY_TYPE", key=key, type=field.dataType.simpleString())
 
 
 def _can_be_key(field: StructField) -> bool:
@@ -132,24 +120,17 @@ def names_are_distinct(flow: CdcInput) -> Iterator[UserError]:
     """Selected columns, and the fields of each, have names that differ in more than case."""
     repeated = repeated_names(StructType(list(flow.selected)))
     if repeated:
-        yield UserError(
-            "AUTOCDC_AMBIGUOUS_COLUMNS", location=flow.location, flow=flow.name, columns=", ".join(repeated)
-        )
+        yield flow.fault("AUTOCDC_AMBIGUOUS_COLUMNS", columns=", ".join(repeated))
 
 
 def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
-    """A Delta table can store the selected columns; a key that can't be one is the other rule's fault."""
+    """A Delta table can store the selected columns; `keys_are_comparable` reports keys of invalid types."""
     keys = {bare_name(key).lower() for key in flow.spec.keys}
     for field in flow.selected:
         part = unstorable_part(field.dataType)
         if part is not None and (field.name.lower() not in keys or _can_be_key(field)):
-            yield UserError(
-                "AUTOCDC_COLUMN_TYPE",
-                location=flow.location,
-                flow=flow.name,
-                column=field.name,
-                type=field.dataType.simpleString(),
-                part=part.simpleString(),
+            yield flow.fault(
+                "AUTOCDC_COLUMN_TYPE", column=field.name, type=field.dataType.simpleString(), part=part.simpleString()
             )
 
 
@@ -158,12 +139,7 @@ def names_are_free(flow: CdcInput) -> Iterator[UserError]:
     taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
     for field in flow.selected:
         if field.name.lower().startswith(RESERVED_PREFIX) or field.name.lower() in taken:
-            yield UserError(
-                "AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT",
-                location=flow.location,
-                flow=flow.name,
-                column=field.name,
-            )
+            yield flow.fault("AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT", column=field.name)
 
 
 def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
@@ -171,10 +147,8 @@ def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
     for parameter, expression in row_conditions(flow.spec).items():
         data_type = yield from _row_type(flow, parameter, expression)
         if data_type is not None and not isinstance(data_type, BooleanType | NullType):
-            yield UserError(
+            yield flow.fault(
                 "AUTOCDC_CONDITION_NOT_BOOLEAN",
-                location=flow.location,
-                flow=flow.name,
                 parameter=parameter,
                 expression=expression,
                 type=data_type.simpleString(),
@@ -200,13 +174,8 @@ def _row_type(flow: CdcInput, parameter: str, expression: str) -> Generator[User
         return None
     if analysed.dependency is None:
         return analysed.data_type
-    yield UserError(
-        "AUTOCDC_EXPRESSION_NOT_OF_ROW",
-        location=flow.location,
-        flow=flow.name,
-        parameter=parameter,
-        expression=expression,
-        dependency=analysed.dependency,
+    yield flow.fault(
+        "AUTOCDC_EXPRESSION_NOT_OF_ROW", parameter=parameter, expression=expression, dependency=analysed.dependency
     )
     return None
 
@@ -217,25 +186,18 @@ def sequence_is_orderable(flow: CdcInput) -> Iterator[UserError]:
         return
     expression = flow.spec.sequence_by
     if not expression:
-        yield UserError("AUTOCDC_MISSING_SEQUENCE_BY", location=flow.location, flow=flow.name)
+        yield flow.fault("AUTOCDC_MISSING_SEQUENCE_BY")
         return
     data_type = yield from _row_type(flow, "sequence_by", expression)
     if data_type is not None and (not is_orderable(data_type) or has_void(data_type)):
-        yield UserError(
-            "AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE",
-            location=flow.location,
-            flow=flow.name,
-            type=data_type.simpleString(),
-        )
+        yield flow.fault("AUTOCDC_MICROBATCH_VALIDATION.NON_ORDERABLE_SEQUENCE", type=data_type.simpleString())
     elif data_type is not None and unstorable_part(data_type) is not None:
-        yield UserError("AUTOCDC_SEQUENCE_TYPE", location=flow.location, flow=flow.name, type=data_type.simpleString())
+        yield flow.fault("AUTOCDC_SEQUENCE_TYPE", type=data_type.simpleString())
 
 
 def _invalid_expression(flow: CdcInput, parameter: str, expression: str, error: AnalysisException) -> UserError:
-    return UserError(
+    return flow.fault(
         "AUTOCDC_EXPRESSION_INVALID",
-        location=flow.location,
-        flow=flow.name,
         parameter=parameter,
         expression=expression,
         reason=error.getCondition() or str(error).splitlines()[0],
@@ -250,13 +212,7 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
     if field is not None and not (
         isinstance(field.dataType, ArrayType) and isinstance(field.dataType.elementType, StringType)
     ):
-        yield UserError(
-            "AUTOCDC_COLUMNS_TO_UPDATE_TYPE",
-            location=flow.location,
-            flow=flow.name,
-            column=field.name,
-            type=field.dataType.simpleString(),
-        )
+        yield flow.fault("AUTOCDC_COLUMNS_TO_UPDATE_TYPE", column=field.name, type=field.dataType.simpleString())
 
 
 def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
@@ -268,14 +224,7 @@ def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
     }
     for parameter, (needed, used) in misplaced.items():
         if used and needed != spec.scd_type:
-            yield UserError(
-                "AUTOCDC_NEEDS_SCD_TYPE",
-                location=flow.location,
-                flow=flow.name,
-                argument=parameter,
-                needed=needed,
-                actual=spec.scd_type,
-            )
+            yield flow.fault("AUTOCDC_NEEDS_SCD_TYPE", argument=parameter, needed=needed, actual=spec.scd_type)
 
 
 def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
@@ -286,7 +235,7 @@ def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
     """
     for field in flow.selected:
         if field.name.lower() == FILE_METADATA:
-            yield UserError("AUTOCDC_FILE_METADATA_COLUMN", location=flow.location, flow=flow.name, column=field.name)
+            yield flow.fault("AUTOCDC_FILE_METADATA_COLUMN", column=field.name)
 
 
 RULES: tuple[Rule, ...] = (
@@ -295,7 +244,7 @@ RULES: tuple[Rule, ...] = (
     columns_are_known,
     keys_are_selected,
     keys_are_comparable,
-    lists_name_shown_values,
+    listed_columns_are_selected,
     names_are_distinct,
     columns_are_storable,
     names_are_free,

@@ -19,16 +19,17 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.analysis.compatibility import (
-    agreed_columns,
-    agreed_history,
-    agreed_sequence,
-    check_agreement,
+    check_compatibility,
     check_declared_columns,
+    check_drift,
     check_partition_keys,
+    common_sequence_type,
+    merge_columns,
+    stored_kind,
+    tracked_columns,
 )
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.analysis.rules import check_flow
-from framework.cdc.analysis.schema_drift import check_drift, stored_kind
 from framework.cdc.analysis.selections import split_columns
 from framework.cdc.model.authorship import Leaf, split_leaves
 from framework.cdc.model.columns import bare_name, find_field, struct_of
@@ -131,7 +132,7 @@ class CdcTarget:
         return split_leaves(self.value_fields, self.split)
 
     @property
-    def companion_schema(self) -> StructType:
+    def auxiliary_schema(self) -> StructType:
         """The schema of the auxiliary table: a struct with operation and order, the keys; for SCD type 2 the event."""
         kind = [StructField(OPERATION_KIND, StringType()), StructField(RECORDED_AT, TimestampType())]
         ours = StructField(HIDDEN_COLUMN, StructType([*kind, *self.order_type.fields]))
@@ -173,8 +174,8 @@ def plan_target(
     """
     declared = StructType([]) if declared_schema is None else declared_schema
     raise_all([fault for flow in inputs for fault in check_flow(flow)])
-    raise_all([*check_agreement(target, inputs), *check_declared_columns(target, inputs, declared)])
-    columns, faults = agreed_columns(target, inputs, declared_schema)
+    raise_all([*check_compatibility(target, inputs), *check_declared_columns(target, inputs, declared)])
+    columns, faults = merge_columns(target, inputs, declared_schema)
     raise_all(faults)
     scd_type = inputs[0].spec.scd_type
     if stored is not None:
@@ -194,7 +195,7 @@ def plan_target(
         table_json=table.json(),
         literal_flows=tuple(flow.name for flow in inputs if flow.is_literal),
         split=() if split is None else split,
-        tracked=agreed_history(inputs, values) if scd_type == 2 else (),
+        tracked=tracked_columns(inputs, values) if scd_type == 2 else (),
         text_partitions=tuple(field.name for field in partitions if isinstance(field.dataType, StringType)),
     )
 
@@ -237,13 +238,13 @@ def _physical(
 ) -> StructType:
     """Return the table's schema: columns of the flows, of SCD type 2, the hidden one; stored fields keep positions."""
     scd_type = inputs[0].spec.scd_type
-    shown = agreed_sequence(inputs, literal=False)
-    sequence = None if shown is None else plain_type(stored_sequence(shown))
+    displayed = common_sequence_type(inputs, literal=False)
+    sequence = None if displayed is None else plain_type(stored_sequence(displayed))
     values = [field for field in columns.fields if field.name not in keys]
     hidden = hidden_type(sequence, scd_type, [] if split is None else split_leaves(values, split))
     fields = list(columns.fields)
     if scd_type == 2:
-        fields += [StructField(name, _shown_sequence(inputs, shown)) for name in (START_AT, END_AT)]
+        fields += [StructField(name, _displayed_sequence_type(inputs, displayed)) for name in (START_AT, END_AT)]
     kind = {METADATA_KEY: {"keys": list(keys), "scd_type": scd_type}}
     wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata=kind)])
     merged = wanted if stored is None else merge_schemas(stored, wanted)
@@ -251,11 +252,11 @@ def _physical(
     return plain_schema(merged)
 
 
-def _shown_sequence(inputs: Sequence[CdcInput], shown: DataType | None) -> DataType:
+def _displayed_sequence_type(inputs: Sequence[CdcInput], displayed: DataType | None) -> DataType:
     """Return the type of `__START_AT`: that of the sequences, or the widened type of literals if all are literals."""
-    if shown is not None:
-        return plain_type(shown)
-    literal = agreed_sequence(inputs, literal=True)
+    if displayed is not None:
+        return plain_type(displayed)
+    literal = common_sequence_type(inputs, literal=True)
     return stored_sequence(literal) if literal is not None else StringType()
 
 

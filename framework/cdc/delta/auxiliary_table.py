@@ -20,6 +20,7 @@ from framework.cdc.delta.transaction_identifiers import Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
+from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import (
     CONTENT,
     HIDDEN_COLUMN,
@@ -49,12 +50,12 @@ def table_exists(session: SparkSession, table: TableAddress) -> bool:
     return session.catalog.tableExists(table.sql)
 
 
-def create_companion(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
+def create_auxiliary_table(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
     """Create the auxiliary table of a target if it does not exist; the user's readers never need it."""
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.property(*CHECKPOINT_INTERVAL)
-    builder.addColumns(target.companion_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
+    builder.addColumns(target.auxiliary_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 
 def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch | None = None) -> None:
@@ -68,13 +69,13 @@ def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batc
     """
     session, rows = rows.sparkSession, rows.coalesce(1)
     if not table_exists(session, table):
-        create_companion(session, table, target)
+        create_auxiliary_table(session, table, target)
     transaction = Transaction.begin(session, table, rows.schema, replacing=False)
     if transaction is None:
         _append_wider_rows(rows, table, batch)
-    elif batch is None or not transaction.has_seen(batch):
+    elif batch is None or not transaction.has_applied(batch):
         count = transaction.add(rows)
-        transaction.commit(batch, {"source": count, "inserted": count})
+        transaction.commit(batch, CdcMetrics(rows=count, upserted=count))
 
 
 def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:
@@ -87,9 +88,9 @@ def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None
             writer.saveAsTable(table.sql)
 
 
-def tombstone_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+def tombstone_rows(latest: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the deletes among a batch's latest events that must be recorded, as rows of the auxiliary table."""
-    return facts.where(column(TOMBSTONE).isNotNull()).select(_tombstone(target), *(column(key) for key in target.keys))
+    return latest.where(column(TOMBSTONE).isNotNull()).select(_tombstone(target), *(column(key) for key in target.keys))
 
 
 @built_once
@@ -109,12 +110,12 @@ def record_of(target: CdcTarget, *, operation: Column, point: Column, content: C
     made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
     if content is not None:
         made[CONTENT] = content
-    fields = struct_of(target.companion_schema, HIDDEN_COLUMN).fields
+    fields = struct_of(target.auxiliary_schema, HIDDEN_COLUMN).fields
     parts = {name: point.getField(name) for name in target.point_type.names} | made
     return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))
 
 
-def read_companion(session: SparkSession, table: TableAddress) -> DataFrame | None:
+def read_auxiliary_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
     """Return the rows of the auxiliary table; None if it does not exist yet."""
     return read_table(session, table) if table_exists(session, table) else None
 
@@ -127,35 +128,35 @@ def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_sec
     DeltaTable.forName(session, table.sql).delete(is_old)
 
 
-def tombstones_of(companion: DataFrame, target: CdcTarget) -> DataFrame:
+def tombstones_of(auxiliary: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the newest recorded delete of each key.
 
     Returns:
         The keys and `RECORDED`, the point of the delete.
     """
     return (
-        companion.where(_kind(companion) == F.lit(DELETE))
+        auxiliary.where(_kind(auxiliary) == F.lit(DELETE))
         .groupBy(*(column(key) for key in target.keys))
-        .agg(F.max(_point(companion, target)).alias(RECORDED))
+        .agg(F.max(_point(auxiliary, target)).alias(RECORDED))
     )
 
 
-def floor_of(companion: DataFrame, target: CdcTarget) -> DataFrame | None:
+def floor_of(auxiliary: DataFrame, target: CdcTarget) -> DataFrame | None:
     """Return the latest recorded truncate: one row with `RECORDED`, its point; None if none was ever recorded."""
-    if TRUNCATED_MARK not in companion.columns:
+    if TRUNCATED_MARK not in auxiliary.columns:
         return None
-    truncates = companion.where(_kind(companion) == F.lit(TRUNCATE))
-    return truncates.agg(F.max(_point(companion, target)).alias(RECORDED))
+    truncates = auxiliary.where(_kind(auxiliary) == F.lit(TRUNCATE))
+    return truncates.agg(F.max(_point(auxiliary, target)).alias(RECORDED))
 
 
-def _kind(companion: DataFrame) -> Column:
-    return companion[HIDDEN_COLUMN].getField(OPERATION_KIND)
+def _kind(auxiliary: DataFrame) -> Column:
+    return auxiliary[HIDDEN_COLUMN].getField(OPERATION_KIND)
 
 
-def _point(companion: DataFrame, target: CdcTarget) -> Column:
+def _point(auxiliary: DataFrame, target: CdcTarget) -> Column:
     """Return the point of an auxiliary row in the target's type; fields that the auxiliary table lacks are null."""
-    stored: StructType = struct_of(companion.schema, HIDDEN_COLUMN)
-    hidden = companion[HIDDEN_COLUMN]
+    stored: StructType = struct_of(auxiliary.schema, HIDDEN_COLUMN)
+    hidden = auxiliary[HIDDEN_COLUMN]
     present = {name: hidden.getField(name) for name in stored.names}
     fields = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.point_type.fields]
     return point_of(F.struct(*fields), target.point_type)

@@ -7,17 +7,17 @@ table is read once, and the changes of a batch are decided from that read. ADR 1
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from framework.cdc.delta.file_statistics import StagedStatistics
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.delta.transaction_identifiers import Batch
-from framework.cdc.events.key_bounds import Ranges, key_range, may_hold
+from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
+from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
 from framework.cdc.model.type_widening import plain_type
 from framework.cdc.spark.expression_cache import java_class
@@ -25,25 +25,19 @@ from framework.cdc.spark.expression_cache import java_class
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
-PLACE = "__sluice_place"
+LOCATION = "__sluice_location"
 """The location of a row: its file and its row number in that file."""
 
 _PATH, _INDEX = "path", "index"
-PLACE_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+LOCATION_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
 _COMMANDS = f"{DELTA}.commands"
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
 _TABLE_HAS_VECTORS = True
 _WITH_VECTORS = "delta.enableDeletionVectors"
 # Only a MERGE writes what these properties need: the previous version of each row.
-_TOLD_BY_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
+_REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
-_METRICS = {
-    "source": "operationNumSourceRows",
-    "inserted": "numTargetRowsInserted",
-    "updated": "numTargetRowsUpdated",
-    "deleted": "numTargetRowsDeleted",
-}
 
 
 class Transaction:
@@ -78,10 +72,10 @@ class Transaction:
         if not can_open(table) or session.conf.get(_STATISTICS, "true") != "true":
             return None
         version = TableVersion(session, table)
-        fits = _takes(version, schema) and (not replacing or _hides_rows(version))
+        fits = _has_columns(version, schema) and (not replacing or _can_remove_rows(version))
         return cls(version) if fits else None
 
-    def has_seen(self, batch: Batch) -> bool:
+    def has_applied(self, batch: Batch) -> bool:
         """Return whether the table already has this batch of its application, or a later one."""
         listed = self._version.listed_batches()
         if listed is None:
@@ -90,14 +84,14 @@ class Transaction:
         return listed.get(batch.application_id, -1) >= batch.number
 
     def rows(self, ranges: Ranges) -> DataFrame:
-        """Return the rows with keys in some ranges, with their `PLACE`; call it once: the commit depends on them."""
+        """Return the rows with keys in some ranges, with their `LOCATION`; call it once: the commit depends on them."""
         condition = key_range(ranges)
         self._read(condition, ranges)
         frame = self._version.frame(self._files)
         # Not by name, because the table may have a column with that name.
         file = frame.metadataColumn(FILE_METADATA)
-        place = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
-        return frame.where(condition).select("*", place.alias(PLACE))
+        location = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
+        return frame.where(condition).select("*", location.alias(LOCATION))
 
     def has_no_rows(self) -> bool:
         """Read the whole table, so that the commit depends on it, and return whether it is empty."""
@@ -116,7 +110,7 @@ class Transaction:
             kept = [
                 (index, file)
                 for index, file in enumerate(self._version.logged(files))
-                if may_hold(file.statistics, ranges)
+                if may_contain(file.statistics, ranges)
             ]
             files = self._version.sequence(*(files.apply(index) for index, _ in kept))
             counts = [file.rows for _, file in kept if file.rows is not None]
@@ -139,22 +133,22 @@ class Transaction:
         """Return the rows added so far, read from their files."""
         return self._version.frame(self._version.sequence(*self._added))
 
-    def added_statistics(self) -> StagedStatistics:
+    def added_statistics(self) -> Sequence[Mapping[str, Any]]:
         """Return the file statistics of the files added so far."""
         added = self._version.logged(self._version.sequence(*self._added))
-        return StagedStatistics(files=[file.statistics for file in added])
+        return [file.statistics for file in added]
 
-    def remove(self, places: DataFrame) -> None:
+    def remove(self, locations: DataFrame) -> None:
         """Mark rows for removal by the commit.
 
         Args:
-            places: the `PLACE` of each row to remove.
+            locations: the `LOCATION` of each row to remove.
         """
         some = java_class("scala.Option").apply
         always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
         transaction = self._version.transaction
         vectors = java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
-            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, places.select(f"{PLACE}.*")._jdf,
+            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, locations.select(f"{LOCATION}.*")._jdf,
             self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
         )  # fmt: skip
         vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
@@ -168,12 +162,12 @@ class Transaction:
         )
         self._removed += each(found._1())
 
-    def commit(self, batch: Batch | None, counts: Mapping[str, int]) -> None:
+    def commit(self, batch: Batch | None, counts: CdcMetrics) -> None:
         """Commit the added rows and the removals together.
 
         Args:
             batch: the batch that the table records as applied; None for no transaction identifier.
-            counts: the numbers of `source`, `inserted`, `updated` and `deleted` rows, for the table's history.
+            counts: the counts for the table's history, which counts upserted rows as inserted if no row is removed.
 
         Raises:
             pyspark.errors.PySparkException: one of Delta's conflicts.
@@ -204,14 +198,20 @@ class Transaction:
         pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
         return [pair._1(), pair._2()]
 
-    def _metrics(self, counts: Mapping[str, int]) -> Any:
+    def _metrics(self, counts: CdcMetrics) -> Any:
         context = self._session.sparkContext._jsc.sc()
         made = java_class("java.util.HashMap")()
         metrics = java_class("org.apache.spark.sql.execution.metric.SQLMetrics")
-        for name, count in counts.items():
-            metric = metrics.createMetric(context, _METRICS[name])
+        upserted = "numTargetRowsUpdated" if self._removed else "numTargetRowsInserted"
+        named = {
+            "operationNumSourceRows": counts.rows,
+            upserted: counts.upserted,
+            "numTargetRowsDeleted": counts.deleted,
+        }
+        for name, count in named.items():
+            metric = metrics.createMetric(context, name)
             metric.set(count)
-            made.put(_METRICS[name], metric)
+            made.put(name, metric)
         immutable = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$")
         return getattr(immutable, "from")(java_class("scala.jdk.javaapi.CollectionConverters").asScala(made))
 
@@ -221,7 +221,7 @@ def _has_count(file: Any) -> bool:
     return bool(file.numPhysicalRecords().isDefined())
 
 
-def _takes(version: TableVersion, schema: StructType) -> bool:
+def _has_columns(version: TableVersion, schema: StructType) -> bool:
     """Return whether the table's columns are those of the rows, and no column is computed."""
     stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
@@ -234,8 +234,8 @@ def _columns(schema: StructType) -> list[tuple[str, DataType]]:
     return [(field.name, plain_type(field.dataType)) for field in schema.fields]
 
 
-def _hides_rows(version: TableVersion) -> bool:
+def _can_remove_rows(version: TableVersion) -> bool:
     """Return whether the table has deletion vectors, and no property that requires a MERGE."""
-    properties = version.properties(_WITH_VECTORS, *_TOLD_BY_MERGE)
+    properties = version.properties(_WITH_VECTORS, *_REQUIRES_MERGE)
     vectors = properties.pop(_WITH_VECTORS, "")
     return vectors.lower() == "true" and not any(value.lower() == "true" for value in properties.values())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from framework.cdc.spark.session_settings import with_settings
+from framework.cdc.spark.execution import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

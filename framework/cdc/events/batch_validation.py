@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.key_bounds import KeyRange, Ranges, bounds_of, has_bounds
 from framework.cdc.events.normalize import ORDER
-from framework.cdc.model.columns import column
-from framework.cdc.model.partitions import is_storable
+from framework.cdc.model.columns import column, is_storable
 from framework.cdc.model.reserved_names import ONCE, SEQUENCE
 from framework.cdc.spark.expression_cache import built_once
 from framework.foundation.errors import OperationError

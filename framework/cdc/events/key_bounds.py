@@ -81,7 +81,7 @@ class KeyRange:
         span = None if isinstance(data_type, DecimalType) else (int(least), int(most))
         return cls(least=below, most=above, data_type=data_type, span=span)
 
-    def holds(self, value: Column) -> Column:
+    def contains(self, value: Column) -> Column:
         """Return whether a value is within the bounds."""
         condition = F.expr("true")
         if self.least is not None:
@@ -206,20 +206,20 @@ def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
     """Return a condition that is true for all rows with keys of the batch; Delta uses it to skip files."""
     condition = F.expr("true")
     for key, bounds in ranges.items():
-        condition = condition & bounds.holds(column(key, of=of))
+        condition = condition & bounds.contains(column(key, of=of))
     return condition
 
 
-def may_hold(statistics: Mapping[str, Any], ranges: Ranges) -> bool:
+def may_contain(statistics: Mapping[str, Any], ranges: Ranges) -> bool:
     """Return whether a file may have a row with keys in all of the ranges; true if its statistics do not rule it out.
 
     Examples:
         >>> known = {"minValues": {"id": 10}, "maxValues": {"id": 20}}
         >>> spans = ((0, 9), (0, 10), (20, 30), (21, 30))
         >>> whole = [KeyRange(least=None, most=None, data_type=LongType(), span=span) for span in spans]
-        >>> [may_hold(known, {"id": found}) for found in whole]
+        >>> [may_contain(known, {"id": found}) for found in whole]
         [False, True, True, False]
-        >>> may_hold({}, {"id": whole[0]}), may_hold({"minValues": {"id": 10}}, {"id": whole[0]})
+        >>> may_contain({}, {"id": whole[0]}), may_contain({"minValues": {"id": 10}}, {"id": whole[0]})
         (True, True)
     """
     least, most = statistics.get("minValues", {}), statistics.get("maxValues", {})

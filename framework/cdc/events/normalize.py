@@ -12,9 +12,8 @@ from framework.cdc.analysis.flow_input import literal_rank
 from framework.cdc.analysis.selections import ignores_null
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.leaf_columns import aliased, take_leaf, value_names, wrote_names
-from framework.cdc.model.columns import align_column, bare_name, column, find_field, select_fields
+from framework.cdc.model.columns import align_column, as_stored, bare_name, column, find_field, select_fields
 from framework.cdc.model.equality import fingerprint, normal_key
-from framework.cdc.model.partitions import as_stored
 from framework.cdc.model.reserved_names import CONTENT, ONCE, SEQUENCE
 from framework.cdc.spark.expression_cache import built_once
 from framework.declare.specs import AutoCdcSpec
@@ -59,9 +58,9 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
-    staged = filtered.select(*_inputs(spec, target, selected))
-    sequence_type = staged.schema[_SEQUENCE_INPUT].dataType
-    return staged.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
+    inputs = filtered.select(*_inputs(spec, target, selected))
+    sequence_type = inputs.schema[_SEQUENCE_INPUT].dataType
+    return inputs.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
 
 
 @built_once

@@ -106,12 +106,12 @@ def kept_authors(
     """Return the order of each leaf's author in a row of the target; null if no event wrote the leaf."""
     own = row_order(hidden, hidden_type)
     return [
-        F.coalesce(*_told(hidden, hidden_type, leaf), F.when(value.isNotNull(), own))
+        F.coalesce(*_stored_authors_of(hidden, hidden_type, leaf), F.when(value.isNotNull(), own))
         for leaf, value in zip(leaves, values, strict=True)
     ]
 
 
-def _told(hidden: Column, hidden_type: StructType, leaf: Leaf) -> list[Column]:
+def _stored_authors_of(hidden: Column, hidden_type: StructType, leaf: Leaf) -> list[Column]:
     """Return the stored authors of a leaf, and of the structs around it that were once single leaves."""
     authors_type = struct_of(hidden_type, AUTHORS)
     names = [part.name for part in (leaf, *reversed(leaf.ancestors)) if part.name in authors_type.names]
@@ -132,7 +132,7 @@ def authors_to_keep(
     """
     kept = {}
     for leaf, value, author in zip(leaves, values, authors, strict=True):
-        is_told = F.coalesce(value.isNotNull() & (author == newest), F.expr("false"))
-        kept[leaf.name] = F.when(~is_told, author)
+        is_implied = F.coalesce(value.isNotNull() & (author == newest), F.expr("false"))
+        kept[leaf.name] = F.when(~is_implied, author)
     fields = [kept.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in authors_type.fields]
     return F.struct(*fields)

@@ -12,6 +12,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructFiel
 from framework.cdc.spark.expression_cache import built_once
 from framework.declare.specs import ColumnSelection
 
+_NULL_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
+"""Hive's name for NULL in a path."""
+
 
 def quote(name: str) -> str:
     """Return a column name as SQL, in backticks."""
@@ -109,3 +112,21 @@ def has_void(data_type: DataType) -> bool:
     if isinstance(data_type, MapType):
         return has_void(data_type.keyType) or has_void(data_type.valueType)
     return isinstance(data_type, NullType)
+
+
+def is_storable(value: Column) -> Column:
+    """Return whether a text stays the same when stored as a partition value.
+
+    Delta stores partition values as text in paths and in its log. An empty text and Hive's name for NULL are read as
+    NULL, bytes that are not valid UTF-8 are replaced, and a path cannot have the character NUL.
+    """
+    return _is_some(value) & F.is_valid_utf8(value) & ~F.contains(value.cast("binary"), F.lit(b"\x00"))
+
+
+def as_stored(value: Column) -> Column:
+    """Return a text in the form that it has after it is stored as a partition value."""
+    return F.when(_is_some(value), F.make_valid_utf8(value))
+
+
+def _is_some(value: Column) -> Column:
+    return (F.octet_length(value) > F.lit(0)) & (value.cast("binary") != F.lit(_NULL_PARTITION))

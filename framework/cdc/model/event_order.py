@@ -49,7 +49,7 @@ def _part(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Col
     return F.struct(*(value.getField(name).alias(name) for name in present))
 
 
-def is_dead(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
+def is_undone(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
     """Return whether a delete or a truncate undoes a value written at a point.
 
     Args:
@@ -57,9 +57,9 @@ def is_dead(point: Column, *, deleted: Column | None, floor: Column | None) -> C
         deleted: the key's latest delete, which undoes writes up to and including its own point.
         floor: the latest truncate, which undoes writes before its own point.
     """
-    dead = F.expr("false")
+    undone = F.expr("false")
     if deleted is not None:
-        dead = dead | F.coalesce(point <= deleted, F.expr("false"))
+        undone = undone | F.coalesce(point <= deleted, F.expr("false"))
     if floor is not None:
-        dead = dead | F.coalesce(point < floor, F.expr("false"))
-    return dead
+        undone = undone | F.coalesce(point < floor, F.expr("false"))
+    return undone

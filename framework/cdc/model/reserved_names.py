@@ -5,7 +5,7 @@ from __future__ import annotations
 HIDDEN_COLUMN = "__sluice"
 """The struct column of a target that AUTO CDC adds; reads in a pipeline do not return it."""
 
-COMPANION_PREFIX = "__sluice_cdc_"
+AUXILIARY_PREFIX = "__sluice_cdc_"
 """Prefix of the name of an auxiliary table; the rest is the name of its target."""
 
 RESERVED_PREFIX = "__sluice"

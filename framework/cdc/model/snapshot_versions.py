@@ -48,8 +48,8 @@ class SnapshotVersion:
             True
         """
         if isinstance(value, datetime):
-            moment = value if value.tzinfo is not None else value.astimezone()
-            return cls(kind="timestamp", value=(moment - _EPOCH) // _MICROSECOND, aware=value.tzinfo is not None)
+            instant = value if value.tzinfo is not None else value.astimezone()
+            return cls(kind="timestamp", value=(instant - _EPOCH) // _MICROSECOND, aware=value.tzinfo is not None)
         if isinstance(value, date):
             return cls(kind="date", value=value.isoformat())
         if isinstance(value, str):
@@ -88,8 +88,8 @@ class SnapshotVersion:
         if self.kind == "date":
             return date.fromisoformat(str(self.value))
         if self.kind == "timestamp":
-            moment = _EPOCH + int(self.value) * _MICROSECOND
-            return moment if self.aware else moment.astimezone().replace(tzinfo=None)
+            instant = _EPOCH + int(self.value) * _MICROSECOND
+            return instant if self.aware else instant.astimezone().replace(tzinfo=None)
         return self.value
 
     def is_comparable(self, other: SnapshotVersion) -> bool:
@@ -99,7 +99,7 @@ class SnapshotVersion:
     def follows(self, other: SnapshotVersion) -> bool:
         """Return whether the version is greater than another one of its type; texts are ordered as in Spark."""
         assert self.is_comparable(other), (self, other)
-        return self.value > other.value  # type: ignore[operator]  # one kind holds one type
+        return self.value > other.value  # type: ignore[operator]  # one kind has one type
 
 
 def version_at(now: datetime, *, after: SnapshotVersion | None) -> SnapshotVersion:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, same_key
 from framework.cdc.events.leaf_columns import aliased, assembled, author_names, flat_row, numbered, value_names
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.authorship import authors_to_keep
 from framework.cdc.model.columns import column, struct_of
-from framework.cdc.model.event_order import is_dead, point_of, row_order
+from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
-from framework.cdc.scd1.latest_events import DELETED
-from framework.cdc.scd1.merge_clauses import DOES, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, hidden_column, same_key
+from framework.cdc.scd1.latest_events import DELETED, hidden_column
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _OLD = "__sluice_old"
 _OLD_ORDER = "__sluice_old_order"
-_IS_DEAD = "__sluice_is_dead"
-_IS_GONE = "__sluice_is_gone"
-_TAKES = "__sluice_takes"
+_IS_UNDONE = "__sluice_is_undone"
+_IS_LEAF_UNDONE = "__sluice_is_leaf_undone"
+_IS_NEWER = "__sluice_is_newer"
 _NEWEST = "__sluice_newest"
 
 
 def decide_rows(
-    facts: DataFrame,
+    latest: DataFrame,
     rows: DataFrame,
     target: CdcTarget,
     *,
@@ -47,7 +47,7 @@ def decide_rows(
     """Decide the change of each row that latest events or a truncate affect.
 
     Args:
-        facts: the latest events without undone values, one row per key.
+        latest: the latest events without undone values, one row per key.
         rows: rows of the target.
         target: the target.
         how: the type of the join of latest events with rows.
@@ -55,22 +55,24 @@ def decide_rows(
         floor: the literal of a truncate in the batch.
 
     Returns:
-        `DOES`, null where nothing changes; the carried columns; the columns of the target's table.
+        `CHANGE`, null where nothing changes; the carried columns; the columns of the target's table.
     """
     steps = _steps_without_floor(target) if floor is None else _steps(target, floor)
-    theirs = [name for name in carried if name in rows.columns]
-    flat = rows.select(*map(column, (*target.keys, *theirs)), *steps.flat).alias(TARGET)
+    row_columns = [name for name in carried if name in rows.columns]
+    flat = rows.select(*map(column, (*target.keys, *row_columns)), *steps.flat).alias(TARGET)
     keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
     # The latest events are in key order, so a merge join in a left join sorts the rows only.
-    met = facts.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
-    staged = met.select(*keys, *map(column, carried), *steps.met).select("*", *steps.gone).select("*", *steps.takes)
+    joined = latest.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
+    decided = (
+        joined.select(*keys, *map(column, carried), *steps.joined).select("*", *steps.undone).select("*", *steps.newer)
+    )
     kept = map(column, (*target.keys, *carried))
-    return staged.select(*kept, *steps.becomes).select(DOES, *map(column, carried), *_row(target))
+    return decided.select(*kept, *steps.becomes).select(CHANGE, *map(column, carried), *_row(target))
 
 
-def new_rows(facts: DataFrame, target: CdcTarget) -> DataFrame:
+def new_rows(latest: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the rows of keys that have no row yet."""
-    return facts.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
+    return latest.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,16 +81,16 @@ class _Steps:
 
     Args:
         flat: the order of a target row, and the value and author of each of its leaves.
-        met: the columns of latest events and of their row, and whether the row is undone.
-        gone: whether each leaf of the row is undone.
-        takes: whether each leaf of the latest events is newer.
+        joined: the columns of latest events and of their row, and whether the row is undone.
+        undone: whether each leaf of the row is undone.
+        newer: whether each leaf of the latest events is newer.
         becomes: the leaves of the resulting row, and its change.
     """
 
     flat: Sequence[Column]
-    met: Sequence[Column]
-    gone: Sequence[Column]
-    takes: Sequence[Column]
+    joined: Sequence[Column]
+    undone: Sequence[Column]
+    newer: Sequence[Column]
     becomes: Sequence[Column]
 
 
@@ -101,58 +103,58 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
     values, authors = value_names(target), author_names(target)
     old_order, deleted = column(_OLD_ORDER), column(DELETED)
     old_values, old_authors = [f"{_OLD}{name}" for name in values], [f"{_OLD}{name}" for name in authors]
-    takes, gone = numbered(_TAKES, target), numbered(_IS_GONE, target)
+    newer, undone = numbered(_IS_NEWER, target), numbered(_IS_LEAF_UNDONE, target)
     flat = [row_order(column(HIDDEN_COLUMN), target.hidden_type), *flat_row(target)]
-    come = zip(authors, old_authors, gone, strict=True)
+    pairs = zip(authors, old_authors, undone, strict=True)
     return _Steps(
         flat=aliased([_OLD_ORDER, *old_values, *old_authors], flat),
-        met=[
+        joined=[
             *map(column, (ORDER, DELETED, _OLD_ORDER, *values, *authors, *old_values, *old_authors)),
-            is_dead(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_DEAD),
+            is_undone(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_UNDONE),
         ],
-        gone=aliased(gone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
-        takes=[
-            *aliased(takes, [_is_newer(column(new), column(old), column(lost)) for new, old, lost in come]),
-            F.greatest(column(ORDER), _theirs()).alias(_NEWEST),
+        undone=aliased(undone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
+        newer=[
+            *aliased(newer, [_is_newer(column(new), column(old), column(lost)) for new, old, lost in pairs]),
+            F.greatest(column(ORDER), _surviving_order()).alias(_NEWEST),
         ],
         becomes=[
-            _does(map(column, takes), map(column, gone)).alias(DOES),
+            _change_of(map(column, newer), map(column, undone)).alias(CHANGE),
             column(_NEWEST),
-            *aliased(values, _chosen(takes, gone, values, old_values)),
-            *aliased(authors, _chosen(takes, gone, authors, old_authors)),
+            *aliased(values, _chosen(newer, undone, values, old_values)),
+            *aliased(authors, _chosen(newer, undone, authors, old_authors)),
         ],
     )
 
 
 def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:
-    return is_dead(point_of(author, target.order_type), deleted=deleted, floor=floor)
+    return is_undone(point_of(author, target.order_type), deleted=deleted, floor=floor)
 
 
-def _is_newer(new: Column, old: Column, is_gone: Column) -> Column:
-    return new.isNotNull() & (old.isNull() | is_gone | (new > old))
+def _is_newer(new: Column, old: Column, is_cleared: Column) -> Column:
+    return new.isNotNull() & (old.isNull() | is_cleared | (new > old))
 
 
-def _theirs() -> Column:
+def _surviving_order() -> Column:
     """Return the order of the row's newest event; null if there is no row or the event is undone."""
-    return F.when(~column(_IS_DEAD), column(_OLD_ORDER))
+    return F.when(~column(_IS_UNDONE), column(_OLD_ORDER))
 
 
-def _does(takes: Iterable[Column], gone: Iterable[Column]) -> Column:
+def _change_of(newer: Iterable[Column], undone: Iterable[Column]) -> Column:
     """Return the change of a row: an undone row without a new upsert is removed, newer or undone parts update it."""
     upsert, old = column(ORDER), column(_OLD_ORDER)
-    is_newer = F.coalesce(upsert > _theirs(), upsert.isNotNull())
+    is_newer = F.coalesce(upsert > _surviving_order(), upsert.isNotNull())
     return (
         F.when(old.isNull(), F.when(upsert.isNotNull(), F.lit(INSERTED)))
-        .when(upsert.isNull() & column(_IS_DEAD), F.lit(REMOVED))
-        .when(F.greatest(is_newer, *takes, *gone), F.lit(UPDATED))
+        .when(upsert.isNull() & column(_IS_UNDONE), F.lit(REMOVED))
+        .when(F.greatest(is_newer, *newer, *undone), F.lit(UPDATED))
     )
 
 
-def _chosen(takes: Sequence[str], gone: Sequence[str], come: Sequence[str], old: Sequence[str]) -> list[Column]:
+def _chosen(newer: Sequence[str], undone: Sequence[str], new: Sequence[str], old: Sequence[str]) -> list[Column]:
     """Return per leaf the new value, or else the value that the row keeps."""
     return [
-        F.when(column(taken), column(new)).when(~column(lost), column(kept))
-        for taken, lost, new, kept in zip(takes, gone, come, old, strict=True)
+        F.when(column(taken), column(value)).when(~column(lost), column(kept))
+        for taken, lost, value, kept in zip(newer, undone, new, old, strict=True)
     ]
 
 

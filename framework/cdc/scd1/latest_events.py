@@ -13,8 +13,8 @@ from framework.cdc.events.key_bounds import struct_literal
 from framework.cdc.events.leaf_columns import aliased, author_names, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import column
-from framework.cdc.model.event_order import is_dead, point_of
-from framework.cdc.model.reserved_names import RECORDED, TOMBSTONE
+from framework.cdc.model.event_order import is_undone, point_of
+from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
 from framework.cdc.spark.expression_cache import built_once
 
 DELETED = "__sluice_deleted"
@@ -27,7 +27,7 @@ _FLOOR = "__sluice_floor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FactCounts:
+class LatestCounts:
     """Counts of a batch, from one pass over its latest events.
 
     Args:
@@ -45,10 +45,10 @@ class FactCounts:
     floor: Column | None
 
 
-def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> DataFrame:
+def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bool) -> DataFrame:
     """Aggregate a batch to the latest events of each key: one row per key, from one scan of the batch.
 
-    Rows that violate the contract are kept and counted, so that `count_facts` finds them without a second scan.
+    Rows that violate the contract are kept and counted, so that `count_latest_events` finds them without a second scan.
 
     Args:
         events: in the shape of `read_events`.
@@ -62,8 +62,8 @@ def gather_facts(events: DataFrame, target: CdcTarget, *, truncates: bool) -> Da
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
-    facts = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
-    return clear_dead(facts, target, deleted=column(DELETED), floor=None)
+    latest = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
+    return clear_undone(latest, target, deleted=column(DELETED), floor=None)
 
 
 @built_once
@@ -92,7 +92,7 @@ def _own_tombstone(target: CdcTarget) -> Column:
     if target.is_authored:
         return column(DELETED)
     point = point_of(column(ORDER), target.order_type)
-    survives = column(ORDER).isNotNull() & ~is_dead(point, deleted=column(DELETED), floor=None)
+    survives = column(ORDER).isNotNull() & ~is_undone(point, deleted=column(DELETED), floor=None)
     return F.when(~survives, column(DELETED))
 
 
@@ -117,37 +117,41 @@ def _authored_values(target: CdcTarget, upsert: Column) -> tuple[list[Column], l
     return aggregates, [column(name) for name in (*values, *authors)]
 
 
-def settle_facts(facts: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None) -> DataFrame:
+def apply_recorded_deletes(
+    latest: DataFrame, target: CdcTarget, *, tombstones: DataFrame, floor: DataFrame | None
+) -> DataFrame:
     """Apply the recorded deletes and truncates to latest events.
 
     Args:
-        facts: the result of `gather_facts`.
+        latest: the result of `collect_latest_events`.
         target: the target.
         tombstones: the keys and `RECORDED`, the newest recorded delete of each.
         floor: one row with the latest recorded truncate, also called `RECORDED`.
 
     Returns:
-        The latest events; `ORDER` is null if the newest upsert is undone, and `DELETED` is the newest known delete.
+        The latest events that may still change the target; `ORDER` is null if the newest upsert is undone, and
+        `DELETED` is the newest known delete.
     """
     # A merge join, because both sides have their keys in order; a broadcast would be a job to wait for.
-    settled = facts.join(tombstones.hint("merge"), list(target.keys), "left")
-    settled = settled.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
+    checked = latest.join(tombstones.hint("merge"), list(target.keys), "left")
+    checked = checked.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
     if floor is None:
-        return clear_dead(settled, target, deleted=column(DELETED), floor=None)
-    settled = settled.crossJoin(F.broadcast(floor))
-    return clear_dead(settled, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+        return clear_undone(checked, target, deleted=column(DELETED), floor=None)
+    checked = checked.crossJoin(F.broadcast(floor))
+    checked = clear_undone(checked, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+    return checked.where(has_effect())
 
 
-def clear_dead(facts: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
+def clear_undone(latest: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
     """Clear the upserts, and the leaves, that a delete or a truncate undoes."""
     order = column(ORDER)
-    dead = is_dead(point_of(order, target.order_type), deleted=deleted, floor=floor)
-    changes = {ORDER: F.when(~dead, order)}
+    undone = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
+    changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
-            is_gone = is_dead(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
-            changes |= {name: F.when(~is_gone, column(name)) for name in (value, author)}
-    return facts.withColumns(changes)
+            is_cleared = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
+            changes |= {name: F.when(~is_cleared, column(name)) for name in (value, author)}
+    return latest.withColumns(changes)
 
 
 @built_once
@@ -156,16 +160,16 @@ def has_effect() -> Column:
     return column(ORDER).isNotNull() | column(DELETED).isNotNull()
 
 
-def count_facts(facts: DataFrame, target: CdcTarget, *, truncates: bool) -> FactCounts:
+def count_latest_events(latest: DataFrame, target: CdcTarget, *, truncates: bool) -> LatestCounts:
     """Count a batch from its latest events, which this computes: one job, and a second one if it has truncates."""
-    row = facts.agg(*_counting(target, truncates=truncates)).first()
+    row = latest.agg(*_counting(target, truncates=truncates)).first()
     assert row is not None  # an aggregate without groups has one row
-    return FactCounts(
+    return LatestCounts(
         batch=read_counts(row, target),
         upserts=row["upserts"],
         tombstones=row["tombstones"],
         effects=row["effects"],
-        floor=struct_literal(facts.agg(F.max(column(_TRUNCATED)))) if truncates and row["truncates"] else None,
+        floor=struct_literal(latest.agg(F.max(column(_TRUNCATED)))) if truncates and row["truncates"] else None,
     )
 
 
@@ -186,3 +190,12 @@ def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
         F.count(column(TOMBSTONE)).alias("tombstones"),
         F.count_if(has_effect()).alias("effects"),
     ]
+
+
+def hidden_column(target: CdcTarget, order: Column, authors: Column | None = None) -> Column:
+    """Return the hidden column of a row whose newest event has this order, its fields in the table's order."""
+    made = {name: order.getField(name) for name in target.order_type.names}
+    if authors is not None:
+        made[AUTHORS] = authors
+    fields = target.hidden_type.fields
+    return F.struct(*(made.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
 
 
-def shown_point(target: CdcTarget, point: Column) -> Column:
+def displayed_point(target: CdcTarget, point: Column) -> Column:
     """Return the displayed value of a point: its sequence, in the type of `__START_AT`.
 
     If sequences are numbers, the literal of a once flow is displayed as a number. If they are times, the
@@ -30,13 +30,13 @@ def shown_point(target: CdcTarget, point: Column) -> Column:
     return F.coalesce(_sequence(point.getField(SEQUENCE), target.sequence_type, want), literal)
 
 
-def shows(target: CdcTarget, point: Column, value: Column) -> Column:
+def displays(target: CdcTarget, point: Column, value: Column) -> Column:
     """Return whether a value of `__START_AT` or `__END_AT` displays a point.
 
     A literal displayed as a date, or as a time without a zone, depends on the time zone of the session that wrote
     it. So any value displays such a literal.
     """
-    is_same = shown_point(target, point).eqNullSafe(value)
+    is_same = displayed_point(target, point).eqNullSafe(value)
     if isinstance(target.table_schema[START_AT].dataType, DateType | TimestampNTZType):
         return is_same | point.getField(ONCE).isNotNull()
     return is_same

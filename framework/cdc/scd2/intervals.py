@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from framework.cdc.events.normalize import DELETE, OPERATION, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
-from framework.cdc.scd2.displayed_sequence import shown_point
-from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLDS, POINT, gather_moments, key_columns
+from framework.cdc.scd2.displayed_sequence import displayed_point
+from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLD_ROWS, POINT, build_timeline, key_columns
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ ENDS = "__sluice_ended"
 ENDS_BY_DELETE = "__sluice_deleted"
 IS_ROW = "__sluice_is_row"
 """The entry is the newest event of a row."""
-IS_LOST = "__sluice_is_lost"
+IS_UNRECORDED = "__sluice_is_unrecorded"
 """No row represents the event, and the auxiliary table does not record it yet."""
 
-IS_TWIN = "__sluice_is_twin"
+IS_DUPLICATE = "__sluice_is_duplicate"
 """Several rows of the target belong to the entry, which represents one; the rest were inserted manually."""
 
 _PREVIOUS = "__sluice_previous"
 _FOLLOWING = "__sluice_following"
-_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLDS)
+_PASSING = (_PREVIOUS, _FOLLOWING, FRESH, KNOWN, OLD_ROWS)
 
 
-def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
+def compute_intervals(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Compute the histories of keys from all of their relevant events.
 
     Args:
@@ -45,11 +45,11 @@ def write_history(events: DataFrame, target: CdcTarget) -> DataFrame:
         target: the target.
 
     Returns:
-        The timeline entries of `gather_moments`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
-        entry belongs to, and the flags `IS_ROW`, `IS_LOST` and `IS_TWIN`.
+        The timeline entries of `build_timeline`, with `STARTS`, `ENDS` and `ENDS_BY_DELETE` of the row that each
+        entry belongs to, and the flags `IS_ROW`, `IS_UNRECORDED` and `IS_DUPLICATE`.
     """
-    moments = gather_moments(events, target).select("*", _previous(target))
-    return moments.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
+    entries = build_timeline(events, target).select("*", _previous(target))
+    return entries.select("*", *_links(target)).select("*", *_bounds(target)).drop(*_PASSING)
 
 
 @built_once
@@ -68,7 +68,9 @@ def _tracked(target: CdcTarget) -> Column:
 @built_once
 def _previous(target: CdcTarget) -> Column:
     """Return the columns of the previous entry that an entry depends on."""
-    seen = F.struct(column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLDS).alias("olds"))
+    seen = F.struct(
+        column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLD_ROWS).alias("old_rows")
+    )
     return F.lag(seen).over(_ordered(target)).alias(_PREVIOUS)
 
 
@@ -103,22 +105,22 @@ def _bounds(target: CdcTarget) -> list[Column]:
     ends = following.isNull() | is_closed | following.getField("begins")
     is_row = is_upsert & ends & stands & _has_width(target, end)
     # For a delete, `STARTS` is the start of the run that it ends: the last run before it.
-    is_told_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
-    is_told = F.when(is_upsert, is_row).otherwise(is_told_end)
+    is_represented_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
+    is_represented = F.when(is_upsert, is_row).otherwise(is_represented_end)
     return [
         end.alias(ENDS),
         is_ended.alias(ENDS_BY_DELETE),
         is_row.alias(IS_ROW),
-        (column(FRESH) & ~is_told & ~column(KNOWN)).alias(IS_LOST),
-        (column(OLDS) - _olds_before(target) > F.lit(1)).alias(IS_TWIN),
+        (column(FRESH) & ~is_represented & ~column(KNOWN)).alias(IS_UNRECORDED),
+        (column(OLD_ROWS) - _old_rows_before(target) > F.lit(1)).alias(IS_DUPLICATE),
     ]
 
 
-def _olds_before(target: CdcTarget) -> Column:
+def _old_rows_before(target: CdcTarget) -> Column:
     none = F.lit(0)
-    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("olds"), none)
+    return none if target.is_authored else F.coalesce(column(_PREVIOUS).getField("old_rows"), none)
 
 
 def _has_width(target: CdcTarget, end: Column) -> Column:
     """Return whether the displayed interval from `STARTS` to `end` is not empty; a null `end` is an open interval."""
-    return F.coalesce(shown_point(target, column(STARTS)) < shown_point(target, end), F.expr("true"))
+    return F.coalesce(displayed_point(target, column(STARTS)) < displayed_point(target, end), F.expr("true"))

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from framework.cdc.delta.transaction import PLACE, PLACE_TYPE
+from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
 from framework.cdc.events.leaf_columns import aliased, author_names, flat_row, take_leaf, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.model.authorship import Leaf
@@ -31,7 +31,7 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
-from framework.cdc.scd2.displayed_sequence import point_at, shows
+from framework.cdc.scd2.displayed_sequence import displays, point_at
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ORIGIN = "__sluice_origin"
 """The origin of an event: one of the four constants below, in ascending order of certainty."""
 
-SUPPOSED, REMEMBERED, SHOWN, NEW = 0, 1, 2, 3
+INFERRED, FROM_AUXILIARY, FROM_TARGET, FROM_BATCH = 0, 1, 2, 3
 
 END = "end"
 """The operation of an event that ends a row at its `__END_AT`; any other event at that point overrides it."""
@@ -55,7 +55,7 @@ _HAS_KEPT_START, _HAS_KEPT_END = "__sluice_has_kept_start", "__sluice_has_kept_e
 _NEWEST = "__sluice_newest"
 _POINT = "__sluice_newest_point"
 _CONTENT = "__sluice_content"
-_IS_BY_HAND = "__sluice_is_by_hand"
+_IS_MANUAL = "__sluice_is_manual"
 
 _KINDS = "__sluice_kinds"
 _KIND = "__sluice_kind"
@@ -63,14 +63,14 @@ _LAST, _FIRST, _DELETED, _END = 1, 2, 3, 4
 """Kinds of a row's events: its newest, the first of its run, the delete that ended it, its end without a delete."""
 
 
-def as_new(events: DataFrame, target: CdcTarget) -> DataFrame:
+def batch_events(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the events of a batch with `ORIGIN` and `OLD`."""
-    return events.select("*", *_of_batch(target))
+    return events.select("*", *_from_batch(target))
 
 
 @built_once
-def _of_batch(target: CdcTarget) -> list[Column]:
-    return [F.lit(NEW).alias(ORIGIN), F.lit(None).cast(old_type(target)).alias(OLD)]
+def _from_batch(target: CdcTarget) -> list[Column]:
+    return [F.lit(FROM_BATCH).alias(ORIGIN), F.lit(None).cast(old_type(target)).alias(OLD)]
 
 
 def old_type(target: CdcTarget) -> StructType:
@@ -78,7 +78,7 @@ def old_type(target: CdcTarget) -> StructType:
     point = target.point_type
     fields = [StructField("started", point), StructField("ended", point), StructField("deleted", BooleanType())]
     authors = [target.hidden_type[AUTHORS]] if target.is_authored else []
-    return StructType([*fields, StructField(CONTENT, LongType()), *authors, StructField(PLACE, PLACE_TYPE)])
+    return StructType([*fields, StructField(CONTENT, LongType()), *authors, StructField(LOCATION, LOCATION_TYPE)])
 
 
 def old_row(
@@ -89,12 +89,12 @@ def old_row(
     deleted: Column,
     content: Column,
     authors: Column | None,
-    place: Column,
+    location: Column,
 ) -> Column:
     """Build the `OLD` of a target row: everything that the row depends on besides its newest event."""
     kept = [] if authors is None else [authors.alias(AUTHORS)]
     parts = (started.alias("started"), ended.alias("ended"), deleted.alias("deleted"), content.alias(CONTENT))
-    return F.struct(*parts, *kept, place.alias(PLACE)).cast(old_type(target))
+    return F.struct(*parts, *kept, location.alias(LOCATION)).cast(old_type(target))
 
 
 def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
@@ -106,8 +106,8 @@ def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
 def ended_at(target: CdcTarget, *, of: str | None = None) -> Column:
     """Return the end point of a target row, NULL while it is open; if `__END_AT` was edited, the displayed point."""
     kept, is_kept = _kept_end(target, of)
-    shown = column(END_AT, of=of)
-    return F.when(is_kept, kept).otherwise(F.when(shown.isNotNull(), point_at(target, shown)))
+    displayed = column(END_AT, of=of)
+    return F.when(is_kept, kept).otherwise(F.when(displayed.isNotNull(), point_at(target, displayed)))
 
 
 def _kept_start(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
@@ -115,18 +115,18 @@ def _kept_start(target: CdcTarget, of: str | None = None) -> tuple[Column, Colum
     hidden, hidden_type = column(HIDDEN_COLUMN, of=of), target.hidden_type
     started = point_of(hidden.getField(STARTED), struct_of(hidden_type, STARTED))
     kept = F.coalesce(started, row_point(hidden, hidden_type))
-    return kept, hidden.isNotNull() & shows(target, kept, column(START_AT, of=of))
+    return kept, hidden.isNotNull() & displays(target, kept, column(START_AT, of=of))
 
 
 def _kept_end(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]:
     """Return the end in the hidden column, and whether `__END_AT` displays it."""
     hidden = column(HIDDEN_COLUMN, of=of)
     kept = point_of(hidden.getField(ENDED), struct_of(target.hidden_type, ENDED))
-    return kept, hidden.isNotNull() & F.coalesce(shows(target, kept, column(END_AT, of=of)), F.expr("false"))
+    return kept, hidden.isNotNull() & F.coalesce(displays(target, kept, column(END_AT, of=of)), F.expr("false"))
 
 
-def shown_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return the events that rows of the target, with their `PLACE`, represent.
+def target_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
+    """Return the events that rows of the target, with their `LOCATION`, represent.
 
     These are the newest event of the row's run, and the delete that ended it or else an `END`. The true first event
     of the run may no longer be recorded. So there is also a supposed upsert at the row's start with the same values,
@@ -161,25 +161,25 @@ def _flat_and_exploded(target: CdcTarget) -> tuple[list[Column], list[Column]]:
         deleted=is_deleted,
         content=F.when(column(_HAS_KEPT_START) & column(_HAS_KEPT_END), hidden.getField(CONTENT)),
         authors=hidden.getField(AUTHORS) if target.is_authored else None,
-        place=column(PLACE),
+        location=column(LOCATION),
     )
     kinds = F.array(
         F.lit(_LAST),
         F.when(started != newest, F.lit(_FIRST)),
         F.when(is_deleted, F.lit(_DELETED)).when(ended > started, F.lit(_END)),
     )
-    told = {
+    computed = {
         _NEWEST: row_order(hidden, target.hidden_type),
         _POINT: newest,
         _CONTENT: F.coalesce(hidden.getField(CONTENT), fingerprint(target.value_fields)).cast("bigint"),
-        _IS_BY_HAND: hidden.isNull(),
+        _IS_MANUAL: hidden.isNull(),
         OLD: old,
         _KINDS: kinds,
     }
     flat = [
         *map(column, (*target.keys, _STARTED, _ENDED)),
         *_flat_values(target),
-        *(value.alias(name) for name, value in told.items()),
+        *(value.alias(name) for name, value in computed.items()),
     ]
     return flat, [*map(column, (*target.keys, *value_names(target))), *_exploded(target)]
 
@@ -214,7 +214,7 @@ def _exploded(target: CdcTarget) -> list[Column]:
         *aliased(wrote_names(target), wrote),
         order.alias(ORDER),
         operation.otherwise(F.lit(UPSERT)).alias(OPERATION),
-        F.when(kind == F.lit(_FIRST), F.lit(SUPPOSED)).otherwise(F.lit(SHOWN)).alias(ORIGIN),
+        F.when(kind == F.lit(_FIRST), F.lit(INFERRED)).otherwise(F.lit(FROM_TARGET)).alias(ORIGIN),
         F.when(is_last, column(OLD)).alias(OLD),
     ]
 
@@ -227,35 +227,35 @@ def _wrote(target: CdcTarget, is_last: Column) -> list[Column]:
     """
     flags = []
     for author, value in zip(author_names(target), value_names(target), strict=True):
-        is_own = column(_IS_BY_HAND) | F.coalesce(column(author) == column(_NEWEST), F.expr("false"))
+        is_own = column(_IS_MANUAL) | F.coalesce(column(author) == column(_NEWEST), F.expr("false"))
         flags.append(F.when(is_last, is_own).otherwise(column(value).isNotNull()))
     return flags
 
 
-def remembered_events(companion: DataFrame, target: CdcTarget) -> DataFrame:
+def auxiliary_events(auxiliary: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the recorded events of the auxiliary table, in the target's current schema."""
-    return companion.select(*_remembered(target, companion.schema))
+    return auxiliary.select(*_from_auxiliary(target, auxiliary.schema))
 
 
 @built_once
-def _remembered(target: CdcTarget, schema: StructType) -> list[Column]:
+def _from_auxiliary(target: CdcTarget, schema: StructType) -> list[Column]:
     """Return the columns of an event in the target's current schema, from a row of the auxiliary table."""
     hidden_type = struct_of(schema, HIDDEN_COLUMN)
     hidden = column(HIDDEN_COLUMN)
-    told = order_of(hidden, hidden_type)
-    present = {name: told.getField(name) for name in target.order_type.names if name in hidden_type.names}
+    stored = order_of(hidden, hidden_type)
+    present = {name: stored.getField(name) for name in target.order_type.names if name in hidden_type.names}
     order = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
     return [
         *map(column, target.keys),
-        *aliased([*value_names(target), *wrote_names(target)], _remembered_values(target, schema)),
+        *aliased([*value_names(target), *wrote_names(target)], _auxiliary_values(target, schema)),
         F.struct(*order).alias(ORDER),
         hidden.getField(OPERATION_KIND).alias(OPERATION),
-        F.lit(REMEMBERED).alias(ORIGIN),
+        F.lit(FROM_AUXILIARY).alias(ORIGIN),
         F.lit(None).cast(old_type(target)).alias(OLD),
     ]
 
 
-def _remembered_values(target: CdcTarget, schema: StructType) -> list[Column]:
+def _auxiliary_values(target: CdcTarget, schema: StructType) -> list[Column]:
     """Return the values of a recorded event, then which leaves it wrote.
 
     An event that was recorded before leaves had authors wrote the leaves that have a value.
@@ -270,6 +270,6 @@ def _remembered_values(target: CdcTarget, schema: StructType) -> list[Column]:
     values = [take_leaf(leaf, rows, row.getField) for leaf in target.leaves]
     wrote = []
     for leaf, value in zip(target.leaves, values, strict=True):
-        told = [kept.getField(leaf.name)] if kept is not None and leaf.name in flags else []
-        wrote.append(F.coalesce(*told, value.isNotNull()))
+        flag = [kept.getField(leaf.name)] if kept is not None and leaf.name in flags else []
+        wrote.append(F.coalesce(*flag, value.isNotNull()))
     return [*values, *wrote]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
-from framework.cdc.delta.transaction import PLACE, Transaction
+from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, broadcast_if_small, same_key
+from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.events.leaf_columns import aliased, wrote_names
 from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import point_of
-from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import (
     AUTHORS,
     CONTENT,
@@ -30,85 +27,80 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
-from framework.cdc.scd1.merge import BROADCAST_ROWS, assignments, merge_metrics
-from framework.cdc.scd2.displayed_sequence import shown_point
+from framework.cdc.scd2.displayed_sequence import displayed_point
 from framework.cdc.scd2.intervals import (
     ENDS,
     ENDS_BY_DELETE,
-    IS_LOST,
+    IS_DUPLICATE,
     IS_ROW,
-    IS_TWIN,
+    IS_UNRECORDED,
     STARTS,
-    write_history,
+    compute_intervals,
 )
 from framework.cdc.scd2.known_events import (
     EVENT_COLUMN,
     OLD,
-    as_new,
+    auxiliary_events,
+    batch_events,
     ended_at,
     old_row,
-    remembered_events,
-    shown_events,
     started_at,
+    target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.cdc.spark.background_work import alongside
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
-    from framework.foundation.table_address import TableAddress
 
-_SOURCE = "__sluice_source"
-_TARGET = "__sluice_target"
 _FROM = "__sluice_from"
-_STAYS = "__sluice_stays"
+_IS_ADDED = "__sluice_is_added"
 _ROW = "__sluice_row"
 
 
-def rows_at_stake(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
+def affected_rows(events: DataFrame, rows: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
     """Return the rows of the target that a batch may change.
 
     Args:
         events: the events of the batch.
-        rows: rows of the target with their `PLACE`; at least those of the batch's keys.
+        rows: rows of the target with their `LOCATION`; at least those of the batch's keys.
         target: the target.
         counts: the counts of the batch.
     """
-    _, is_touched = _at_stake(target)
+    _, is_touched = _affected(target)
     return rows.join(_first_points(events, target, counts), list(target.keys)).where(is_touched)
 
 
 def _first_points(events: DataFrame, target: CdcTarget, counts: BatchCounts) -> DataFrame:
-    earliest, _ = _at_stake(target)
-    return small(events.groupBy(*key_columns(target)).agg(earliest), counts)
+    earliest, _ = _affected(target)
+    return broadcast_if_small(events.groupBy(*key_columns(target)).agg(earliest), counts.rows)
 
 
-def rewrite_history(
-    events: DataFrame, touched: DataFrame, companion: DataFrame | None, target: CdcTarget, counts: BatchCounts
+def compute_history(
+    events: DataFrame, touched: DataFrame, auxiliary: DataFrame | None, target: CdcTarget, counts: BatchCounts
 ) -> DataFrame:
     """Compute the histories of a batch's keys after the batch.
 
     Args:
         events: the events of the batch.
         touched: the target's rows that the batch may change.
-        companion: the rows of the auxiliary table; None if it does not exist.
+        auxiliary: the rows of the auxiliary table; None if it does not exist.
         target: the target.
         counts: the counts of the batch.
 
     Returns:
-        The result of `write_history`, over the part of each history that the batch may change.
+        The result of `compute_intervals`, over the part of each history that the batch may change.
     """
-    known = as_new(events, target).unionByName(shown_events(touched, target))
-    if companion is not None:
+    known = batch_events(events, target).unionByName(target_events(touched, target))
+    if auxiliary is not None:
         keys = _first_points(events, target, counts)
-        ours = companion.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
-        known = known.unionByName(remembered_events(ours, target))
-    return write_history(known, target)
+        recorded = auxiliary.where(key_range(counts.ranges)).join(keys, list(target.keys), "left_semi")
+        known = known.unionByName(auxiliary_events(recorded, target))
+    return compute_intervals(known, target)
 
 
 @built_once
-def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
+def _affected(target: CdcTarget) -> tuple[Column, Column]:
     """Return a key's first point in a batch, and whether events from that point on may change a row of the key.
 
     A manually inserted row may overlap other rows, so any event of its key turns it into a row of AUTO CDC.
@@ -116,13 +108,13 @@ def _at_stake(target: CdcTarget) -> tuple[Column, Column]:
     earliest = F.min(point_of(column(ORDER), target.order_type)).alias(_FROM)
     if target.is_authored:  # a newer row may carry over leaves of any older row
         return earliest, F.expr("true")
-    ended, is_by_hand = ended_at(target), column(HIDDEN_COLUMN).isNull()
-    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_by_hand
+    ended, is_manual = ended_at(target), column(HIDDEN_COLUMN).isNull()
+    return earliest, ended.isNull() | (ended >= column(_FROM)) | is_manual
 
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the open rows of upserts, each the only event of its key."""
-    return events.select("*", *_alone(target)).select(*_made(target))
+    return events.select("*", *_alone(target)).select(*_row_columns(target))
 
 
 @built_once
@@ -135,18 +127,13 @@ def _alone(target: CdcTarget) -> list[Column]:
     ]
 
 
-def small(rows: DataFrame, counts: BatchCounts) -> DataFrame:
-    """Return the rows of a batch, with a broadcast hint if the batch is small enough."""
-    return F.broadcast(rows) if counts.rows <= BROADCAST_ROWS else rows
-
-
-def lost_rows(history: DataFrame, target: CdcTarget) -> DataFrame:
+def unrecorded_events(history: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the events that the target will not represent, as rows of the auxiliary table."""
-    return history.where(column(IS_LOST)).select(*_lost(target))
+    return history.where(column(IS_UNRECORDED)).select(*_unrecorded(target))
 
 
 @built_once
-def _lost(target: CdcTarget) -> list[Column]:
+def _unrecorded(target: CdcTarget) -> list[Column]:
     names = [field.name for field in target.value_fields]
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     values = (
@@ -159,9 +146,9 @@ def _lost(target: CdcTarget) -> list[Column]:
     record = record_of(
         target, operation=column(OPERATION), point=column(POINT), content=F.when(is_upsert, column(FINGERPRINT))
     )
-    shape = target.companion_schema[EVENT_COLUMN].dataType
-    told = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
-    return [record.alias(HIDDEN_COLUMN), *key_columns(target), told.cast(shape).alias(EVENT_COLUMN)]
+    shape = target.auxiliary_schema[EVENT_COLUMN].dataType
+    event_or_null = F.when(is_upsert, F.struct(*event)) if event else F.lit(None)
+    return [record.alias(HIDDEN_COLUMN), *key_columns(target), event_or_null.cast(shape).alias(EVENT_COLUMN)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,105 +156,133 @@ class HistoryCounts:
     """Counts of a history's changes.
 
     Args:
-        lost: events to record in the auxiliary table.
-        made: rows to write.
-        going: rows of the target to delete or replace.
-        by_hand: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
+        unrecorded: events to record in the auxiliary table.
+        added: rows to write.
+        removed: rows of the target to delete or replace.
+        manual: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
             overlap. So if there is any, all rows that the batch may change are replaced.
     """
 
-    lost: int
-    made: int
-    going: int
-    by_hand: int
+    unrecorded: int
+    added: int
+    removed: int
+    manual: int
 
 
 def count_history(history: DataFrame, target: CdcTarget) -> HistoryCounts:
     """Count a history's changes: one job, which also computes the history."""
     row = history.agg(*_counting(target)).first()
     assert row is not None  # an aggregate without groups has one row
-    return HistoryCounts(lost=row["lost"], made=row["made"], going=row["going"], by_hand=row["by_hand"])
+    return HistoryCounts(**row.asDict())
 
 
 @built_once
 def _counting(target: CdcTarget) -> list[Column]:
     is_changed = _is_changed(target)
-    is_by_hand = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
+    is_manual = column(OLD).isNotNull() & column(OLD).getField(CONTENT).isNull()
     return [
-        F.count_if(column(IS_LOST)).alias("lost"),
-        F.count_if(is_changed & column(IS_ROW)).alias("made"),
-        F.count_if(is_changed & column(OLD).isNotNull()).alias("going"),
-        F.count_if(is_by_hand | column(IS_TWIN)).alias("by_hand"),
+        F.count_if(column(IS_UNRECORDED)).alias("unrecorded"),
+        F.count_if(is_changed & column(IS_ROW)).alias("added"),
+        F.count_if(is_changed & column(OLD).isNotNull()).alias("removed"),
+        F.count_if(is_manual | column(IS_DUPLICATE)).alias("manual"),
     ]
 
 
-def replace_history(
-    history: DataFrame, touched: DataFrame, transaction: Transaction, target: CdcTarget, *, asked: HistoryCounts
-) -> CdcMetrics:
-    """Stage the changes from the target's rows to the history in a transaction.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HistoryReplacement:
+    """The replacement of the target's rows by those of a history; implements `Replacement`.
 
-    Unchanged rows are not written again, unless some rows are `by_hand`.
+    Unchanged rows are not written again, unless some rows are manual.
 
-    Returns:
-        The numbers of rows to upsert and delete. A row that is replaced by one with the same start is not deleted.
+    Args:
+        target: the target.
+        history: the result of `compute_history`, computed once.
+        touched: the target's rows that the batch may change.
+        counts: the counts of the history's changes.
+        batch: the counts of the batch.
     """
-    session, changed = history.sparkSession, history.where(_is_changed(target))
-    made, going = changed.where(column(IS_ROW)), changed.where(column(OLD).isNotNull())
-    places = going.select(column(OLD).getField(PLACE).alias(PLACE))
-    if asked.by_hand:
-        made, places = history.where(column(IS_ROW)), touched.select(PLACE)
-    upserted, deleted = 0, None
-    with ExitStack() as meanwhile:
-        if asked.going or asked.by_hand:
-            meanwhile.enter_context(alongside(session, partial(transaction.remove, places)))
-            deleted = meanwhile.enter_context(alongside(session, partial(_count_deleted, changed, target)))
-        if asked.made or asked.by_hand:
-            upserted = transaction.add(made.select(*_made(target)))
-    return CdcMetrics(upserted=upserted, deleted=0 if deleted is None else deleted.result())
 
+    target: CdcTarget
+    history: DataFrame
+    touched: DataFrame
+    counts: HistoryCounts
+    batch: BatchCounts
 
-def _count_deleted(changed: DataFrame, target: CdcTarget) -> int:
-    """Count the starts of removed target rows that no new row has."""
-    keys, start = key_columns(target), column(STARTS)
-    starts = changed.select(*_starts(target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
-    return starts.groupBy(*keys, start).agg(F.max(_STAYS).alias(_STAYS)).where(~column(_STAYS)).count()
+    @property
+    def row_count(self) -> int:
+        """The number of the batch's events."""
+        return self.batch.rows
+
+    @property
+    def _changed(self) -> DataFrame:
+        return self.history.where(_is_changed(self.target))
+
+    def added(self) -> DataFrame | None:
+        """Return the new and changed rows, or all rows if some are manual; None if there are none."""
+        if not self.counts.added and not self.counts.manual:
+            return None
+        entries = self.history if self.counts.manual else self._changed
+        return entries.where(column(IS_ROW)).select(*_row_columns(self.target))
+
+    def removed(self) -> DataFrame | None:
+        """Return the `LOCATION` of changed and deleted rows, or of all rows if some are manual; None without any."""
+        if self.counts.manual:
+            return self.touched.select(LOCATION)
+        if not self.counts.removed:
+            return None
+        return self._changed.where(column(OLD).isNotNull()).select(column(OLD).getField(LOCATION).alias(LOCATION))
+
+    def count_deleted(self) -> int:
+        """Count the starts of removed target rows that no new row has."""
+        keys, start = key_columns(self.target), column(STARTS)
+        starts = self._changed.select(*_starts(self.target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
+        return starts.groupBy(*keys, start).agg(F.max(_IS_ADDED).alias(_IS_ADDED)).where(~column(_IS_ADDED)).count()
+
+    def changes(self) -> DataFrame:
+        """Return the rows to add and the bounds of those to remove; one row per key and start if none is manual."""
+        changes = self._all_changes() if self.counts.manual else self._net_changes()
+        change = F.when(column(_IS_ADDED), F.lit(INSERTED)).otherwise(F.lit(REMOVED))
+        return changes.select("*", change.alias(CHANGE))
+
+    def matching(self) -> Column:
+        """Return whether a target row begins where a row of `changes` does; a manual row must end there too."""
+        started = started_at(self.target, of=TARGET) == column(STARTS, of=SOURCE)
+        matching = key_range(self.batch.ranges, of=TARGET) & same_key(self.target) & started
+        if self.counts.manual:
+            ended = ended_at(self.target, of=TARGET)
+            matching = matching & ~column(_IS_ADDED, of=SOURCE) & ended.eqNullSafe(column(ENDS, of=SOURCE))
+        return matching
+
+    def _net_changes(self) -> DataFrame:
+        """Return new and changed rows, and the starts of removed rows; one row per key and start."""
+        keys, names = key_columns(self.target), self.target.table_schema.fieldNames()
+        flags = (F.expr("true").alias(_IS_ADDED), F.expr("false").alias(_IS_ADDED))
+        added = self._changed.where(column(IS_ROW)).select(*_row_columns(self.target), STARTS, flags[0])
+        removed = self._changed.where(column(OLD).isNotNull()).select(
+            *keys, column(OLD).getField("started").alias(STARTS), flags[1]
+        )
+        together = added.unionByName(removed, allowMissingColumns=True)
+        values = F.struct(*(column(name) for name in names if name not in self.target.keys), column(_IS_ADDED))
+        best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_IS_ADDED)).alias(_ROW))
+        return best.select(*keys, STARTS, f"{_ROW}.*")
+
+    def _all_changes(self) -> DataFrame:
+        """Return all rows of the histories, and the bounds of the target rows that they replace."""
+        keys = key_columns(self.target)
+        bounds = (started_at(self.target).alias(STARTS), ended_at(self.target).alias(ENDS))
+        added = self.history.where(column(IS_ROW)).select(
+            *_row_columns(self.target), STARTS, ENDS, F.expr("true").alias(_IS_ADDED)
+        )
+        removed = self.touched.select(*keys, *bounds).distinct().withColumn(_IS_ADDED, F.expr("false"))
+        return added.unionByName(removed, allowMissingColumns=True)
 
 
 @built_once
 def _starts(target: CdcTarget) -> list[Column]:
     """Return the starts of rows after and before the batch, with a flag for those after it."""
-    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_STAYS))
-    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS))
+    now = F.struct(F.when(column(IS_ROW), column(STARTS)).alias(STARTS), F.expr("true").alias(_IS_ADDED))
+    before = F.struct(column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_IS_ADDED))
     return [*key_columns(target), F.explode(F.array(now, before)).alias(_ROW)]
-
-
-def merge_history(
-    history: DataFrame, touched: DataFrame, table: TableAddress, target: CdcTarget, *, asked: HistoryCounts,
-    counts: BatchCounts,
-) -> CdcMetrics:  # fmt: skip
-    """Merge the history into the target's rows, in one commit.
-
-    Unchanged rows are not written again, unless some rows are `by_hand`.
-    """
-    changes = _rows_again(history, touched, target) if asked.by_hand else _row_changes(history, target)
-    source, stays = small(changes, counts), column(_STAYS, of=_SOURCE)
-    started, ended = started_at(target, of=_TARGET), ended_at(target, of=_TARGET)
-    matching = key_range(counts.ranges, of=_TARGET) & (started == column(STARTS, of=_SOURCE))
-    if asked.by_hand:
-        matching = matching & ~stays & ended.eqNullSafe(column(ENDS, of=_SOURCE))
-    for key in target.keys:
-        matching = matching & (column(key, of=_SOURCE) == column(key, of=_TARGET))
-    row = {name: column(name, of=_SOURCE) for name in target.table_schema.fieldNames()}
-    values = {name: value for name, value in row.items() if name not in target.keys}
-    merge = (
-        DeltaTable.forName(history.sparkSession, table.sql)
-        .alias(_TARGET)
-        .merge(source.alias(_SOURCE), matching)
-        .whenMatchedDelete(condition=~stays)
-        .whenMatchedUpdate(condition=stays, set=assignments(values))
-        .whenNotMatchedInsert(condition=stays, values=assignments(row))
-    )
-    return merge_metrics(merge.execute())
 
 
 @built_once
@@ -281,42 +296,19 @@ def _is_changed(target: CdcTarget) -> Column:
         deleted=column(ENDS_BY_DELETE),
         content=column(FINGERPRINT),
         authors=column(LEAF_AUTHORS) if target.is_authored else None,
-        place=old.getField(PLACE),
+        location=old.getField(LOCATION),
     )
     return ~(column(IS_ROW) & old.eqNullSafe(now))
 
 
-def _row_changes(history: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return new and changed rows, and the starts of removed rows; one row per key and start."""
-    changed = history.where(_is_changed(target))
-    keys, names = key_columns(target), target.table_schema.fieldNames()
-    made = changed.where(column(IS_ROW)).select(*_made(target), STARTS, F.expr("true").alias(_STAYS))
-    gone = changed.where(column(OLD).isNotNull()).select(
-        *keys, column(OLD).getField("started").alias(STARTS), F.expr("false").alias(_STAYS)
-    )
-    together = made.unionByName(gone, allowMissingColumns=True)
-    values = F.struct(*(column(name) for name in names if name not in target.keys), column(_STAYS))
-    best = together.groupBy(*keys, STARTS).agg(F.max_by(values, column(_STAYS)).alias(_ROW))
-    return best.select(*keys, STARTS, f"{_ROW}.*")
-
-
-def _rows_again(history: DataFrame, touched: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return all rows of the histories, and the bounds of the target rows that they replace."""
-    keys = key_columns(target)
-    made = history.where(column(IS_ROW)).select(*_made(target), STARTS, ENDS, F.expr("true").alias(_STAYS))
-    bounds = (started_at(target).alias(STARTS), ended_at(target).alias(ENDS))
-    gone = touched.select(*keys, *bounds).distinct().withColumn(_STAYS, F.expr("false"))
-    return made.unionByName(gone, allowMissingColumns=True)
-
-
 @built_once
-def _made(target: CdcTarget) -> list[Column]:
+def _row_columns(target: CdcTarget) -> list[Column]:
     """Return the columns of an entry's row after the batch."""
-    shown = _shown_row(target)
-    return [shown.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
+    computed = _computed_columns(target)
+    return [computed.get(name, column(name)).alias(name) for name in target.table_schema.fieldNames()]
 
 
-def _shown_row(target: CdcTarget) -> dict[str, Column]:
+def _computed_columns(target: CdcTarget) -> dict[str, Column]:
     """Return the columns of a row that AUTO CDC computes: its interval and the hidden column."""
     point = column(POINT)
     hidden = {name: point.getField(name) for name in target.point_type.names}
@@ -330,7 +322,7 @@ def _shown_row(target: CdcTarget) -> dict[str, Column]:
         hidden[AUTHORS] = column(LEAF_AUTHORS)
     fields = [hidden[f.name].cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
     return {
-        START_AT: shown_point(target, column(STARTS)),
-        END_AT: F.when(column(ENDS).isNotNull(), shown_point(target, column(ENDS))),
+        START_AT: displayed_point(target, column(STARTS)),
+        END_AT: F.when(column(ENDS).isNotNull(), displayed_point(target, column(ENDS))),
         HIDDEN_COLUMN: F.struct(*fields),
     }

@@ -19,7 +19,7 @@ from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
 from framework.cdc.model.reserved_names import AUTHORS as KEPT_AUTHORS
 from framework.cdc.model.reserved_names import CONTENT
-from framework.cdc.scd2.known_events import END, OLD, ORIGIN, REMEMBERED, SHOWN, SUPPOSED
+from framework.cdc.scd2.known_events import END, FROM_AUXILIARY, FROM_TARGET, INFERRED, OLD, ORIGIN
 from framework.cdc.spark.expression_cache import built_once
 
 if TYPE_CHECKING:
@@ -38,19 +38,19 @@ KNOWN = "__sluice_known"
 FINGERPRINT = "__sluice_fingerprint"
 """The fingerprint of an upsert's content."""
 
-OLDS = "__sluice_olds"
+OLD_ROWS = "__sluice_old_rows"
 """The number of target rows at the entry; if events author whole rows, at all entries up to this one."""
 
-_MOMENT = (POINT, OPERATION, FINGERPRINT, OLD, OLDS, FRESH, KNOWN)
+_ENTRY = (POINT, OPERATION, FINGERPRINT, OLD, OLD_ROWS, FRESH, KNOWN)
 
 _RANK = "__sluice_rank"
 _STRENGTH = "strength"
-_END_STRENGTH, _SUPPOSED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
-_DIED = "__sluice_died"
+_END_STRENGTH, _INFERRED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
+_CLEARED_AT = "__sluice_cleared_at"
 _LATEST = "_latest"
 _NEXT_POINT = "__sluice_next_point"
 _OLD_BEFORE, _FRESH_BEFORE, _KNOWN_BEFORE = "__sluice_old_before", "__sluice_fresh_before", "__sluice_known_before"
-_IS_AT_STAKE = "__sluice_is_at_stake"
+_IS_RELEVANT = "__sluice_is_relevant"
 
 
 @built_once
@@ -59,11 +59,11 @@ def key_columns(target: CdcTarget) -> list[Column]:
     return [column(key) for key in target.keys]
 
 
-def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
+def build_timeline(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Build the timeline of each key.
 
     Returns:
-        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLDS`, `FRESH`, `KNOWN` and
+        The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLD_ROWS`, `FRESH`, `KNOWN` and
         `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
@@ -74,11 +74,11 @@ def gather_moments(events: DataFrame, target: CdcTarget) -> DataFrame:
 @built_once
 def _rank() -> Column:
     """Return an event's rank at its point, ascending: `END`, supposed upsert, upsert, delete; then by content."""
-    operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(SUPPOSED)
+    operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(INFERRED)
     strength = (
         F.when(operation == F.lit(DELETE), F.lit(_DELETE_STRENGTH))
         .when(operation == F.lit(END), F.lit(_END_STRENGTH))
-        .otherwise(F.when(is_known, F.lit(_KNOWN_STRENGTH)).otherwise(F.lit(_SUPPOSED_STRENGTH)))
+        .otherwise(F.when(is_known, F.lit(_KNOWN_STRENGTH)).otherwise(F.lit(_INFERRED_STRENGTH)))
     )
     content = F.when(operation == F.lit(UPSERT), column(ORDER).getField(CONTENT))
     return F.struct(strength.alias(_STRENGTH), content.alias(CONTENT))
@@ -90,8 +90,8 @@ def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
     Its `OLD` and `FRESH` are those of all events at its point. Recorded events before the key's first event from
     the batch or the target are omitted. This step and the histories share one sort of a key's events.
     """
-    counts, moment = _last_at_point(target)
-    return events.select("*", *_known_up_to(target)).where(counts).select(*moment)
+    counts, entry = _last_at_point(target)
+    return events.select("*", *_known_up_to(target)).where(counts).select(*entry)
 
 
 @built_once
@@ -102,13 +102,13 @@ def _known_up_to(target: CdcTarget) -> list[Column]:
     point, origin, old = column(POINT), column(ORIGIN), column(OLD)
     newest = {
         _OLD_BEFORE: F.when(old.isNotNull(), F.struct(point.alias("point"), old.alias("old"))),
-        _FRESH_BEFORE: F.when((origin >= F.lit(SHOWN)) & (column(OPERATION) != F.lit(END)), point),
-        _KNOWN_BEFORE: F.when(origin == F.lit(REMEMBERED), _event()),
+        _FRESH_BEFORE: F.when((origin >= F.lit(FROM_TARGET)) & (column(OPERATION) != F.lit(END)), point),
+        _KNOWN_BEFORE: F.when(origin == F.lit(FROM_AUXILIARY), _event()),
     }
     return [
         F.lead(POINT).over(ordered).alias(_NEXT_POINT),
-        F.max(origin != F.lit(REMEMBERED)).over(upto).alias(_IS_AT_STAKE),
-        F.count(OLD).over(upto).alias(OLDS),
+        F.max(origin != F.lit(FROM_AUXILIARY)).over(upto).alias(_IS_RELEVANT),
+        F.count(OLD).over(upto).alias(OLD_ROWS),
         *(F.last(found, ignorenulls=True).over(upto).alias(name) for name, found in newest.items()),
     ]
 
@@ -123,16 +123,16 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
     """Return which events are timeline entries, and the columns of an entry."""
     point, before, no = column(POINT), column(_OLD_BEFORE), F.expr("false")
     is_last = F.coalesce(column(_NEXT_POINT) != point, F.expr("true"))
-    is_fresh_end = (column(OPERATION) == F.lit(END)) & (column(ORIGIN) >= F.lit(SHOWN))
-    moment = [
+    is_fresh_end = (column(OPERATION) == F.lit(END)) & (column(ORIGIN) >= F.lit(FROM_TARGET))
+    entry = [
         *(column(name) for name in target.row_schema.fieldNames()),
         *(point, column(OPERATION), column(_RANK).getField(CONTENT).alias(FINGERPRINT)),
         F.when(before.getField("point") == point, before.getField("old")).alias(OLD),
         (F.coalesce(column(_FRESH_BEFORE) == point, no) | is_fresh_end).alias(FRESH),
         F.coalesce(column(_KNOWN_BEFORE) == _event(), no).alias(KNOWN),
-        *(no.alias(IS_INNER), column(OLDS)),
+        *(no.alias(IS_INNER), column(OLD_ROWS)),
     ]
-    return is_last & column(_IS_AT_STAKE), moment
+    return is_last & column(_IS_RELEVANT), entry
 
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -144,16 +144,16 @@ def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(
         *aliased(names, values),
         *aliased(flags, [F.bool_or(flag) for flag in wrote]),
-        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLDS)),
-        (F.max(ORIGIN) >= F.lit(SHOWN)).alias(FRESH),
-        F.collect_set(F.when(column(ORIGIN) == F.lit(REMEMBERED), _identity(target, column(_RANK)))).alias(KNOWN),
+        *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLD_ROWS)),
+        (F.max(ORIGIN) >= F.lit(FROM_TARGET)).alias(FRESH),
+        F.collect_set(F.when(column(ORIGIN) == F.lit(FROM_AUXILIARY), _identity(target, column(_RANK)))).alias(KNOWN),
     )
     rank = column(_RANK)
     strength = rank.getField(_STRENGTH)
     operation = F.when(strength == F.lit(_DELETE_STRENGTH), F.lit(DELETE))
     operation = operation.when(strength == F.lit(_END_STRENGTH), F.lit(END)).otherwise(F.lit(UPSERT))
-    moments = grouped.withColumns({OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)})
-    return moments.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target, rank)))
+    entries = grouped.withColumns({OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)})
+    return entries.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target, rank)))
 
 
 def _identity(target: CdcTarget, rank: Column) -> Column:
@@ -166,7 +166,7 @@ def _identity(target: CdcTarget, rank: Column) -> Column:
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Fill the leaves that an upsert did not write with their values after the previous event.
 
-    A delete clears all leaves from before it and at its own point. An `END` does the same, but any other
+    A delete clears all leaves from before it and at its own point. An `END` change the same, but any other
     event at its point overrides it.
     """
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
@@ -174,11 +174,11 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
     operation = column(OPERATION)
     events = events.withColumn(IS_INNER, is_inner).where(~(column(IS_INNER) & (operation == F.lit(END))))
-    died = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
+    cleared_at = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
     names = value_names(target)
     row = assembled(target, [column(name) for name in names])
     written = F.struct(*(value.alias(name) for name, value in row.items()))
-    marked = events.withColumns({_DIED: died, WRITTEN: written})
+    marked = events.withColumns({_CLEARED_AT: cleared_at, WRITTEN: written})
     # The supposed upsert at a row's start does not count if the true event is known.
     counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
@@ -186,22 +186,22 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     for name, flag in zip(names, wrote_names(target), strict=True):
         value = F.struct(column(name).alias("value"), order.alias("order"))
         latest[f"{name}{_LATEST}"] = F.last(F.when(counts & column(flag), value), ignorenulls=True).over(upto)
-    return marked.withColumns(latest).select(*_alive(target)).select(*_whole(target))
+    return marked.withColumns(latest).select(*_current_leaves(target)).select(*_whole(target))
 
 
 @built_once
-def _alive(target: CdcTarget) -> list[Column]:
+def _current_leaves(target: CdcTarget) -> list[Column]:
     """Return an event with the values and authors of all leaves: those that it wrote and those from before it."""
-    names, died = value_names(target), column(_DIED)
+    names, cleared_at = value_names(target), column(_CLEARED_AT)
     latest = [column(f"{name}{_LATEST}") for name in names]
-    alive = [
-        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > died, F.expr("true")), each)
+    current = [
+        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > cleared_at, F.expr("true")), each)
         for each in latest
     ]
     return [
-        *map(column, (*target.keys, *_MOMENT, IS_INNER, WRITTEN, *wrote_names(target))),
-        *aliased(names, [each.getField("value") for each in alive]),
-        *aliased(author_names(target), [each.getField("order") for each in alive]),
+        *map(column, (*target.keys, *_ENTRY, IS_INNER, WRITTEN, *wrote_names(target))),
+        *aliased(names, [each.getField("value") for each in current]),
+        *aliased(author_names(target), [each.getField("order") for each in current]),
     ]
 
 
@@ -212,7 +212,7 @@ def _whole(target: CdcTarget) -> list[Column]:
     kept = authors_to_keep(target.leaves, values, authors, _order(target), struct_of(target.hidden_type, KEPT_AUTHORS))
     row = assembled(target, values)
     return [
-        *map(column, (*target.keys, *_MOMENT, IS_INNER, WRITTEN, *wrote_names(target))),
+        *map(column, (*target.keys, *_ENTRY, IS_INNER, WRITTEN, *wrote_names(target))),
         *(value.alias(name) for name, value in row.items()),
         kept.alias(LEAF_AUTHORS),
     ]

@@ -1,4 +1,4 @@
-"""`sluice bundle`: deploys that never touch a running snapshot."""
+"""`sluice bundle`: deploys that do not interrupt a running snapshot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
+from framework.cli.bundle_call import BundleCall, bundle_options, failures_as_unknown, guard_options, policy_of
 from framework.cli.call import output_option, verbose_option
 from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
 from framework.cli.output import Output
@@ -17,33 +17,33 @@ _TABLE = click.option(
     "--table",
     envvar="SLUICE_DEPLOYMENTS_TABLE",
     metavar="C.S.T",
-    help="Where deploys are told, in three parts.  [env: SLUICE_DEPLOYMENTS_TABLE]",
+    help="Table that records deploys, in three parts.  [env: SLUICE_DEPLOYMENTS_TABLE]",
 )
-_COMMIT = click.option("--commit", default="", metavar="SHA", help="The commit that is deployed, for the record.")
-_FORCE = click.option("--force-lock", is_flag=True, help="Take the lock of a deploy that is known to be dead.")
+_COMMIT = click.option("--commit", default="", metavar="SHA", help="Deployed commit, for the table of deploys.")
+_FORCE = click.option("--force-lock", is_flag=True, help="Replace the lock of a deploy that no longer runs.")
 
 
 @click.group("bundle")
 def command() -> None:
-    """Plan and deploy a bundle, without touching a running snapshot."""
+    """Plan and deploy a bundle without interrupting a running snapshot."""
 
 
 @command.command("render", cls=SluiceCommand)
-@click.option("--check", is_flag=True, help="Write nothing; fail when a rendered file is not what it should be.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a rendered file is out of date.")
 @output_option
 @verbose_option
 @click.pass_context
 def render(context: click.Context, /, *, check: bool, output: str, verbose: bool) -> None:
     """Render bundles/specs with bundles/templates to bundles/rendered.
 
-    Needs no workspace. Exit codes: 0 all is as it should be, or is now; with --check, 2 and the files that differ.
+    Needs no workspace. Exit codes: 0 all files are up to date; with --check, 2 some files are out of date.
     """
     from framework.deploy.ingestion.rendered_files import rendered_files, write_rendered
 
     context.meta[VERBOSE] = verbose
     files = rendered_files(Path.cwd())
-    told = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
-    rows = [{"file": file.path.as_posix(), "state": file.state} for file in told]
+    reported = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
+    rows = [{"file": file.path.as_posix(), "state": file.state} for file in reported]
     results = Output(stream=context.meta[RESULTS], as_json=output == "json")
     if rows or results.as_json:
         results.table(("file", "state"), rows)
@@ -56,17 +56,16 @@ def render(context: click.Context, /, *, check: bool, output: str, verbose: bool
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @bundle_options
 def validate(call: BundleCall, /, *, strict: bool) -> None:
-    """Check all targets, or one: files, references, fields, modes, and what would endanger a gateway.
+    """Check all targets, or one: files, references, fields, modes, and risks for gateways.
 
-    With -o json, prints the resolved configuration of one target, by default the default one.
+    With -o json, prints the resolved configuration of one target; without --target, of the default one.
 
-    Writes nothing, and needs no workspace but for lookups. Exit codes: 0 valid, 2 there are errors.
+    Writes nothing; only lookup variables need a workspace. Exit codes: 0 valid, 2 errors found.
     """
-    from framework.cli.bundle_findings import tell_findings
-    from framework.cli.bundle_validation import print_validation
+    from framework.cli.bundle_output import print_findings, print_validation
 
     validation = call.validation()
-    tell_findings(validation.findings)
+    print_findings(validation.findings)
     print_validation(call.output, validation)
     raise click.exceptions.Exit(0 if validation.passes(strict=strict) else 2)
 
@@ -75,11 +74,11 @@ def validate(call: BundleCall, /, *, strict: bool) -> None:
 @guard_options
 @bundle_options
 def plan(call: BundleCall, /, **options: Any) -> None:
-    """Print what a deploy would do; write nothing.
+    """Print the changes that a deploy would make; write nothing.
 
-    Exit codes: 0 nothing to do, 2 changes, 20 held, 22 refused, 23 a gateway's state is unknown.
+    Exit codes: 0 no changes, 1 failed, 2 changes, 20 held, 22 refused, 23 the state of a gateway is unknown.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     made = call.deployer(policy=policy_of(options), lint=True).plan()
     code = made.exit_code()
@@ -89,19 +88,19 @@ def plan(call: BundleCall, /, **options: Any) -> None:
 
 @command.command("deploy", cls=SluiceCommand)
 @guard_options
-@click.option("--queue", is_flag=True, help="Queue what would be held.")
-@click.option("--queued", is_flag=True, help="Do the deploy that is queued, if its time has come.")
-@click.option("--wait", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait so long for snapshots to end.")
+@click.option("--queue", is_flag=True, help="Queue changes that would be held.")
+@click.option("--queued", is_flag=True, help="Run the queued deploy if the guard allows it now.")
+@click.option("--wait", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait this long for snapshots to end.")
 @_FORCE
 @_TABLE
 @_COMMIT
 @bundle_options
 def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None, **options: Any) -> None:
-    """Deploy what changed, and hold what would restart a snapshot.
+    """Apply all changes, except those that would restart a running snapshot.
 
-    Exit codes: 0 deployed, 1 failed, 20 held, 21 queued, 22 refused, 23 a gateway's state is unknown.
+    Exit codes: 0 deployed, 1 failed, 20 held, 21 queued, 22 refused, 23 the state of a gateway is unknown.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     deployer = call.deployer(policy=policy_of(options, queue=queue or queued), lint=True, build=True, **options)
     if queued:
@@ -117,8 +116,8 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
 @command.command("status", cls=SluiceCommand)
 @bundle_options
 def status(call: BundleCall) -> None:
-    """List what the target has deployed."""
-    from framework.cli.bundle_tables import print_state
+    """List the deployed resources of the target."""
+    from framework.cli.bundle_output import print_state
 
     print_state(call.output, call.deployer().status())
 
@@ -128,15 +127,15 @@ def status(call: BundleCall) -> None:
 @_FORCE
 @_TABLE
 @_COMMIT
-@click.confirmation_option(prompt="Delete all that the target has deployed?")
+@click.confirmation_option(prompt="Delete all deployed resources and files of the target?")
 @bundle_options
 def destroy(call: BundleCall, /, **options: Any) -> None:
-    """Delete all that the target has deployed.
+    """Delete all deployed resources and files of the target.
 
-    Pipelines, and jobs that run a gateway, need --allow-recreate each; what has prevent_destroy stays, and then so does
-    all else.
+    Each pipeline, and each job that runs a gateway, needs --allow-recreate. If a resource has prevent_destroy, nothing
+    is deleted.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
     result = call.deployer(policy=policy_of(options), **options).destroy()
     print_changes(call.output, result.plan, result.done, result.exit_code)
@@ -149,7 +148,7 @@ def destroy(call: BundleCall, /, **options: Any) -> None:
 @_FORCE
 @bundle_options
 def bind(call: BundleCall, /, *, key: str, id: str, force_lock: bool) -> None:
-    """Adopt what is there with ID as the resource KEY."""
+    """Adopt the existing resource ID as the resource KEY."""
     call.deployer(force_lock=force_lock).bind(key, id)
     call.output.text(f"{key} is {id} from now on.")
 
@@ -161,12 +160,12 @@ def bind(call: BundleCall, /, *, key: str, id: str, force_lock: bool) -> None:
 @_COMMIT
 @bundle_options
 def accept(call: BundleCall, /, *, key: str, **options: Any) -> None:
-    """Take what is there of the resource KEY for its baseline.
+    """Accept the current settings of the resource KEY as its baseline.
 
-    What was changed outside of the bundle, or added by the service, is no drift any more. No call writes to the
-    resource, and what the bundle changes stays a change.
+    Changes outside of the bundle, and fields that the service added, no longer count as drift. The resource is not
+    written, and changes by the bundle remain changes.
     """
-    from framework.cli.bundle_tables import print_acceptance
+    from framework.cli.bundle_output import print_acceptance
 
     acceptance = call.deployer(**options).accept(key)
     print_acceptance(call.output, acceptance.change)
@@ -178,14 +177,17 @@ def accept(call: BundleCall, /, *, key: str, **options: Any) -> None:
 @guard_options
 @bundle_options
 def guard(call: BundleCall, /, **options: Any) -> None:
-    """Say whether a deploy by another tool may go on.
+    """Check whether another tool, such as the Databricks CLI, may deploy the bundle now.
 
-    Only gateways count, with the jobs that run them, by the state of Databricks' own command line where there is one.
-    Exit codes: 0 go on, 20 held, 22 refused, 23 unknown what a gateway does, or which one the deploy would reach.
-    A difference in tags is 20 too: other tools than this one write it.
+    Only gateways, and jobs that run them, are checked; the state of the Databricks CLI is used if there is one.
+
+    Exit codes: 0 the deploy may run, 2 the bundle, the call or its configuration is invalid, 20 held, 22 refused,
+    23 unknown: the state of a gateway, or which gateways the deploy would change, or the workspace does not respond.
+    A difference in tags is held, because other tools write it.
     """
-    from framework.cli.bundle_tables import print_changes
+    from framework.cli.bundle_output import print_changes
 
-    gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
+    with failures_as_unknown():
+        gateways, plan, code = call.deployer(policy=policy_of(options)).guard()
     print_changes(call.output, replace(plan, uploads=(), removals=()), gateways, code)
     raise click.exceptions.Exit(int(code))

@@ -37,7 +37,7 @@ def command(
     from framework.cli.demonstration import Demonstration
 
     if whole_year and months is not None:
-        context.fail("--all and --months can't be combined.")
+        context.fail("--all and --months exclude each other.")
     context.meta[VERBOSE] = verbose
     demonstration = Demonstration(
         output=Output(stream=context.meta[RESULTS], as_json=output == "json"),

@@ -25,7 +25,7 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
     """
     refresh = refresh_of(options)
     if target is not None and "continuous" in refresh:
-        msg = "--continuous can't be combined with --target: the setting of the deployed pipeline applies."
+        msg = "--continuous does not go with --target: the deployed pipeline's own setting decides."
         raise click.UsageError(msg)
     if target is not None:
         from framework.cli.remote_updating import run_target
@@ -34,7 +34,7 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
         return
     for option, value in (("--resource", resource), ("--profile", profile)):
         if value is not None:
-            msg = f"{option} requires --target."
+            msg = f"{option} belongs to --target, which is missing."
             raise click.UsageError(msg)
     from framework.cli.updating import run_and_report
 

@@ -12,7 +12,7 @@ from framework.foundation.errors import OperationError
 LookUp = Callable[[str, str], tuple[str, ...]]
 """Function from a kind and a name to the ids of all objects with that name."""
 
-_MOST_PAGES = 1000
+_MAX_PAGES = 1000
 
 
 def workspace_lookup(workspace: Workspace) -> LookUp:
@@ -27,7 +27,7 @@ def workspace_lookup(workspace: Workspace) -> LookUp:
 
 
 def listed_ids(workspace: Workspace, kind: str) -> tuple[str, ...]:
-    """Return the ids of all things of a kind that the workspace lists."""
+    """Return the ids of all objects of a kind."""
     listing = LOOKUP_KINDS[kind]
     return tuple(str(item[listing.id]) for item in _listed(workspace, listing))
 
@@ -44,13 +44,15 @@ def _listed(workspace: Workspace, listing: LookupKind, name: str | None = None) 
     # A name that would need escaping in the service's filter is searched for among all.
     if name is not None and listing.narrowing is not None and not {*"'\"\\%_"} & set(name):
         query[listing.narrowing[0]] = listing.narrowing[1].format(name=name)
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = workspace.read(listing.path, query)
         yield from page.get(listing.items) or []
         if not page.get("next_page_token"):
             return
         query = {**query, "page_token": page["next_page_token"]}
-    raise OperationError("WORKSPACE_CALL_FAILED", call=f"GET {listing.path}", cause=f"more than {_MOST_PAGES} pages")
+    raise OperationError(
+        "WORKSPACE_CALL_FAILED", call=f"GET {listing.path}", cause=f"The list has more than {_MAX_PAGES} pages."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

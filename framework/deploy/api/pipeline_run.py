@@ -8,34 +8,14 @@ from typing import Any
 
 from databricks.sdk.errors import ResourceConflict
 
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.foundation.errors import OperationError
 from framework.record.events import Event, EventLevel, EventType, MaturityLevel, Origin
 
 _POLL_SECONDS = 2.0
-_MOST_SECONDS = 24 * 3600.0
+_MAX_SECONDS = 24 * 3600.0
 _PAGES = 100
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteRefresh:
-    """Selection of tables that an update refreshes; an empty selection means all tables."""
-
-    refresh: tuple[str, ...] = ()
-    full_refresh: tuple[str, ...] = ()
-    full_refresh_all: bool = False
-    reset_checkpoints: tuple[str, ...] = ()
-
-    def body(self) -> dict[str, Any]:
-        """Return the body of the request that starts the update."""
-        asked = {
-            "refresh_selection": list(self.refresh),
-            "full_refresh_selection": list(self.full_refresh),
-            "reset_checkpoint_selection": list(self.reset_checkpoints),
-            "full_refresh": self.full_refresh_all,
-        }
-        return {key: value for key, value in asked.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,29 +29,29 @@ class RemoteUpdate:
 def run_remotely(
     workspace: Workspace,
     pipeline_id: str,
-    refresh: RemoteRefresh,
+    selection: Mapping[str, Any],
     *,
     observer: Callable[[Event], None],
     is_stopping: Callable[[], bool] = lambda: False,
-    most_seconds: float = _MOST_SECONDS,
+    max_seconds: float = _MAX_SECONDS,
 ) -> RemoteUpdate:
     """Start an update and pass its events to `observer`, each once and in order, until it ends.
 
     Args:
         workspace: workspace of the pipeline.
         pipeline_id: id of the pipeline.
-        refresh: selection of tables to refresh.
+        selection: body of the request that starts the update: the tables to refresh; empty for all tables.
         observer: receives the events.
         is_stopping: checked at each poll; once it is true, the update is stopped and followed until it ends.
-        most_seconds: time after which the update is no longer followed.
+        max_seconds: time after which the update is no longer followed.
 
     Raises:
         OperationError: WORKSPACE_CALL_FAILED if another update runs; REMOTE_UPDATE_SILENT if the update does not end.
     """
-    update_id = _start(workspace, pipeline_id, refresh)
+    update_id = _start(workspace, pipeline_id, selection)
     seen: set[str] = set()
     stopped = False
-    for _ in range(int(most_seconds / _POLL_SECONDS) + 1):
+    for _ in range(int(max_seconds / _POLL_SECONDS) + 1):
         # The state is read before the events: once the state is final, all events are written.
         path = f"/api/2.0/pipelines/{pipeline_id}/updates/{update_id}"
         state = str(workspace.read(path)["update"]["state"])
@@ -86,7 +66,7 @@ def run_remotely(
             stop_remotely(workspace, pipeline_id)
             stopped = True
         workspace.clock.sleep(_POLL_SECONDS)
-    raise OperationError("REMOTE_UPDATE_SILENT", update=update_id, seconds=int(most_seconds))
+    raise OperationError("REMOTE_UPDATE_SILENT", update=update_id, seconds=int(max_seconds))
 
 
 def stop_remotely(workspace: Workspace, pipeline_id: str) -> None:
@@ -121,19 +101,19 @@ def parse_remote_event(row: Mapping[str, Any]) -> Event | None:
         return None
 
 
-def _start(workspace: Workspace, pipeline_id: str, refresh: RemoteRefresh) -> str:
+def _start(workspace: Workspace, pipeline_id: str, selection: Mapping[str, Any]) -> str:
     """Start one update and return its id; if the response is lost, it is the newest update that is not in `before`."""
     path = f"/api/2.0/pipelines/{pipeline_id}/updates"
     before = {each["update_id"] for each in _updates(workspace, path)}
     try:
-        return str(workspace.write("POST", path, refresh.body())["update_id"])
+        return str(workspace.write("POST", path, dict(selection))["update_id"])
     except ResourceConflict as error:
         raise OperationError("WORKSPACE_CALL_FAILED", call=f"POST {path}", cause=str(error)) from None
-    except AnswerLost:
-        fresh = [each["update_id"] for each in _updates(workspace, path) if each["update_id"] not in before]
-        if not fresh:
+    except ResponseLost:
+        started = [each["update_id"] for each in _updates(workspace, path) if each["update_id"] not in before]
+        if not started:
             raise
-        return str(fresh[0])
+        return str(started[0])
 
 
 def _updates(workspace: Workspace, path: str) -> Sequence[Mapping[str, Any]]:

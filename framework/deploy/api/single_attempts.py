@@ -12,18 +12,18 @@ from databricks.sdk.core import ApiClient, Config
 from databricks.sdk.errors import DeadlineExceeded, InternalError, TemporarilyUnavailable, TooManyRequests
 from databricks.sdk.errors.base import DatabricksError
 
-_TRY_SECONDS = 300
+_RETRY_TIMEOUT_SECONDS = 300
 _STATUS = re.compile(r"< \d{3} ")
-_PASSING = (DeadlineExceeded, InternalError, TemporarilyUnavailable, TooManyRequests)
+_TRANSIENT = (DeadlineExceeded, InternalError, TemporarilyUnavailable, TooManyRequests)
 CALL_ERRORS = (DatabricksError, TimeoutError, requests.RequestException)
 """All exceptions that a call raises."""
 
 
-class SingleTries:
+class SingleAttemptClient:
     """Client that makes each call once."""
 
     def __init__(self, config: Config) -> None:
-        self._client = ApiClient(cast("Config", _OneTryConfig(config)))
+        self._client = ApiClient(cast("Config", _OneAttemptConfig(config)))
 
     def call(self, method: str, path: str, *, query: dict[str, Any] | None, body: Any = None) -> dict[str, Any]:
         """Make a call and return its response.
@@ -41,26 +41,26 @@ class SingleTries:
             raise
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Return whether the error is transient: the same call may succeed later."""
     if isinstance(error, DatabricksError):
         # A status without a class in the SDK, such as a proxy's 502, does not depend on the call.
-        return type(error) is DatabricksError or isinstance(error, _PASSING)
+        return type(error) is DatabricksError or isinstance(error, _TRANSIENT)
     return True
 
 
-def is_refusal(error: Exception) -> bool:
+def had_no_effect(error: Exception) -> bool:
     """Return whether the error shows that the call had no effect."""
-    return isinstance(error, TooManyRequests) or not is_passing(error)
+    return isinstance(error, TooManyRequests) or not is_transient(error)
 
 
-def seconds_asked_for(error: Exception) -> float | None:
+def retry_after_seconds(error: Exception) -> float | None:
     """Return the seconds to wait from the service's `Retry-After`; None without one."""
     seconds = getattr(error, "retry_after_secs", None)
     return None if seconds is None else float(seconds)
 
 
-class _WithoutBodies(logging.Filter):
+class _BodyFilter(logging.Filter):
     """Filter that removes bodies from the SDK's debug log, because settings hold secrets; calls and status stay."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -70,22 +70,22 @@ class _WithoutBodies(logging.Filter):
         return True
 
 
-logging.getLogger("databricks.sdk").addFilter(_WithoutBodies())
+logging.getLogger("databricks.sdk").addFilter(_BodyFilter())
 
 
-class _OneTryConfig:
+class _OneAttemptConfig:
     """SDK configuration whose retry timeout ends after one attempt."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.clock = _OneTry()
-        self.retry_timeout_seconds = _TRY_SECONDS
+        self.clock = _OneAttemptClock()
+        self.retry_timeout_seconds = _RETRY_TIMEOUT_SECONDS
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._config, name)
 
 
-class _OneTry(SdkClock):
+class _OneAttemptClock(SdkClock):
     """Clock on which the SDK's retry timeout ends after the first attempt."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _OneTry(SdkClock):
 
     def time(self) -> float:
         """Return a time that is two thirds of the retry timeout later than the last one."""
-        self._seconds += _TRY_SECONDS * 2 / 3
+        self._seconds += _RETRY_TIMEOUT_SECONDS * 2 / 3
         return self._seconds
 
     def sleep(self, seconds: float) -> None:

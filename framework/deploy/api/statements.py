@@ -10,8 +10,8 @@ from framework.deploy.api.workspace import Workspace
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.secrecy import hide_in_text
 
-_MOST_CHUNKS = 1000
-_MOST_POLLS = 120
+_MAX_CHUNKS = 1000
+_MAX_POLLS = 120
 _OPEN = frozenset({"PENDING", "RUNNING"})
 
 
@@ -26,7 +26,7 @@ def require_warehouse(workspace: Workspace, purpose: str) -> None:
 
 
 def run_statement(
-    workspace: Workspace, statement: str, values: Mapping[str, str | None] | None = None, *, again: bool = True
+    workspace: Workspace, statement: str, values: Mapping[str, str | None] | None = None, *, idempotent: bool = True
 ) -> list[Sequence[str | None]]:
     """Run a statement and return its rows.
 
@@ -34,14 +34,14 @@ def run_statement(
         workspace: workspace of the warehouse.
         statement: text of the statement.
         values: values of its named parameters.
-        again: whether the statement is idempotent: it is sent again if the response is lost.
+        idempotent: whether the statement is idempotent: it is sent again if the response is lost.
 
     Raises:
-        AnswerLost: the response is lost, the statement may have run, and `again` is False.
+        ResponseLost: the response is lost, the statement may have run, and `idempotent` is False.
         OperationError: DEPLOY_STATEMENT_FAILED.
         UserError: DEPLOY_WAREHOUSE_MISSING.
     """
-    require_warehouse(workspace, "a SQL statement needs one")
+    require_warehouse(workspace, "a SQL statement needs a warehouse")
     parameters = [{"name": name, "value": value} for name, value in (values or {}).items()]
     body = {
         "statement": statement,
@@ -49,27 +49,27 @@ def run_statement(
         "wait_timeout": "30s",
         **({"parameters": parameters} if parameters else {}),
     }
-    send = workspace.repeat if again else workspace.write
+    send = workspace.repeat if idempotent else workspace.write
     try:
-        answer = send("POST", "/api/2.0/sql/statements", body)
+        response = send("POST", "/api/2.0/sql/statements", body)
     except (NotFound, ResourceConflict) as refusal:
         raise OperationError("DEPLOY_STATEMENT_FAILED", cause=hide_in_text(str(refusal))) from None
-    path = f"/api/2.0/sql/statements/{answer['statement_id']}"
-    for _ in range(_MOST_POLLS):
-        if answer["status"]["state"] not in _OPEN:
+    path = f"/api/2.0/sql/statements/{response['statement_id']}"
+    for _ in range(_MAX_POLLS):
+        if response["status"]["state"] not in _OPEN:
             break
         workspace.clock.sleep(1)
-        answer = workspace.read(path)
-    if answer["status"]["state"] != "SUCCEEDED":
-        error = answer["status"].get("error") or {}
-        cause = hide_in_text(str(error.get("message", answer["status"]["state"])))
+        response = workspace.read(path)
+    if response["status"]["state"] != "SUCCEEDED":
+        error = response["status"].get("error") or {}
+        cause = hide_in_text(str(error.get("message", response["status"]["state"])))
         raise OperationError("DEPLOY_STATEMENT_FAILED", cause=cause)
-    chunk = answer.get("result") or {}
+    chunk = response.get("result") or {}
     rows: list[Sequence[str | None]] = list(chunk.get("data_array") or [])
-    for _ in range(_MOST_CHUNKS):
+    for _ in range(_MAX_CHUNKS):
         following = chunk.get("next_chunk_index")
         if following is None:
             return rows
         chunk = workspace.read(f"{path}/result/chunks/{following}")
         rows += chunk.get("data_array") or []
-    raise OperationError("DEPLOY_STATEMENT_FAILED", cause="its result has no end")
+    raise OperationError("DEPLOY_STATEMENT_FAILED", cause="The result has too many chunks.")

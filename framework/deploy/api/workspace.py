@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from databricks.sdk.errors import NotFound, PermissionDenied, ResourceConflict, Unauthenticated
 from databricks.sdk.errors.base import DatabricksError
 
-from framework.deploy.api.single_attempts import CALL_ERRORS, SingleTries, is_passing, is_refusal, seconds_asked_for
+from framework.deploy.api.single_attempts import (
+    CALL_ERRORS,
+    SingleAttemptClient,
+    had_no_effect,
+    is_transient,
+    retry_after_seconds,
+)
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.secrecy import hide_in_text
@@ -16,12 +22,12 @@ from framework.foundation.secrecy import hide_in_text
 if TYPE_CHECKING:
     from databricks.sdk.core import Config
 
-_MOST_TRIES = 8
-_MOST_WAIT_SECONDS = 900.0
+_MAX_TRIES = 8
+_MAX_WAIT_SECONDS = 900.0
 _RETRY_SECONDS = 300.0
 
 
-class AnswerLost(OperationError):  # noqa: N818 - named after the event; the write may have succeeded
+class ResponseLost(OperationError):  # noqa: N818 - named after the event; the write may have succeeded
     """A write whose effect is unknown: the connection was lost, or the service failed during the call.
 
     Args:
@@ -50,7 +56,7 @@ class Workspace:
         self.host: str = config.host or ""
         self.clock = clock
         self._retry_seconds = float(config.retry_timeout_seconds or _RETRY_SECONDS)
-        self._tries = SingleTries(config)
+        self._attempts = SingleAttemptClient(config)
 
     def read(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the response of a GET.
@@ -59,14 +65,14 @@ class Workspace:
             NotFound: the object does not exist.
             OperationError: WORKSPACE_UNAUTHENTICATED, WORKSPACE_FORBIDDEN, WORKSPACE_CALL_FAILED.
         """
-        patience = _Patience(self.clock, self._retry_seconds)
+        delays = _RetryDelays(self.clock, self._retry_seconds)
         while True:
             try:
-                return self._tries.call("GET", path, query=query)
+                return self._attempts.call("GET", path, query=query)
             except NotFound:
                 raise
             except CALL_ERRORS as error:
-                if not is_passing(error) or not patience.waits(error):
+                if not is_transient(error) or not delays.wait_for_retry(error):
                     raise _translated(error, "GET", path) from None
 
     def find(self, path: str, query: dict[str, Any] | None = None) -> dict[str, Any] | None:
@@ -80,32 +86,34 @@ class Workspace:
         """Make a write that takes effect at most once, and return its response.
 
         Raises:
-            AnswerLost: WORKSPACE_ANSWER_LOST if the write may have taken effect.
+            ResponseLost: WORKSPACE_ANSWER_LOST if the write may have taken effect.
             NotFound, ResourceConflict: raised unchanged; their meaning depends on the call.
             OperationError: the write was refused.
         """
-        patience = _Patience(self.clock, self._retry_seconds)
+        delays = _RetryDelays(self.clock, self._retry_seconds)
         while True:
             try:
-                return self._tries.call(method, path, query=None, body=body)
+                return self._attempts.call(method, path, query=None, body=body)
             except (NotFound, ResourceConflict):
                 raise
             except CALL_ERRORS as error:
-                if not is_refusal(error):
-                    seconds = seconds_asked_for(error) or 1.0
-                    raise AnswerLost("WORKSPACE_ANSWER_LOST", wait_seconds=seconds, method=method, path=path) from None
-                if not is_passing(error) or not patience.waits(error):
+                if not had_no_effect(error):
+                    seconds = retry_after_seconds(error) or 1.0
+                    raise ResponseLost(
+                        "WORKSPACE_ANSWER_LOST", wait_seconds=seconds, method=method, path=path
+                    ) from None
+                if not is_transient(error) or not delays.wait_for_retry(error):
                     raise _translated(error, method, path) from None
 
     def repeat(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make an idempotent write, such as overwriting a file, and return its response; retry if that is lost."""
         waited = 0.0
-        for _ in range(_MOST_TRIES - 1):
+        for _ in range(_MAX_TRIES - 1):
             try:
                 return self.write(method, path, body)
-            except AnswerLost as lost:
+            except ResponseLost as lost:
                 waited += lost.wait_seconds
-                if waited > _MOST_WAIT_SECONDS:
+                if waited > _MAX_WAIT_SECONDS:
                     raise
                 self.clock.sleep(lost.wait_seconds)
         return self.write(method, path, body)
@@ -142,25 +150,30 @@ class Workspace:
             return
 
 
-class _Patience:
+def error_name(error: Exception) -> str:
+    """Return the condition of an error, or the name of its type."""
+    return error.condition if isinstance(error, OperationError) else type(error).__name__
+
+
+class _RetryDelays:
     """Wait times between the attempts of one call: the service's `Retry-After`, or else 1 to 10 seconds, increasing."""
 
     def __init__(self, clock: Clock, retry_seconds: float) -> None:
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._began = clock.monotonic()
-        self._tries = 0
-        self._asked = 0.0
+        self._attempts = 0
+        self._requested = 0.0
 
-    def waits(self, error: Exception) -> bool:
+    def wait_for_retry(self, error: Exception) -> bool:
         """Wait before the next attempt; return False without waiting if no attempt is left."""
-        asked = seconds_asked_for(error)
-        self._tries += 1
-        self._asked += asked or 0.0
-        unasked = self._clock.monotonic() - self._began - self._asked
-        if unasked > self._retry_seconds or self._asked > _MOST_WAIT_SECONDS:
+        requested = retry_after_seconds(error)
+        self._attempts += 1
+        self._requested += requested or 0.0
+        unrequested = self._clock.monotonic() - self._began - self._requested
+        if unrequested > self._retry_seconds or self._requested > _MAX_WAIT_SECONDS:
             return False
-        self._clock.sleep(min(10.0, float(self._tries)) if asked is None else asked)
+        self._clock.sleep(min(10.0, float(self._attempts)) if requested is None else requested)
         return True
 
 
@@ -171,7 +184,7 @@ def _translated(error: Exception, method: str, path: str) -> OperationError:
     if isinstance(error, PermissionDenied):
         return OperationError("WORKSPACE_FORBIDDEN", call=call)
     text = hide_in_text(str(error)) if isinstance(error, DatabricksError) else type(error).__name__
-    asked = seconds_asked_for(error)
-    if asked is not None:
-        text = f"{text} It asked us to wait {asked:.0f} seconds more."
+    requested = retry_after_seconds(error)
+    if requested is not None:
+        text = f"{text} The workspace requested a wait of {requested:.0f} more seconds."
     return OperationError("WORKSPACE_CALL_FAILED", call=call, cause=text)

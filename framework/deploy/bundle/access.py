@@ -41,8 +41,8 @@ def with_access(
     for entry in permissions.items("permissions") if permissions is not None else ():
         principal = _principal(entry)
         if principal in named:
-            place, other = named[principal].place, entry.place
-            findings.append(warning("BUNDLE_PERMISSION_TWICE", place, key=key, principal=principal[1], other=other))
+            location, other = named[principal].location, entry.location
+            findings.append(warning("BUNDLE_PERMISSION_TWICE", location, key=key, principal=principal[1], other=other))
         else:
             entries.append(entry.with_entry("level", _level(kind, entry)))
     return settings.with_entry("permissions", tuple(entries)), tuple(findings)
@@ -59,7 +59,7 @@ def check_run_as(tree: Node) -> Node | None:
         return None
     names = [name for name, node in run_as.entries("run_as").items() if node.value]
     if len(names) != 1 or len(run_as.value) != 1:
-        raise UserError("BUNDLE_RUN_AS_INVALID", location=run_as.place, count=len(names))
+        raise UserError("BUNDLE_RUN_AS_INVALID", location=run_as.location, count=len(names))
     run_as.value[names[0]].text(f"run_as.{names[0]}")
     return run_as
 
@@ -69,8 +69,8 @@ def _highest(entries: tuple[Node, ...]) -> dict[tuple[str, str], Node]:
     found: dict[tuple[str, str], Node] = {}
     for entry in entries:
         principal = _principal(entry)
-        former = found.get(principal)
-        if former is None or _rank(entry) > _rank(former):
+        previous = found.get(principal)
+        if previous is None or _rank(entry) > _rank(previous):
             found[principal] = entry
     return found
 
@@ -82,11 +82,11 @@ def _rank(entry: Node) -> int:
 
 
 def _principal(entry: Node) -> tuple[str, str]:
-    found = [(name, entry.value[name]) for name in _PRINCIPALS if name in entry.entries("an entry of permissions")]
+    found = [(name, entry.value[name]) for name in _PRINCIPALS if name in entry.entries("permissions")]
     if len(found) != 1:
-        cause = f"it names {len(found)} principals"
+        cause = f"it names {len(found)} principals instead of one"
         expected = f"one of {', '.join(_PRINCIPALS)}"
-        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.place, cause=cause, expected=expected)
+        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.location, cause=cause, expected=expected)
     return found[0][0], found[0][1].text(found[0][0])
 
 
@@ -97,5 +97,5 @@ def _level(kind: str, entry: Node) -> str:
         hint = nearest_hint(level, _LEVELS[kind])
         cause = f"its level is {level or 'missing'}{hint and ':'}{hint}"
         expected = f"one of {', '.join(_LEVELS[kind])}"
-        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.place, cause=cause, expected=expected)
+        raise UserError("BUNDLE_PERMISSION_INVALID", location=entry.location, cause=cause, expected=expected)
     return _LEVELS[kind][level]

@@ -13,6 +13,10 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.secrecy import hide_in_text
 
 _DEFAULT_BUILD = "python3 setup.py bdist_wheel"
+_SHELLS = ("bash", "sh")
+_MAX_SECONDS = 1800
+_OUTPUT_LINES = 20
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")
 
 
 def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
@@ -23,22 +27,22 @@ def read_artifacts(root: Path, artifacts: Node | None) -> Iterator[Artifact]:
     """
     for name, node in artifacts.entries("artifacts").items() if artifacts is not None else ():
         path, executable = node.get("path"), node.get("executable")
-        folder = root / Path(node.place.file).parent / (path.text("path") if path is not None else ".")
+        folder = root / Path(node.location.file).parent / (path.text("path") if path is not None else ".")
         if not folder.resolve().is_relative_to(root.resolve()):
-            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=folder, root=root)
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.location, path=folder, root=root)
         dynamic = node.get("dynamic_version")
         if dynamic is not None and dynamic.value is not False:
             field = f"artifacts.{name}.dynamic_version"
-            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=dynamic.place, field=field)
-        if executable is not None and executable.value not in SHELLS:
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=dynamic.location, field=field)
+        if executable is not None and executable.value not in _SHELLS:
             field = f"artifacts.{name}.executable: {executable.value}"
-            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=executable.place, field=field)
+            raise UserError("BUNDLE_SETTING_UNSUPPORTED", location=executable.location, field=field)
         yield Artifact(
             name=name,
             folder=folder,
             build=_command(folder, node),
             executable="sh" if executable is None else str(executable.value),
-            location=node.place,
+            location=node.location,
         )
 
 
@@ -61,12 +65,6 @@ def _command(folder: Path, node: Node) -> str | None:
         return build.text("build")
     is_wheel = kind is not None and kind.value == "whl"
     return _DEFAULT_BUILD if is_wheel and (folder / "setup.py").is_file() else None
-
-
-SHELLS = ("bash", "sh")
-_MOST_SECONDS = 1800
-_LAST_LINES = 20
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +95,22 @@ def run_build(artifact: Artifact, *, environment: Mapping[str, str]) -> str | No
     if not artifact.folder.is_dir():
         path = artifact.folder
         raise UserError("BUNDLE_PATH_MISSING", location=artifact.location, path=path, inside=path)
-    shown = {name: value for name, value in environment.items() if not _is_secret(name)}
+    build_environment = {name: value for name, value in environment.items() if not _is_secret(name)}
     try:
         done = subprocess.run(  # noqa: S603 - the user's own build
-            [artifact.executable, "-c", f"set -e\n{artifact.build}"], cwd=artifact.folder, env=shown,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_MOST_SECONDS,
+            [artifact.executable, "-c", f"set -e\n{artifact.build}"], cwd=artifact.folder, env=build_environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_MAX_SECONDS,
             check=False,
         )  # fmt: skip
     except FileNotFoundError:
         raise UserError("BUNDLE_SHELL_MISSING", location=artifact.location, shell=artifact.executable) from None
     except subprocess.TimeoutExpired as error:
-        return _ending(f"it took longer than {_MOST_SECONDS} seconds", error.output)
-    return None if done.returncode == 0 else _ending(f"it ended with exit code {done.returncode}", done.stdout)
+        return _failure_text(f"it took longer than {_MAX_SECONDS} seconds", error.output)
+    return None if done.returncode == 0 else _failure_text(f"it ended with exit code {done.returncode}", done.stdout)
 
 
-def _ending(how: str, output: bytes | None) -> str:
-    lines = hide_in_text((output or b"").decode("utf-8", "replace")).splitlines()[-_LAST_LINES:]
+def _failure_text(how: str, output: bytes | None) -> str:
+    lines = hide_in_text((output or b"").decode("utf-8", "replace")).splitlines()[-_OUTPUT_LINES:]
     return "\n".join([how, *(f"    {line}" for line in lines)])
 
 

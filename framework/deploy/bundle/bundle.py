@@ -40,6 +40,7 @@ class Resource:
         spec: its settings; references such as `${resources.X.Y.id}` are resolved later, by plan and apply.
         depends_on: keys of the resources that its settings refer to.
         prevent_destroy: whether its deletion is refused.
+        secrets: digests of the texts in the bundle that are secret, under any name of a field.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Resource:
     location: SourceLocation | None = None
     depends_on: tuple[str, ...] = ()
     prevent_destroy: bool = False
+    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class Bundle:
         locks: whether a deploy takes the target's lock.
         findings: findings of the checks and the lint.
         configuration: all sections, resolved, with the resources as they are deployed.
+        secrets: digests of the secret texts.
     """
 
     name: str
@@ -83,3 +86,4 @@ class Bundle:
     locks: bool = True
     findings: tuple[Finding, ...] = ()
     configuration: FrozenSpec = FrozenSpec(text="{}")
+    secrets: frozenset[str] = frozenset()

@@ -33,30 +33,37 @@ def configuration_of(tree: Node, variables: Mapping[str, Node], resources: Seque
     return FrozenSpec.of(plain)
 
 
-def hidden_configuration(configuration: FrozenSpec) -> dict[str, Any]:
-    """Return a configuration as it may be printed: secret values hidden.
+def hidden_configuration(configuration: FrozenSpec, secrets: frozenset[str]) -> dict[str, Any]:
+    """Return a configuration with secret values hidden, to print it.
 
-    The names of variables, artifacts and resources are the user's own. Only that of a variable says that its value is a
+    The names of variables, artifacts and resources are the user's own. Only the name of a variable marks its value as a
     secret.
+
+    Args:
+        configuration: the configuration.
+        secrets: digests of the texts that are secret under any name.
     """
-    return {section: _hidden_section(section, value) for section, value in configuration.as_dict().items()}
+    return {section: _hidden_section(section, value, secrets) for section, value in configuration.as_dict().items()}
 
 
-def _hidden_section(section: str, value: Any) -> Any:
+def _hidden_section(section: str, value: Any, secrets: frozenset[str]) -> Any:
     if not isinstance(value, Mapping):
-        return hide_secrets(value)
+        return hide_secrets(value, secrets)
     if section == "variables":
-        return {name: _hidden_variable(name, each) for name, each in value.items()}
+        return {name: _hidden_variable(name, each, secrets) for name, each in value.items()}
     if section == "resources":
-        return {kind: {name: hide_secrets(each) for name, each in named.items()} for kind, named in value.items()}
-    return {key: hide_secrets(each) for key, each in value.items()}
+        return {
+            kind: {name: hide_secrets(each, secrets) for name, each in named.items()} for kind, named in value.items()
+        }
+    return {key: hide_secrets(each, secrets) for key, each in value.items()}
 
 
-def _hidden_variable(name: str, declaration: Any) -> Any:
-    """A declaration; where its name is that of a secret, its `default` and its `value` are hidden."""
+def _hidden_variable(name: str, declaration: Any, secrets: frozenset[str]) -> Any:
+    """Return a declaration; if its name is that of a secret, its `default` and its `value` are hidden."""
     if not isinstance(declaration, Mapping):
-        return hide_secrets(declaration)
-    return {key: each for key, each in hide_secrets({**declaration, "name": name}).items() if key in declaration}
+        return hide_secrets(declaration, secrets)
+    hidden = hide_secrets({**declaration, "name": name}, secrets)
+    return {key: each for key, each in hidden.items() if key in declaration}
 
 
 def _git(git: Mapping[str, Any]) -> dict[str, Any]:

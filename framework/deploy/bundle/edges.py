@@ -8,16 +8,15 @@ from typing import Any
 
 from framework.deploy.bundle.bundle import Resource
 from framework.deploy.bundle.format import UNDEPLOYED_KINDS
-from framework.deploy.bundle.nodes import Node, kind_of
+from framework.deploy.bundle.nodes import Node, kind_of, leaves_in
 from framework.deploy.bundle.references import MISSING, Reference, field_value, references_in
-from framework.deploy.bundle.targets import others_with
-from framework.deploy.bundle.volatile_values import leaves_in
+from framework.deploy.bundle.targets import other_targets_with
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint
 
 # Sections that are read before any resource is deployed: a reference to a resource has no value there.
-_READ_FIRST = ("bundle", "workspace", "sync", "artifacts")
+_RESOLVED_EARLIER = ("bundle", "workspace", "sync", "artifacts")
 
 
 def check_edges(whole: Node, tree: Node, target: str, resources: Sequence[Resource]) -> None:
@@ -40,23 +39,23 @@ def check_edges(whole: Node, tree: Node, target: str, resources: Sequence[Resour
             if reference.key.partition(".")[0] in UNDEPLOYED_KINDS:
                 # A resource of such a kind is reported at its declaration.
                 continue
-            place = _place(tree, resource, reference.text)
+            location = _location(tree, resource, reference.text)
             if reference.key not in specs:
-                others = others_with(whole, target, reference.key)
-                raise _unknown(resource.key, reference, target=target, others=others, known=specs, place=place)
-            _check_field(resource.key, reference, specs[reference.key], place)
+                others = other_targets_with(whole, target, reference.key)
+                raise _unknown(resource.key, reference, target=target, others=others, known=specs, location=location)
+            _check_field(resource.key, reference, specs[reference.key], location)
     _refuse_cycles(tree, resources, specs)
 
 
 def _refuse_misplaced(tree: Node) -> None:
-    for section in _READ_FIRST:
+    for section in _RESOLVED_EARLIER:
         node = tree.get(section)
         for path, leaf in leaves_in(node, (section,)) if node is not None else ():
             reference = next(references_in(leaf.value), None)
             if reference is not None:
                 field = ".".join(path)
                 raise UserError(
-                    "BUNDLE_RESOURCE_REFERENCE_MISPLACED", location=leaf.place, field=field, reference=reference.text
+                    "BUNDLE_RESOURCE_REFERENCE_MISPLACED", location=leaf.location, field=field, reference=reference.text
                 )
 
 
@@ -67,19 +66,19 @@ def _unknown(
     target: str,
     others: Sequence[str],
     known: Mapping[str, Any],
-    place: SourceLocation | None,
+    location: SourceLocation | None,
 ) -> UserError:
     text = reference.text
     if others:
         return UserError(
-            "BUNDLE_RESOURCE_ELSEWHERE", location=place, key=key, reference=text, target=target,
+            "BUNDLE_RESOURCE_ELSEWHERE", location=location, key=key, reference=text, target=target,
             others=", ".join(others),
         )  # fmt: skip
     hint = nearest_hint(reference.key, known)
-    return UserError("BUNDLE_RESOURCE_UNKNOWN", location=place, key=key, reference=text, hint=hint)
+    return UserError("BUNDLE_RESOURCE_UNKNOWN", location=location, key=key, reference=text, hint=hint)
 
 
-def _check_field(key: str, reference: Reference, spec: Mapping[str, Any], place: SourceLocation | None) -> None:
+def _check_field(key: str, reference: Reference, spec: Mapping[str, Any], location: SourceLocation | None) -> None:
     """Refuse a field that the resource does not have, and a mapping or list inside a text."""
     if reference.path == ("id",):
         return
@@ -87,12 +86,12 @@ def _check_field(key: str, reference: Reference, spec: Mapping[str, Any], place:
     if found is MISSING:
         known = sorted({"id", *(field for field, value in spec.items() if value is not None)})
         raise UserError(
-            "BUNDLE_RESOURCE_FIELD_UNKNOWN", location=place, key=key, reference=reference.text, other=reference.key,
+            "BUNDLE_RESOURCE_FIELD_UNKNOWN", location=location, key=key, reference=reference.text, other=reference.key,
             field=reference.field, hint=nearest_hint(reference.field, known), known=", ".join(known),
         )  # fmt: skip
     if isinstance(found, dict | list) and not reference.is_whole:
         actual = kind_of(tuple(found) if isinstance(found, list) else found)
-        raise UserError("BUNDLE_REFERENCE_NOT_TEXT", location=place, reference=reference.text, actual=actual)
+        raise UserError("BUNDLE_REFERENCE_NOT_TEXT", location=location, reference=reference.text, actual=actual)
 
 
 def _refuse_cycles(tree: Node, resources: Sequence[Resource], specs: Mapping[str, Any]) -> None:
@@ -107,13 +106,13 @@ def _refuse_cycles(tree: Node, resources: Sequence[Resource], specs: Mapping[str
         after = keys[1] if len(keys) > 1 else keys[0]
         text = next(each.text for each in references_in(specs[keys[0]]) if each.key == after)
         path = " -> ".join([*keys, keys[0]])
-        raise UserError("BUNDLE_REFERENCE_CYCLE", location=_place(tree, first, text), path=path) from None
+        raise UserError("BUNDLE_REFERENCE_CYCLE", location=_location(tree, first, text), path=path) from None
 
 
-def _place(tree: Node, resource: Resource, text: str) -> SourceLocation | None:
+def _location(tree: Node, resource: Resource, text: str) -> SourceLocation | None:
     """Return the location of a text in a resource's settings; the resource's own if a preset or permission added it."""
     node = tree.get("resources", *resource.key.split(".", 1))
     for _, leaf in leaves_in(node) if node is not None else ():
         if isinstance(leaf.value, str) and text in leaf.value:
-            return leaf.place
+            return leaf.location
     return resource.location

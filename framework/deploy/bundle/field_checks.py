@@ -1,6 +1,6 @@
 """Checks and conversions of settings by the types of their fields.
 
-The types are those of `format` and `resource_types`: typed dictionaries, dataclasses, enumerations, lists,
+The types are those of `format`: typed dictionaries, dataclasses, enumerations, lists,
 dictionaries and scalars. A scalar is converted to the type of its field, as in the Databricks CLI: a variable's value
 from the environment is a text, and `development: ${var.dev}` needs true or false.
 """
@@ -18,14 +18,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 from framework.deploy.bundle.interpolation import REFERENCE
 from framework.deploy.bundle.nodes import Node, kind_of
-from framework.foundation.secrecy import hide_in_text, is_secret_name
+from framework.foundation.secrecy import hide_all, hide_in_text, is_secret_name
 
 Report = Callable[..., None]
 """Function of a condition, a location, and the condition's fields."""
 
 _TRUE = frozenset({"true", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
-_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_EXPECTED = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _LARGEST = 2**63
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -66,7 +66,7 @@ class FieldChecks:
             return self._mismatch(node, "a mapping", path)
         for field in sorted(required):
             if field not in node.value:
-                self._report("BUNDLE_FIELD_MISSING", node.place, field=f"{path}.{field}")
+                self._report("BUNDLE_FIELD_MISSING", node.location, field=f"{path}.{field}")
         known = frozenset(hints)
         kept: dict[str, Node] = {}
         for key, value in node.value.items():
@@ -78,19 +78,19 @@ class FieldChecks:
                 kept[key] = value
             else:
                 self._unknown(path, key, value, known)
-        return Node(value=kept, place=node.place)
+        return node.with_value(kept)
 
     def _list(self, node: Node, item: Any, path: str) -> Node:
         if not isinstance(node.value, tuple):
             return self._mismatch(node, "a list", path)
         items = (self.convert(each, item, f"{path}[{number}]") for number, each in enumerate(node.value))
-        return Node(value=tuple(items), place=node.place)
+        return node.with_value(tuple(items))
 
     def _map(self, node: Node, item: Any, path: str) -> Node:
         if not node.is_map:
             return self._mismatch(node, "a mapping", path)
         entries = {key: self.convert(each, item, f"{path}.{key}") for key, each in node.value.items()}
-        return Node(value=entries, place=node.place)
+        return node.with_value(entries)
 
     def _scalar(self, node: Node, type_: Any, path: str) -> Node:
         choices = _choices(type_)
@@ -102,15 +102,16 @@ class FieldChecks:
             return self._mismatch(node, _EXPECTED[wanted], path)
         if choices is not None and value not in choices:
             known = ", ".join(choice for choice in choices if choice)
-            self._report("BUNDLE_FIELD_CHOICE", node.place, field=path, value=hide_in_text(str(value)), known=known)
-        return Node(value=value, place=node.place)
+            given = hide_all(value) if node.is_secret else hide_in_text(str(value))
+            self._report("BUNDLE_FIELD_CHOICE", node.location, field=path, value=given, known=known)
+        return node.with_value(value)
 
     def _mismatch(self, node: Node, expected: str, path: str) -> Node:
         actual = kind_of(node.value)
-        if isinstance(node.value, str) and expected != "a text":
-            is_secret = is_secret_name(path.rpartition(".")[2])
-            actual = "a text" if is_secret else f"the text {hide_in_text(node.value)!r}"
-        self._report("BUNDLE_FIELD_TYPE", node.place, field=path, actual=actual, expected=expected)
+        if isinstance(node.value, str) and expected != "a string":
+            is_secret = node.is_secret or is_secret_name(path.rpartition(".")[2])
+            actual = "a string" if is_secret else f"the string {hide_in_text(node.value)!r}"
+        self._report("BUNDLE_FIELD_TYPE", node.location, field=path, actual=actual, expected=expected)
         return node
 
 

@@ -11,6 +11,7 @@ from framework.deploy.bundle.nodes import Node, as_node, kind_of
 from framework.deploy.bundle.variables import Variables
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.secrecy import is_secret_name
 
 REFERENCE = re.compile(r"\$\{([^\W\d_][\w-]*(?:\.[^\W\d][\w-]*|\[\d+\])*)\}")
 _PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
@@ -19,10 +20,10 @@ _SECTIONS = frozenset({
     "artifacts", "bundle", "environment", "presets", "resources", "run_as", "sync", "targets", "var", "variables",
     "workspace",
 })  # fmt: skip
-_MOST_ROUNDS = 20
-_MOST_OPEN = 100
-_MOST_VALUES = 1_000_000
-_LONGEST_TEXT = 1_000_000
+_MAX_ROUNDS = 20
+_MAX_OPEN = 100
+_MAX_VALUES = 1_000_000
+_MAX_TEXT_LENGTH = 1_000_000
 
 
 class Interpolation:
@@ -55,9 +56,9 @@ class Interpolation:
         """
         self._add(1, node)
         if isinstance(node.value, dict):
-            return Node(value={key: self.resolve(each) for key, each in node.value.items()}, place=node.place)
+            return Node(value={key: self.resolve(each) for key, each in node.value.items()}, location=node.location)
         if isinstance(node.value, tuple):
-            return Node(value=tuple(self.resolve(each) for each in node.value), place=node.place)
+            return Node(value=tuple(self.resolve(each) for each in node.value), location=node.location)
         if not isinstance(node.value, str):
             return node
         return self._resolve_text(node)
@@ -77,28 +78,37 @@ class Interpolation:
                 entry["value"] = self._refer(f"var.{name}", declaration)
             elif name in self._looked_up:
                 entry["value"] = self._looked_up[name]
-            found[name] = Node(value=entry, place=declaration.place)
+            found[name] = Node(value=entry, location=declaration.location)
         return found
 
     def _resolve_text(self, node: Node) -> Node:
         """Resolve the references of a text, the innermost first, as in `${var.name_${bundle.target}}`."""
         text: str = node.value
-        for _ in range(_MOST_ROUNDS):
+        is_secret = node.is_secret
+
+        def replacement(match: re.Match[str]) -> str:
+            nonlocal is_secret
+            found = self._refer(match[1], node)
+            is_secret = is_secret or found.is_secret
+            return _as_text(match[1], found)
+
+        for _ in range(_MAX_ROUNDS):
             whole = REFERENCE.fullmatch(text)
             if whole is not None:
-                return self._refer(whole[1], node)
-            replaced = REFERENCE.sub(lambda match: self._text(match[1], node), text)
-            if len(replaced) > _LONGEST_TEXT:
-                self._add(_MOST_VALUES, node)
+                found = self._refer(whole[1], node)
+                return found.as_secret() if is_secret else found
+            replaced = REFERENCE.sub(replacement, text)
+            if len(replaced) > _MAX_TEXT_LENGTH:
+                self._add(_MAX_VALUES, node)
             if replaced == text:
-                return Node(value=text, place=node.place)
+                return Node(value=text, location=node.location, is_secret=is_secret)
             text = replaced
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.place)
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=node.location, cause=f"more than {_MAX_ROUNDS} passes")
 
     def _add(self, count: int, at: Node) -> None:
         self._count += count
-        if self._count > _MOST_VALUES:
-            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.place, limit=_MOST_VALUES)
+        if self._count > _MAX_VALUES:
+            raise UserError("BUNDLE_REFERENCE_TOO_LARGE", location=at.location, limit=_MAX_VALUES)
 
     def _weight(self, value: object) -> int:
         """Return the number of values in a value, itself included; a shared value counts once for each reference."""
@@ -109,33 +119,26 @@ class Interpolation:
             self._weights[id(value)] = 1 + sum(self._weight(each.value) for each in below)
         return self._weights[id(value)]
 
-    def _text(self, path: str, at: Node) -> str:
-        value = self._refer(path, at).value
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, dict | tuple):
-            raise UserError(
-                "BUNDLE_REFERENCE_NOT_TEXT", location=at.place, reference=f"${{{path}}}", actual=kind_of(value)
-            )
-        return "" if value is None else str(value)
-
     def _refer(self, path: str, at: Node) -> Node:
         if path.startswith("resources.") or self._is_foreign(path, at):
-            return Node(value=f"${{{path}}}", place=at.place)
+            return Node(value=f"${{{path}}}", location=at.location)
         if path in self._open:
-            circle = " -> ".join([*self._open[self._open.index(path) :], path])
-            raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.place, path=circle)
+            cycle = " -> ".join([*self._open[self._open.index(path) :], path])
+            raise UserError("BUNDLE_REFERENCE_CYCLE", location=at.location, path=cycle)
         if path not in self._resolved:
-            if len(self._open) == _MOST_OPEN:
-                raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=at.place)
+            if len(self._open) == _MAX_OPEN:
+                raise UserError(
+                    "BUNDLE_REFERENCE_TOO_DEEP", location=at.location, cause=f"more than {_MAX_OPEN} levels"
+                )
             self._open.append(path)
             try:
-                self._resolved[path] = self.resolve(self._find(path, at))
+                found = self.resolve(self._find(path, at))
+                self._resolved[path] = found.as_secret() if _is_secret(path) else found
             finally:
                 self._open.pop()
-        value = self._resolved[path].value
-        self._add(self._weight(value), at)
-        return Node(value=value, place=at.place)
+        found = self._resolved[path]
+        self._add(self._weight(found.value), at)
+        return Node(value=found.value, location=at.location, is_secret=found.is_secret)
 
     def _is_foreign(self, path: str, at: Node) -> bool:
         """Return whether a reference is not the bundle's but text for a shell or another tool, such as `${HOME}`.
@@ -145,7 +148,7 @@ class Interpolation:
         section = re.split(r"[.\[]", path)[0]
         if section in _SECTIONS or section in self._tree.value or nearest_hint(section, _SECTIONS):
             return False
-        self.findings.append(warning("BUNDLE_REFERENCE_FOREIGN", at.place, reference=f"${{{path}}}"))
+        self.findings.append(warning("BUNDLE_REFERENCE_FOREIGN", at.location, reference=f"${{{path}}}"))
         return True
 
     def _find(self, path: str, at: Node) -> Node:
@@ -161,11 +164,11 @@ class Interpolation:
             found = self._below(found, part)
         if found is None:
             if path.startswith(_USER):
-                raise UserError("BUNDLE_USER_UNKNOWN", location=at.place, reference=f"${{{path}}}")
+                raise UserError("BUNDLE_USER_UNKNOWN", location=at.location, reference=f"${{{path}}}")
             top = self._tree.value if len(parts) == 1 else (self._tree.get(str(parts[0])) or self._tree).value
             names = [f"{parts[0]}.{key}" for key in top] if isinstance(top, dict) else []
             hint = nearest_hint(path, names)
-            raise UserError("BUNDLE_REFERENCE_UNKNOWN", location=at.place, reference=f"${{{path}}}", hint=hint)
+            raise UserError("BUNDLE_REFERENCE_UNKNOWN", location=at.location, reference=f"${{{path}}}", hint=hint)
         return found
 
     def _below(self, node: Node | None, part: str | int) -> Node | None:
@@ -181,26 +184,43 @@ class Interpolation:
         known = self._variables
         if name not in known.declared:
             hint = nearest_hint(name, known.declared)
-            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.place, name=name, hint=hint)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=at.location, name=name, hint=hint)
         if name in known.lookups:
             if name not in self._looked_up:
                 self._looked_up[name] = self._from_workspace(name, known.lookups[name])
             return self._looked_up[name]
         if name not in known.values:
-            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.place, name=name)
+            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=at.location, name=name)
         return known.values[name]
 
     def _from_workspace(self, name: str, lookup: Node) -> Node:
         ((kind, node),) = self.resolve(lookup).value.items()
         wanted = node.text(f"variables.{name}.lookup.{kind}")
         if self._look_up is None:
-            raise UserError("BUNDLE_LOOKUP_OFFLINE", location=node.place, name=name, kind=kind, wanted=wanted)
+            raise UserError("BUNDLE_LOOKUP_OFFLINE", location=node.location, name=name, kind=kind, wanted=wanted)
         ids = self._look_up(kind, wanted)
         if not ids:
-            raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.place, name=name, kind=kind, wanted=wanted)
+            raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.location, name=name, kind=kind, wanted=wanted)
         if len(ids) > 1:
             raise UserError(
-                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.place, name=name, kind=kind, wanted=wanted,
+                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.location, name=name, kind=kind, wanted=wanted,
                 count=len(ids), ids=", ".join(ids),
             )  # fmt: skip
-        return as_node(ids[0], node.place)
+        return as_node(ids[0], node.location)
+
+
+def _as_text(path: str, node: Node) -> str:
+    """Return the value of a reference as a part of a text."""
+    value = node.value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | tuple):
+        raise UserError(
+            "BUNDLE_REFERENCE_NOT_TEXT", location=node.location, reference=f"${{{path}}}", actual=kind_of(value)
+        )
+    return "" if value is None else str(value)
+
+
+def _is_secret(path: str) -> bool:
+    """Return whether a reference is to a value with the name of a secret, such as `var.db_password`."""
+    return any(is_secret_name(part) for part, _ in _PART.findall(path))

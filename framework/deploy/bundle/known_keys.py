@@ -30,16 +30,16 @@ def check_names(tree: Node) -> tuple[Finding, ...]:
     """
     found: list[Finding] = []
 
-    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+    def report(condition: str, location: SourceLocation, **fields: object) -> None:
         # Values are checked again once references are resolved.
         if condition == "BUNDLE_FIELD_CHOICE":
-            found.append(warning(condition, place, **fields))
+            found.append(warning(condition, location, **fields))
         elif condition == "BUNDLE_FIELD_TYPE" and fields["expected"] in ("a mapping", "a list"):
-            raise UserError(condition, location=place, **fields)
+            raise UserError(condition, location=location, **fields)
 
     def unknown(path: str, key: str, value: Node, known: frozenset[str]) -> None:
-        refuse_near(key, known, path or "a bundle", value.place)
-        found.append(warning("BUNDLE_UNKNOWN_KEY", value.place, key=key, where=path or "a bundle", hint=""))
+        refuse_near(key, known, path or "a bundle", value.location)
+        found.append(warning("BUNDLE_UNKNOWN_KEY", value.location, key=key, where=path or "a bundle", hint=""))
 
     FieldChecks(report, unknown).convert(tree, BundleFile, "")
     targets = tree.get("targets")
@@ -52,7 +52,7 @@ def check_names(tree: Node) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def refuse_near(key: str, known: frozenset[str], where: str, place: SourceLocation) -> None:
+def refuse_near(key: str, known: frozenset[str], where: str, location: SourceLocation) -> None:
     """Refuse an unknown key that resembles a known one.
 
     Raises:
@@ -60,7 +60,7 @@ def refuse_near(key: str, known: frozenset[str], where: str, place: SourceLocati
     """
     hint = nearest_hint(key, known)
     if hint:
-        raise UserError("BUNDLE_UNKNOWN_KEY", location=place, key=key, where=where, hint=hint)
+        raise UserError("BUNDLE_UNKNOWN_KEY", location=location, key=key, where=where, hint=hint)
 
 
 def check_defined(tree: Node) -> None:
@@ -73,7 +73,7 @@ def check_defined(tree: Node) -> None:
     for kind, named in resources.entries("resources").items() if resources is not None else ():
         for name, settings in named.entries(f"resources.{kind}").items():
             if settings.value is None:
-                raise UserError("BUNDLE_RESOURCE_EMPTY", location=settings.place, key=f"{kind}.{name}")
+                raise UserError("BUNDLE_RESOURCE_EMPTY", location=settings.location, key=f"{kind}.{name}")
 
 
 def convert_sections(tree: Node) -> Node:
@@ -83,9 +83,9 @@ def convert_sections(tree: Node) -> Node:
         UserError: BUNDLE_FIELD_TYPE.
     """
 
-    def report(condition: str, place: SourceLocation, **fields: object) -> None:
+    def report(condition: str, location: SourceLocation, **fields: object) -> None:
         if condition == "BUNDLE_FIELD_TYPE":
-            raise UserError(condition, location=place, **fields)
+            raise UserError(condition, location=location, **fields)
 
     return FieldChecks(report).convert(tree, MergedBundle, "")
 
@@ -93,4 +93,4 @@ def convert_sections(tree: Node) -> Node:
 def _check_keys(kind: str, named: Node) -> None:
     for name, settings in named.entries(f"resources.{kind}").items():
         if "${" in name:
-            raise UserError("BUNDLE_RESOURCE_KEY", location=settings.place, key=f"{kind}.{name}")
+            raise UserError("BUNDLE_RESOURCE_KEY", location=settings.location, key=f"{kind}.{name}")

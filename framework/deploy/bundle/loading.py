@@ -11,14 +11,13 @@ from framework.deploy.api.lookups import LookUp
 from framework.deploy.bundle.artifacts import read_artifacts
 from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.configuration import configuration_of
-from framework.deploy.bundle.context import check_settings, with_context
+from framework.deploy.bundle.context import check_settings, read_git_state, with_context
 from framework.deploy.bundle.edges import check_edges
-from framework.deploy.bundle.git_state import read_git_state
 from framework.deploy.bundle.interpolation import Interpolation
 from framework.deploy.bundle.known_keys import check_defined, convert_sections
 from framework.deploy.bundle.lint import check_production, lint
 from framework.deploy.bundle.merging import collapse_resources
-from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.nodes import Node, secrets_in
 from framework.deploy.bundle.reading import read_files
 from framework.deploy.bundle.resources import resources_in
 from framework.deploy.bundle.synced_files import synced_files
@@ -28,7 +27,7 @@ from framework.foundation.errors import UserError
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def _gc_disabled() -> Iterator[None]:
     """Disable cyclic garbage collection while the block runs.
 
     Trees of many small values have no cycles, and the search for cycles takes as long as the loading itself.
@@ -42,7 +41,7 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collections()
+@_gc_disabled()
 def load_bundle(
     root: Path,
     *,
@@ -74,7 +73,8 @@ def load_bundle(
     interpolation = Interpolation(tree, values, look_up)
     resolved, variables_resolved = _resolved(tree, interpolation)
     check_settings(resolved, target=name, user=user)
-    resources, findings = resources_in(resolved, root=root, target=name, user=user)
+    secrets = secrets_in(resolved).union(*map(secrets_in, variables_resolved.values()))
+    resources, findings = resources_in(resolved, root=root, target=name, user=user, secrets=secrets)
     check_edges(whole, resolved, name, resources)
     mode = resolved.get("mode")
     found = (
@@ -99,6 +99,7 @@ def load_bundle(
         locks=_locks(resolved, is_development=mode is not None and mode.value == "development"),
         findings=tuple(dict.fromkeys(found)),
         configuration=configuration_of(resolved, variables_resolved, resources),
+        secrets=secrets.union(*(each.secrets for each in resources[:1])),
     )
 
 
@@ -114,10 +115,10 @@ def list_targets(root: Path) -> tuple[str, ...]:
 def _resolved(tree: Node, interpolation: Interpolation) -> tuple[Node, Mapping[str, Node]]:
     """Return the sections of a target with references resolved and scalars converted, and its variables."""
     try:
-        resolved = interpolation.resolve(Node(value=_deployed(tree), place=tree.place))
+        resolved = interpolation.resolve(Node(value=_deployed(tree), location=tree.location))
         return collapse_resources(convert_sections(resolved)), interpolation.resolve_variables()
     except RecursionError:
-        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.place) from None
+        raise UserError("BUNDLE_REFERENCE_TOO_DEEP", location=tree.location, cause="recursion limit reached") from None
 
 
 def _as_written(tree: Node) -> Node:
@@ -142,5 +143,5 @@ def _locks(tree: Node, *, is_development: bool) -> bool:
 def _text(tree: Node, *keys: str) -> str:
     node = tree.get(*keys)
     if node is None:
-        raise UserError("BUNDLE_FIELD_MISSING", location=tree.place, field=".".join(keys))
+        raise UserError("BUNDLE_FIELD_MISSING", location=tree.location, field=".".join(keys))
     return node.text(".".join(keys))

@@ -37,12 +37,12 @@ def merge(base: Node, over: Node) -> Node:
         merged = dict(base.value)
         for key, value in over.value.items():
             merged[key] = merge(merged[key], value) if key in merged else value
-        return Node(value=merged, place=base.place)
+        return Node(value=merged, location=base.location)
     if isinstance(base.value, tuple) and isinstance(over.value, tuple):
-        return Node(value=base.value + over.value, place=base.place)
+        return Node(value=base.value + over.value, location=base.location)
     if isinstance(base.value, dict | tuple) or isinstance(over.value, dict | tuple):
         kinds = {"actual": kind_of(over.value), "expected": kind_of(base.value)}
-        raise UserError("BUNDLE_MERGE_KINDS", location=over.place, other=base.place, **kinds)
+        raise UserError("BUNDLE_MERGE_KINDS", location=over.location, other=base.location, **kinds)
     return over
 
 
@@ -55,10 +55,12 @@ def collapse_resources(tree: Node) -> Node:
     if resources is None:
         return tree
     collapsed = {
-        kind: Node(value={key: collapse(kind, each) for key, each in named.entries(kind).items()}, place=named.place)
+        kind: Node(
+            value={key: collapse(kind, each) for key, each in named.entries(kind).items()}, location=named.location
+        )
         for kind, named in resources.entries("resources").items()
     }
-    return tree.with_entry("resources", Node(value=collapsed, place=resources.place))
+    return tree.with_entry("resources", Node(value=collapsed, location=resources.location))
 
 
 def collapse(kind: str, resource: Node) -> Node:
@@ -72,9 +74,9 @@ def collapse(kind: str, resource: Node) -> Node:
         if field in resource.value and isinstance(resource.value[field].value, tuple)
     }
     if "grants" in changed:
-        grants = tuple(_without_repeats(grant) for grant in changed["grants"].value)
-        changed["grants"] = Node(value=grants, place=changed["grants"].place)
-    return Node(value={**resource.value, **changed}, place=resource.place)
+        grants = tuple(_without_duplicates(grant) for grant in changed["grants"].value)
+        changed["grants"] = Node(value=grants, location=changed["grants"].location)
+    return Node(value={**resource.value, **changed}, location=resource.location)
 
 
 def _key_of(key: str, entry: Node) -> str:
@@ -97,10 +99,10 @@ def _collapse_list(entries: Node, key_of: Callable[[Node], str]) -> Node:
         if key is not None:
             index[key] = len(kept)
         kept.append(entry)
-    return Node(value=tuple(kept), place=entries.place)
+    return Node(value=tuple(kept), location=entries.location)
 
 
-def _without_repeats(grant: Node) -> Node:
+def _without_duplicates(grant: Node) -> Node:
     """Return a grant without duplicate privileges."""
     privileges = grant.get("privileges")
     if privileges is None or not isinstance(privileges.value, tuple):

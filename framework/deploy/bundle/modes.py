@@ -67,7 +67,7 @@ def _check_prefix(prefix: Node | None, user: str | None) -> None:
     if prefix is None or not prefix.value or user is None:
         return
     if user not in prefix.value and short_name(user) not in prefix.value:
-        raise UserError("BUNDLE_PREFIX_SHARED", location=prefix.place, prefix=prefix.value)
+        raise UserError("BUNDLE_PREFIX_SHARED", location=prefix.location, prefix=prefix.value)
 
 
 def apply_presets(kind: str, key: str, settings: Node, presets: Presets, *, mode: str | None, target: str) -> Node:
@@ -88,11 +88,11 @@ def apply_presets(kind: str, key: str, settings: Node, presets: Presets, *, mode
 def _pipeline(key: str, settings: Node, presets: Presets, *, mode: str | None, target: str) -> Node:
     development = settings.get("development")
     if mode == "production" and development is not None and development.value is True:
-        place = development.place
-        raise UserError("BUNDLE_DEVELOPMENT_IN_PRODUCTION", location=place, key=key, target=target)
+        location = development.location
+        raise UserError("BUNDLE_DEVELOPMENT_IN_PRODUCTION", location=location, key=key, target=target)
     paused = presets.trigger_pause_status == "PAUSED"
     if settings.get("gateway_definition") is not None and (mode == "development" or paused):
-        raise UserError("BUNDLE_GATEWAY_IN_DEVELOPMENT", location=settings.place, key=key, target=target)
+        raise UserError("BUNDLE_GATEWAY_IN_DEVELOPMENT", location=settings.location, key=key, target=target)
     if presets.pipelines_development and development is None:
         settings = settings.with_entry("development", value=True)
     if paused and settings.get("continuous") is not None:
@@ -116,7 +116,7 @@ def _tagged(settings: Node, presets: Presets) -> Node:
     own = {} if tags is None else dict(tags.entries("tags"))
     for key, value in presets.tags:
         if key not in own or own[key].value in (None, ""):
-            own[key] = as_node(value, settings.place)
+            own[key] = as_node(value, settings.location)
     return settings.with_entry("tags", own)
 
 
@@ -125,9 +125,9 @@ def _named(kind: str, settings: Node, presets: Presets) -> Node:
     if name is None or not presets.name_prefix:
         return settings
     if kind in _PREFIXED:
-        return settings.with_entry("name", f"{presets.name_prefix}{name.value}")
+        return settings.with_entry("name", name.with_value(f"{presets.name_prefix}{name.value}"))
     if kind == "schemas":
-        return settings.with_entry("name", f"{_schema_prefix(presets.name_prefix)}{name.value}")
+        return settings.with_entry("name", name.with_value(f"{_schema_prefix(presets.name_prefix)}{name.value}"))
     return settings
 
 
@@ -141,7 +141,7 @@ def _schema_prefix(prefix: str) -> str:
 def _check(found: Mapping[str, Node]) -> None:
     status = found.get("trigger_pause_status")
     if status is not None and status.value not in (None, "PAUSED", "UNPAUSED"):
-        raise UserError("BUNDLE_PAUSE_STATUS_UNKNOWN", location=status.place, status=status.value)
+        raise UserError("BUNDLE_PAUSE_STATUS_UNKNOWN", location=status.location, status=status.value)
 
 
 def _entries(found: Mapping[str, Node], key: str) -> Mapping[str, Node]:

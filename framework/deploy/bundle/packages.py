@@ -24,8 +24,8 @@ def with_packages(bundle: Bundle) -> Bundle:
     uploads: dict[str, str] = {}
     for _, package in _named(bundle):
         files = _files(bundle.root, package)
-        remote[package] = tuple(_place(bundle, path) for path in files or [package])
-        uploads |= {_place(bundle, path): path for path in files}
+        remote[package] = tuple(_workspace_path(bundle, path) for path in files or [package])
+        uploads |= {_workspace_path(bundle, path): path for path in files}
     resources = (
         replace(each, spec=FrozenSpec.of(_replaced(spec, remote)))
         if any(packages_of(each.kind, spec := each.spec.as_dict()))
@@ -52,7 +52,7 @@ def _named(bundle: Bundle) -> Iterator[tuple[Resource, str]]:
             yield resource, package
 
 
-def _place(bundle: Bundle, path: str) -> str:
+def _workspace_path(bundle: Bundle, path: str) -> str:
     return f"{bundle.artifact_path}/.internal/{posixpath.basename(path)}"
 
 

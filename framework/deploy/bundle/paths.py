@@ -1,27 +1,36 @@
-"""Paths in a bundle: translated from paths relative to the bundle file to workspace paths."""
+"""Paths of a bundle: translated to workspace paths, with the patterns in libraries expanded and links refused."""
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from framework.deploy.bundle.library_patterns import expand_libraries, is_notebook
-from framework.deploy.bundle.links import first_link
 from framework.deploy.bundle.nodes import Node
 from framework.foundation.errors import UserError
+
+_ELSEWHERE = re.compile(r"/|\w[\w+.-]*:|~|\$\{|\{\{")
+_OPTION = re.compile(r"(-r|-e|--requirement|--editable)\s+(?![/'\"$])(?!\w+:)")
+_DESIGNER = ".designer.ipynb"
+_PACKAGE = re.compile(r"\.(whl|jar)$")
+_EXTENSION = re.compile(r"\.(py|sql|r|scala|ipynb)$", re.IGNORECASE)
+_NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebook_task"})
+_PATTERN = frozenset("*?[")
+_FIRST_LINE = "Databricks notebook source"
+_COMMENTS = {".py": "# ", ".r": "# ", ".scala": "// ", ".sql": "-- "}
 
 
 class _Role(Enum):
     """Role of a path."""
 
-    FOLDER = "a folder, which must be there"
-    PATTERN = "a folder or a pattern, which need not be there"
-    FILE = "a file, which must be there"
-    SOURCE = "a file of source code, which is no notebook"
-    NOTEBOOK = "a file, whose extension the workspace drops"
+    FOLDER = "an existing folder"
+    PATTERN = "a folder or a pattern, which may be missing"
+    FILE = "an existing file"
+    SOURCE = "an existing source file that is not a notebook"
+    NOTEBOOK = "an existing notebook, whose extension the workspace removes"
     LIBRARY = "a package to upload, or a requirement of another kind"
 
 
@@ -48,12 +57,6 @@ _JOB: Mapping[tuple[str, ...], _Role] = {
     ("environments", "*", "spec", "dependencies", "*"): _Role.LIBRARY,
 }
 _PATHS = {"pipelines": _PIPELINE, "jobs": _JOB}
-_ELSEWHERE = re.compile(r"/|\w[\w+.-]*:|~|\$\{|\{\{")
-_OPTION = re.compile(r"(-r|-e|--requirement|--editable)\s+(?![/'\"$])(?!\w+:)")
-_DESIGNER = ".designer.ipynb"
-_PACKAGE = re.compile(r"\.(whl|jar)$")
-_EXTENSION = re.compile(r"\.(py|sql|r|scala|ipynb)$", re.IGNORECASE)
-_NOT_NOTEBOOKS = frozenset({"spark_python_task", "sql_task", "dbt_task", "notebook_task"})
 
 
 def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> Node:
@@ -67,7 +70,7 @@ def in_workspace(kind: str, settings: Node, *, root: Path, file_path: str) -> No
     if kind == "jobs" and settings.get("git_source") is not None:
         return settings
     if kind == "pipelines":
-        settings = expand_libraries(settings, root)
+        settings = _expand_libraries(settings, root)
     translation = _Translation(root, file_path)
     for path, role in _PATHS.get(kind, {}).items():
         settings = translation.at(settings, path, role)
@@ -87,39 +90,39 @@ class _Translation:
         if path[0] == "*":
             if not isinstance(node.value, tuple):
                 return node
-            return Node(value=tuple(self.at(each, path[1:], role) for each in node.value), place=node.place)
+            return node.with_value(tuple(self.at(each, path[1:], role) for each in node.value))
         below = node.get(path[0])
         if below is None or (path[0] in _NOT_NOTEBOOKS and _is_from_git(below)):
             return node
-        return Node(value={**node.value, path[0]: self.at(below, path[1:], role)}, place=node.place)
+        return node.with_value({**node.value, path[0]: self.at(below, path[1:], role)})
 
     def _translated(self, node: Node, role: _Role) -> Node:
         text = node.value
         if isinstance(text, str) and role is _Role.LIBRARY and (option := _OPTION.match(text)):
-            path = self._translated(Node(value=text[option.end() :], place=node.place), _Role.FILE)
-            return Node(value=f"{option[0]}{path.value}", place=node.place)
+            path = self._translated(node.with_value(text[option.end() :]), _Role.FILE)
+            return node.with_value(f"{option[0]}{path.value}")
         if not isinstance(text, str) or not _is_local(text, role):
             return node
-        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.place.file), text))
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(node.location.file), text))
         if inside == ".." or inside.startswith("../"):
-            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.place, path=text, root=self._root)
+            raise UserError("BUNDLE_PATH_OUTSIDE", location=node.location, path=text, root=self._root)
         if role is _Role.LIBRARY and _PACKAGE.search(inside):
-            return Node(value=f"./{inside}", place=node.place)
+            return node.with_value(f"./{inside}")
         if role not in (_Role.PATTERN, _Role.LIBRARY):
             inside = self._found(inside, node, role)
-        return Node(value=posixpath.normpath(posixpath.join(self._file_path, inside)), place=node.place)
+        return node.with_value(posixpath.normpath(posixpath.join(self._file_path, inside)))
 
     def _found(self, inside: str, node: Node, role: _Role) -> str:
         link = first_link(self._root, inside)
         if link is not None:
-            raise UserError("BUNDLE_PATH_LINK", location=node.place, path=node.value, link=link)
+            raise UserError("BUNDLE_PATH_LINK", location=node.location, path=node.value, link=link)
         path = self._root / inside
         if not (path.is_dir() if role is _Role.FOLDER else path.is_file()):
-            raise UserError("BUNDLE_PATH_MISSING", location=node.place, path=node.value, inside=inside)
-        if role in (_Role.SOURCE, _Role.NOTEBOOK) and is_notebook(path) != (role is _Role.NOTEBOOK):
-            kinds = ("a notebook", "a plain file") if role is _Role.SOURCE else ("a plain file", "a notebook")
+            raise UserError("BUNDLE_PATH_MISSING", location=node.location, path=node.value, inside=inside)
+        if role in (_Role.SOURCE, _Role.NOTEBOOK) and _is_notebook(path) != (role is _Role.NOTEBOOK):
+            kinds = ("a notebook", "a regular file") if role is _Role.SOURCE else ("a regular file", "a notebook")
             raise UserError(
-                "BUNDLE_NOT_A_NOTEBOOK", location=node.place, path=node.value, inside=inside,
+                "BUNDLE_NOT_A_NOTEBOOK", location=node.location, path=node.value, inside=inside,
                 actual=kinds[0], expected=kinds[1],
             )  # fmt: skip
         if role is not _Role.NOTEBOOK or inside.endswith(_DESIGNER):
@@ -154,3 +157,63 @@ def _is_local(text: str, role: _Role) -> bool:
 def _is_from_git(task: Node) -> bool:
     source = task.get("source")
     return source is not None and source.value == "GIT"
+
+
+def _expand_libraries(settings: Node, root: Path) -> Node:
+    """Expand the patterns in a pipeline's `file` and `notebook` libraries; workspace paths stay.
+
+    A pattern without a match stays, and is reported later as a missing path.
+    """
+    libraries = settings.get("libraries")
+    if libraries is None or not isinstance(libraries.value, tuple):
+        return settings
+    entries = tuple(each for entry in libraries.value for each in _expanded(entry, root))
+    return settings.with_entry("libraries", Node(value=entries, location=libraries.location))
+
+
+def _is_notebook(path: Path) -> bool:
+    """Return whether a file is a notebook, by its extension and its first line."""
+    suffix = path.suffix.lower()
+    if suffix == ".ipynb":
+        return True
+    if suffix not in _COMMENTS:
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().rstrip() == _COMMENTS[suffix] + _FIRST_LINE
+
+
+def _expanded(entry: Node, root: Path) -> Iterator[Node]:
+    for kind in ("file", "notebook"):
+        path = entry.get(kind, "path")
+        if path is None or not isinstance(path.value, str) or not _is_local_pattern(path.value):
+            continue
+        folder = posixpath.dirname(path.location.file)
+        found = sorted(each for each in (root / folder).glob(path.value.replace("**", "*")) if each.is_file())
+        for each in found:
+            name = Path(os.path.relpath(each, root / folder)).as_posix()
+            yield entry.with_entry(kind, {"path": path.with_value(name)})
+        if found:
+            return
+    yield entry
+
+
+def _is_local_pattern(text: str) -> bool:
+    return bool(_PATTERN & set(text)) and not text.startswith(("/", "${", "~")) and ":" not in text
+
+
+def leads_outside(path: Path, root: Path) -> bool:
+    """Return whether a path with its links resolved is outside of a folder; True also for a cycle of links."""
+    try:
+        return not path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return True
+
+
+def first_link(root: Path, path: str) -> str | None:
+    """Return the first part of a path below a folder that is a link; None if no part is a link."""
+    current = Path()
+    for part in Path(path).parts:
+        current /= part
+        if (root / current).is_symlink():
+            return current.as_posix()
+    return None

@@ -46,9 +46,9 @@ def _missing_wheel(bundle: Bundle, pipeline: Resource) -> Iterator[UserError]:
     if beside or (spec.get("environment") or {}).get("dependencies"):
         return
     for path in module_files(bundle, pipeline):
-        place = face_import(bundle.root / path)
-        if place is not None:
-            yield UserError("NATIVE_WHEEL_MISSING", location=place, pipeline=pipeline.key)
+        location = face_import(bundle.root / path)
+        if location is not None:
+            yield UserError("NATIVE_WHEEL_MISSING", location=location, pipeline=pipeline.key)
             return
 
 

@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 
 from framework.deploy.bundle.findings import Finding, warning
 from framework.deploy.bundle.known_keys import TOP_KEYS, check_names
-from framework.deploy.bundle.links import leads_outside
 from framework.deploy.bundle.merging import merge
-from framework.deploy.bundle.nodes import Node
-from framework.deploy.bundle.yaml_source import find_anchors, read_bundle_yaml
+from framework.deploy.bundle.nodes import Node, read_bundle_yaml
+from framework.deploy.bundle.paths import leads_outside
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.yaml_documents import find_anchors
 
 ROOT_FILE = "databricks.yml"
 _FORMER_TARGETS = "environments"
@@ -41,12 +41,12 @@ def read_files(root: Path) -> BundleFiles:
     """
     tree = _read(root / ROOT_FILE, root)
     findings = [*check_names(tree)]
-    known = {(kind, name): settings.place for kind, name, settings in resources_of(tree)}
+    known = {(kind, name): settings.location for kind, name, settings in resources_of(tree)}
     for path in _included(root, tree):
         part = _read(path, root)
         findings += check_names(part)
         if (include := part.get("include")) is not None:
-            findings.append(warning("BUNDLE_INCLUDE_NESTED", include.place))
+            findings.append(warning("BUNDLE_INCLUDE_NESTED", include.location))
             part = _without(part, {"include"})
         _add_resources(known, part)
         tree = merge(tree, part)
@@ -76,14 +76,14 @@ def _read(path: Path, root: Path) -> Node:
 
 def _holds_anchors(node: Node, anchors: frozenset[tuple[int, int]]) -> bool:
     """Return whether a node is an anchor, or a collection of anchors only."""
-    if (node.place.line, node.place.column) in anchors:
+    if (node.location.line, node.location.column) in anchors:
         return True
     below = tuple(node.value.values()) if isinstance(node.value, dict) else node.value
     return isinstance(below, tuple) and bool(below) and all(_holds_anchors(each, anchors) for each in below)
 
 
 def _without(tree: Node, keys: set[str]) -> Node:
-    return Node(value={key: each for key, each in tree.value.items() if key not in keys}, place=tree.place)
+    return Node(value={key: each for key, each in tree.value.items() if key not in keys}, location=tree.location)
 
 
 def _included(root: Path, tree: Node) -> Iterator[Path]:
@@ -93,18 +93,18 @@ def _included(root: Path, tree: Node) -> Iterator[Path]:
     for pattern in include.items("include") if include is not None else ():
         text = pattern.text("include")
         if not text or PurePosixPath(text).is_absolute():
-            raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.place, pattern=text)
+            raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.location, pattern=text)
         # `**` is `*` here: the CLI's patterns match within one folder.
         found = sorted(path for path in root.glob(text.replace("**", "*")) if path.is_file())
         if not found and not set(text) & set("*?["):
-            raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.place, pattern=text)
+            raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.location, pattern=text)
         for path in found:
             # A pattern with `..` leaves the root explicitly; a link must not.
             if leads_outside(path, root) and ".." not in PurePosixPath(text).parts:
                 named = path.relative_to(root).as_posix()
-                raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.place, path=named, target=path.resolve())
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=pattern.location, path=named, target=path.resolve())
             if path.suffix not in _SUFFIXES:
-                raise UserError("BUNDLE_INCLUDE_NOT_YAML", location=pattern.place, pattern=text, path=path.name)
+                raise UserError("BUNDLE_INCLUDE_NOT_YAML", location=pattern.location, pattern=text, path=path.name)
             if path.resolve() not in seen:
                 seen.add(path.resolve())
                 yield path
@@ -115,5 +115,5 @@ def _add_resources(known: dict[tuple[str, str], SourceLocation], part: Node) -> 
     for kind, name, settings in resources_of(part):
         if (kind, name) in known:
             key, other = f"{kind}.{name}", known[kind, name]
-            raise UserError("BUNDLE_DUPLICATE_RESOURCE", location=settings.place, key=key, other=other)
-        known[kind, name] = settings.place
+            raise UserError("BUNDLE_DUPLICATE_RESOURCE", location=settings.location, key=key, other=other)
+        known[kind, name] = settings.location

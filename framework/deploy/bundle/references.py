@@ -1,4 +1,7 @@
-"""References `${resources.KIND.NAME.FIELD}` in settings: dependencies that are resolved once ids are known."""
+"""References `${resources.KIND.NAME.FIELD}` in settings: dependencies that are resolved once ids are known.
+
+A resolved value is converted to the type of its field.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.bundle.field_checks import FieldChecks
+from framework.deploy.bundle.format import resource_types
+from framework.deploy.bundle.nodes import as_node
+from framework.foundation.locations import SourceLocation
 
 _REFERENCE = re.compile(r"\$\{resources\.(?P<path>[^{}]*)\}")
 _PART = re.compile(r"\[(?P<index>\d+)\]|(?P<name>[^.\[]+)")
 MISSING: Any = object()
+_NO_LOCATION = SourceLocation(file="", line=1)
 """The value of a field that a resource does not have."""
 
 
@@ -113,3 +121,32 @@ def _text(match: re.Match[str], found: Any) -> str:
     if found is MISSING:
         return match[0]
     return str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def resolve_settings(
+    kind: str, spec: dict[str, Any], ids: Mapping[str, str], specs: Mapping[str, FrozenSpec]
+) -> dict[str, Any]:
+    """Return settings with each reference replaced that has a value, and that value in the type of its field.
+
+    Args:
+        kind: of the resource.
+        spec: its settings.
+        ids: of the resources that have one.
+        specs: of all resources; no two refer to each other in a circle.
+
+    Examples:
+        >>> specs = {"jobs.a": FrozenSpec.of({"max_concurrent_runs": 3})}
+        >>> resolve_settings("jobs", {"tags": {"runs": "${resources.jobs.a.max_concurrent_runs}"}}, {}, specs)
+        {'tags': {'runs': '3'}}
+    """
+    resolved: dict[str, Any] = resolve(spec, ids, specs)
+    if resolved == spec:
+        return resolved
+    hints, _ = resource_types(kind)
+    converted = FieldChecks(_ignore).struct(as_node(resolved, _NO_LOCATION), hints, frozenset(), kind)
+    plain: dict[str, Any] = converted.plain()
+    return plain
+
+
+def _ignore(_: str, __: SourceLocation, **___: object) -> None:
+    """A value that does not fit stays as it is, and the service refuses it."""

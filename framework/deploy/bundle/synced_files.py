@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from framework.deploy.bundle.links import first_link, leads_outside
 from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.paths import first_link, leads_outside
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
-_NEVER = (".git", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
+_ALWAYS_EXCLUDED = (".git", ".databricks/", ".sluice/", ".venv/", "__pycache__/")
 
 
 def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def synced_files(root: Path, sync: Node | None) -> tuple[str, ...]:
             continue
         if is_link:
             if any(_is_below(path, folder) for folder in folders) and leads_outside(root / path, root):
-                place = SourceLocation(file=path, line=1)
+                location = SourceLocation(file=path, line=1)
                 target = (root / path).readlink()
-                raise UserError("BUNDLE_LINK_OUTSIDE", location=place, path=path, target=target)
+                raise UserError("BUNDLE_LINK_OUTSIDE", location=location, path=path, target=target)
         elif any(_is_below(path, folder) for folder in folders):
             found.append(path)
     return tuple(sorted(found))
@@ -58,14 +58,14 @@ def _patterns(sync: Node | None, key: str) -> GitIgnoreSpec:
 
 def _from_root(item: Node, pattern: str) -> str:
     """Return a pattern relative to the root; a pattern with a slash is relative to its file's folder."""
-    folder = posixpath.dirname(item.place.file)
+    folder = posixpath.dirname(item.location.file)
     plain = pattern.removeprefix("!")
     sign = pattern[: len(pattern) - len(plain)]
     if "/" not in plain.rstrip("/"):
         return f"{sign}/{folder}/**/{plain}" if folder else pattern
     path = posixpath.normpath(posixpath.join(folder, plain.lstrip("/")))
     if path.startswith(".."):
-        raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.place, path=pattern)
+        raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.location, path=pattern)
     return f"{sign}/{path}{'/' if plain.endswith('/') else ''}"
 
 
@@ -75,14 +75,14 @@ def _folders(root: Path, sync: Node | None) -> tuple[str, ...]:
     found = []
     for item in node.items("sync.paths") if node is not None else ():
         text = item.text("sync.paths")
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(item.place.file), text))
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(item.location.file), text))
         if path.startswith(("..", "/")):
-            raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.place, path=text)
+            raise UserError("BUNDLE_SYNC_OUTSIDE", location=item.location, path=text)
         if not (root / path).exists():
-            raise UserError("BUNDLE_PATH_MISSING", location=item.place, path=text, inside=path)
+            raise UserError("BUNDLE_PATH_MISSING", location=item.location, path=text, inside=path)
         link = first_link(root, path)
         if link is not None:
-            raise UserError("BUNDLE_PATH_LINK", location=item.place, path=text, link=link)
+            raise UserError("BUNDLE_PATH_LINK", location=item.location, path=text, link=link)
         found.append(path)
     return tuple(found) or (".",)
 
@@ -92,7 +92,7 @@ def _entries(root: Path) -> Iterator[tuple[str, bool, bool]]:
 
     The ignore files of its folder and of the parent folders apply.
     """
-    never = GitIgnoreSpec.from_lines(_NEVER)
+    never = GitIgnoreSpec.from_lines(_ALWAYS_EXCLUDED)
     rules: dict[str, GitIgnoreSpec] = {}
     for folder, names, files in os.walk(root):
         base = Path(folder).relative_to(root).as_posix()
@@ -100,7 +100,9 @@ def _entries(root: Path) -> Iterator[tuple[str, bool, bool]]:
             rules[base] = GitIgnoreSpec.from_lines(
                 (Path(folder) / ".gitignore").read_text("utf-8", "replace").splitlines()
             )
-        above = [(place, spec) for place, spec in rules.items() if place == "." or f"{base}/".startswith(f"{place}/")]
+        above = [
+            (folder, spec) for folder, spec in rules.items() if folder == "." or f"{base}/".startswith(f"{folder}/")
+        ]
         names[:] = [name for name in sorted(names) if not never.match_file(f"{_joined(base, name)}/")]
         for name in (*sorted(files), *names):
             path, is_link = _joined(base, name), (Path(folder) / name).is_symlink()
@@ -115,7 +117,7 @@ def _joined(base: str, name: str) -> str:
 def _is_ignored(path: str, above: list[tuple[str, GitIgnoreSpec]]) -> bool:
     """Return whether a path is ignored: the last ignore file with a matching pattern decides, the deepest is last."""
     ignored = False
-    for place, spec in above:
-        told = spec.check_file(path if place == "." else path.removeprefix(f"{place}/")).include
-        ignored = ignored if told is None else told
+    for folder, spec in above:
+        decision = spec.check_file(path if folder == "." else path.removeprefix(f"{folder}/")).include
+        ignored = ignored if decision is None else decision
     return ignored

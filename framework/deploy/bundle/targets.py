@@ -27,7 +27,7 @@ def choose_target(tree: Node, wanted: str | None) -> str:
     if wanted is not None:
         if wanted not in targets:
             hint = nearest_hint(wanted, targets)
-            raise UserError("BUNDLE_TARGET_UNKNOWN", location=tree.place, target=wanted, hint=hint, known=known)
+            raise UserError("BUNDLE_TARGET_UNKNOWN", location=tree.location, target=wanted, hint=hint, known=known)
         return wanted
     flags = {name: node.get("default") for name, node in targets.items()}
     defaults = [name for name, flag in flags.items() if flag is not None and as_scalar(flag.value, bool) is True]
@@ -35,8 +35,8 @@ def choose_target(tree: Node, wanted: str | None) -> str:
         return defaults[0]
     if not defaults and len(targets) == 1:
         return next(iter(targets))
-    reason = f"{len(defaults)} are the default" if defaults else "none is the default"
-    raise UserError("BUNDLE_TARGET_AMBIGUOUS", location=tree.place, reason=reason, known=known)
+    reason = f"{len(defaults)} targets set `default: true`" if defaults else "no target sets `default: true`"
+    raise UserError("BUNDLE_TARGET_AMBIGUOUS", location=tree.location, reason=reason, known=known)
 
 
 def merge_target(tree: Node, name: str) -> Node:
@@ -51,18 +51,18 @@ def merge_target(tree: Node, name: str) -> Node:
     settings.pop("default", None)
     git = settings.pop("git", None)
     if git is not None and git.value is not None:
-        under = settings.get("bundle") or Node(value={}, place=git.place)
-        settings["bundle"] = merge(under, Node(value={"git": git}, place=git.place))
+        under = settings.get("bundle") or Node(value={}, location=git.location)
+        settings["bundle"] = merge(under, Node(value={"git": git}, location=git.location))
     mode = settings.get("mode")
     if mode is not None and mode.value is not None and mode.value not in MODES:
-        raise UserError("BUNDLE_MODE_UNKNOWN", location=mode.place, mode=mode.value)
+        raise UserError("BUNDLE_MODE_UNKNOWN", location=mode.location, mode=mode.value)
     for key in _OVERWRITTEN:
         if key in settings and settings[key].value is not None:
             base[key] = _overwritten(key, base.get(key), settings.pop(key))
-    return merge(Node(value=base, place=tree.place), Node(value=settings, place=over.place))
+    return merge(Node(value=base, location=tree.location), Node(value=settings, location=over.location))
 
 
-def others_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
+def other_targets_with(tree: Node, name: str, key: str) -> tuple[str, ...]:
     """Return the other targets that declare the resource."""
     kind, _, resource = key.partition(".")
     return tuple(
@@ -78,7 +78,7 @@ def target_names(tree: Node) -> tuple[str, ...]:
 def _targets(tree: Node) -> Mapping[str, Node]:
     targets = tree.get("targets")
     if targets is None:
-        return {"default": as_node({}, tree.place)}
+        return {"default": as_node({}, tree.location)}
     return targets.entries("targets")
 
 
@@ -90,16 +90,16 @@ def _overwritten(key: str, base: Node | None, over: Node) -> Node:
     for name, value in over.entries(key).items():
         if name not in known:
             hint = nearest_hint(name, known)
-            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=value.place, name=name, hint=hint)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=value.location, name=name, hint=hint)
         if value.value is not None:
-            known[name] = _declared_again(known[name], value)
-    return Node(value=known, place=over.place if base is None else base.place)
+            known[name] = _redeclared(known[name], value)
+    return Node(value=known, location=over.location if base is None else base.location)
 
 
-def _declared_again(declared: Node, value: Node) -> Node:
+def _redeclared(declared: Node, value: Node) -> Node:
     """Return a variable's declaration with a target's changes: a plain value, or fields of a declaration."""
     is_declaration = value.is_map and set(value.value) <= _DECLARES and bool(set(value.value) & _GIVES)
     new = dict(value.value) if is_declaration else {"default": value}
     kept = {} if not declared.is_map else declared.value
     dropped = _GIVES if set(new) & _GIVES else set()
-    return Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, place=value.place)
+    return Node(value={**{k: v for k, v in kept.items() if k not in dropped}, **new}, location=value.location)

@@ -50,7 +50,7 @@ def set_variables(
     for name in [*given, *overrides]:
         if name not in declared:
             hint = nearest_hint(name, declared)
-            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=tree.place, name=name, hint=hint)
+            raise UserError("BUNDLE_VARIABLE_UNKNOWN", location=tree.location, name=name, hint=hint)
     values, lookups = {}, {}
     for name, declaration in declared.items():
         texts = {"--var": given.get(name), _PREFIX + name: environment.get(_PREFIX + name)}
@@ -61,7 +61,7 @@ def set_variables(
             continue
         value = value or _written(name, declaration, overrides)
         if value is None:
-            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=declaration.place, name=name)
+            raise UserError("BUNDLE_VARIABLE_WITHOUT_VALUE", location=declaration.location, name=name)
         values[name] = value
     return Variables(declared=frozenset(declared), values=values, lookups=lookups)
 
@@ -70,7 +70,7 @@ def _fixed(name: str, declaration: Node, given: Mapping[str, str]) -> Node | Non
     """Return the `value` of a declaration, which can't be overridden."""
     value = declaration.get("value")
     if value is not None and name in given:
-        raise UserError("BUNDLE_VARIABLE_FIXED", location=value.place, name=name)
+        raise UserError("BUNDLE_VARIABLE_FIXED", location=value.location, name=name)
     return value
 
 
@@ -79,8 +79,8 @@ def _text(name: str, declaration: Node, texts: Mapping[str, str | None]) -> Node
     for origin, text in texts.items():
         if text is not None:
             if _is_complex(declaration):
-                raise UserError("BUNDLE_VARIABLE_NOT_SIMPLE", location=declaration.place, name=name, origin=origin)
-            return as_node(text, declaration.place)
+                raise UserError("BUNDLE_VARIABLE_NOT_SIMPLE", location=declaration.location, name=name, origin=origin)
+            return as_node(text, declaration.location)
     return None
 
 
@@ -89,10 +89,10 @@ def _written(name: str, declaration: Node, overrides: Mapping[str, Any]) -> Node
     written = overrides.get(name)
     if written is None:
         return declaration.get("default")
-    value = as_node(written, declaration.place)
+    value = as_node(written, declaration.location)
     is_complex = isinstance(value.value, dict | tuple)
     if is_complex != _is_complex(declaration):
-        raise UserError("BUNDLE_VARIABLE_TYPE", location=value.place, name=name, actual=kind_of(value.value))
+        raise UserError("BUNDLE_VARIABLE_TYPE", location=value.location, name=name, actual=kind_of(value.value))
     return value
 
 
@@ -108,14 +108,14 @@ def _lookup(name: str, declaration: Node) -> Node | None:
         return None
     entries = lookup.entries(f"variables.{name}.lookup")
     if len(entries) != 1:
-        raise UserError("BUNDLE_LOOKUP_INVALID", location=lookup.place, name=name, count=len(entries))
+        raise UserError("BUNDLE_LOOKUP_INVALID", location=lookup.location, name=name, count=len(entries))
     if declaration.get("default") is not None:
-        raise UserError("BUNDLE_LOOKUP_WITH_DEFAULT", location=lookup.place, name=name)
+        raise UserError("BUNDLE_LOOKUP_WITH_DEFAULT", location=lookup.location, name=name)
     ((kind, wanted),) = entries.items()
     if kind not in LOOKUP_KINDS:
         hint = nearest_hint(kind, LOOKUP_KINDS)
         where = f"the lookup of variable {name}"
-        raise UserError("BUNDLE_UNKNOWN_KEY", location=wanted.place, key=kind, where=where, hint=hint)
+        raise UserError("BUNDLE_UNKNOWN_KEY", location=wanted.location, key=kind, where=where, hint=hint)
     wanted.text(f"variables.{name}.lookup.{kind}")
     return lookup
 
@@ -129,13 +129,13 @@ def _overrides(root: Path, target: str) -> Mapping[str, Any]:
     found: Any = None
     try:
         found = json.loads((root / name).read_text(encoding="utf-8"))
-        cause = "" if isinstance(found, dict) else "it is no object"
+        cause = "" if isinstance(found, dict) else "it is not a JSON object"
     except json.JSONDecodeError as error:
         cause, line, column = error.msg, error.lineno, error.colno
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         cause = type(error).__name__
     if cause:
-        place = SourceLocation(file=name, line=line, column=column)
-        raise UserError("BUNDLE_VARIABLE_OVERRIDES_INVALID", location=place, path=name, cause=cause)
+        location = SourceLocation(file=name, line=line, column=column)
+        raise UserError("BUNDLE_VARIABLE_OVERRIDES_INVALID", location=location, path=name, cause=cause)
     values: Mapping[str, Any] = found
     return values

@@ -1,1 +1,1 @@
-"""What can stop a gateway: its event log, the jobs that run it, and the state of other deploy tools."""
+"""Reads about gateways: their event logs, the jobs that run them, and the state of other deploy tools."""

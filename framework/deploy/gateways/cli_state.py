@@ -1,7 +1,7 @@
-"""The state that Databricks' own command line keeps of a target: which resource of the bundle has which id.
+"""Deployment state of the Databricks CLI: the ids of a target's resources.
 
 Its Terraform engine writes `terraform.tfstate`, its direct engine `resources.json`, both into the target's state path.
-A target that moved from one engine to the other can have both; the one with the higher serial counts.
+A target that was migrated from one engine to the other can have both; the file with the higher serial is current.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 
 from databricks.sdk.errors.base import DatabricksError
 
-from framework.deploy.api.workspace import Workspace
-from framework.deploy.gateways.event_log import condition_of
+from framework.deploy.api.workspace import Workspace, error_name
 from framework.foundation.errors import OperationError
 
-TERRAFORM_STATE = "terraform.tfstate"
-DIRECT_STATE = "resources.json"
+_TERRAFORM_STATE = "terraform.tfstate"
+_DIRECT_STATE = "resources.json"
 _TERRAFORM_VERSION = 4
 _DIRECT_VERSIONS = range(4)
 _TERRAFORM_KINDS: Mapping[str, str] = {
@@ -29,15 +28,15 @@ _TERRAFORM_KINDS: Mapping[str, str] = {
 }
 
 
-class StateUnknown(OperationError):  # noqa: N818 - it tells what is not known, and ends with a code of its own
-    """Which gateway a deploy would reach is not known, so that the deploy must not go on."""
+class StateUnknown(OperationError):  # noqa: N818 - named after the unknown value; it has its own exit code
+    """The gateways that a deploy would change are unknown, so the deploy must not run."""
 
     exit_code = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliState:
-    """One state file: ids by the keys of resources, of the kinds that a deploy of Sluice's knows."""
+    """One state file: ids by resource key, for the kinds of resources that Sluice deploys."""
 
     path: str
     lineage: str
@@ -46,20 +45,20 @@ class CliState:
 
 
 def read_cli_state(workspace: Workspace, folder: str) -> CliState | None:
-    """Return the state of the command line in a state path; None when it deployed nothing there.
+    """Return the state of the Databricks CLI in a state path; None if there is no state file.
 
     Raises:
-        StateUnknown: a file can't be read, or two files contradict each other.
+        StateUnknown: a file can't be read, or two files conflict.
     """
     found = [
         state
-        for name, ids_in in ((TERRAFORM_STATE, _terraform_ids), (DIRECT_STATE, _direct_ids))
+        for name, ids_in in ((_TERRAFORM_STATE, _terraform_ids), (_DIRECT_STATE, _direct_ids))
         if (state := _read(workspace, f"{folder}/{name}", ids_in)) is not None
     ]
     if len(found) == 2:
         one, other = found
         if one.lineage != other.lineage or one.serial == other.serial:
-            cause = f"{one.path} and {other.path} are states of two deployments, or have the same serial"
+            cause = f"{one.path} and {other.path} belong to different deployments, or have the same serial number"
             raise StateUnknown("GUARD_STATE_UNKNOWN", cause=cause)
     return max(found, key=lambda state: state.serial, default=None)
 
@@ -77,14 +76,14 @@ def _read(workspace: Workspace, path: str, ids_in: Callable[[Any], dict[str, str
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         cause = type(error).__name__
     except (OperationError, DatabricksError) as error:
-        cause = condition_of(error)
-    raise StateUnknown("GUARD_STATE_UNKNOWN", cause=f"{path} can't be read: {cause}")
+        cause = error_name(error)
+    raise StateUnknown("GUARD_STATE_UNKNOWN", cause=f"{path} cannot be read: {cause}")
 
 
 def _terraform_ids(row: Any) -> dict[str, str] | str:
-    """The ids of the managed resources, or why they are not known."""
+    """Return the ids of the managed resources, or the reason why they are unknown."""
     if row["version"] != _TERRAFORM_VERSION:
-        return f"its version is {row['version']}"
+        return f"version {row['version']} is not supported"
     ids = {}
     for resource in row["resources"]:
         kind = _TERRAFORM_KINDS.get(resource["type"]) if resource["mode"] == "managed" else None
@@ -96,9 +95,12 @@ def _terraform_ids(row: Any) -> dict[str, str] | str:
 
 
 def _direct_ids(row: Any) -> dict[str, str] | str:
-    """The ids of the resources, or why they are not known; permissions and grants have entries below a resource."""
+    """Return the ids of the resources, or the reason why they are unknown.
+
+    Permissions and grants have entries of their own below a resource, which are skipped.
+    """
     if row.get("state_version", 0) not in _DIRECT_VERSIONS or row.get("features"):
-        return f"its version is {row.get('state_version')}, or it uses features that are not known"
+        return f"version {row.get('state_version')} or one of its features is not supported"
     ids = {}
     for path, entry in (row.get("state") or {}).items():
         root, kind, name = [*path.split(".", 2), "", ""][:3]

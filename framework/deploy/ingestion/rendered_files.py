@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from framework.deploy.bundle.links import leads_outside
-from framework.deploy.bundle.nodes import Node
-from framework.deploy.bundle.yaml_source import parse_bundle_yaml, read_bundle_yaml
-from framework.deploy.ingestion.rendering_process import RenderCall, render_apart
+from framework.deploy.bundle.nodes import BUNDLE_YAML, Node, read_bundle_yaml
+from framework.deploy.bundle.paths import leads_outside
+from framework.deploy.ingestion.rendering_process import RenderCall, render_in_subprocess
 from framework.deploy.ingestion.spec import IngestionSpec, read_ingestion_spec
 from framework.foundation.errors import UserError
+from framework.foundation.yaml_documents import parse_yaml
 
 SPECS = Path("bundles/specs")
 TEMPLATES = Path("bundles/templates")
@@ -48,7 +48,7 @@ class Renderer(Protocol):
         ...
 
 
-def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[RenderedFile, ...]:
+def rendered_files(root: Path, *, render: Renderer = render_in_subprocess) -> tuple[RenderedFile, ...]:
     """Render all specs of a bundle and compare them with the files on disk; write nothing.
 
     Args:
@@ -62,14 +62,14 @@ def rendered_files(root: Path, *, render: Renderer = render_apart) -> tuple[Rend
     _refuse_links(root)
     wanted = dict(_rendered(root, render))
     found = []
-    for path in sorted({*wanted, *_there(root)}):
-        there, text = _read(root / path), wanted.get(path)
-        if there is not None and not there.startswith(_MARK):
+    for path in sorted({*wanted, *_existing_files(root)}):
+        existing, text = _read(root / path), wanted.get(path)
+        if existing is not None and not existing.startswith(_MARK):
             if text is None:
                 continue
             raise UserError("BUNDLE_RENDERED_FOREIGN", path=path.as_posix())
-        state = "left over" if text is None else "missing" if there is None else "differs"
-        found.append(RenderedFile(path=path, text=text, state="same" if there == text else state))
+        state = "left over" if text is None else "missing" if existing is None else "differs"
+        found.append(RenderedFile(path=path, text=text, state="same" if existing == text else state))
     return tuple(found)
 
 
@@ -96,7 +96,7 @@ def _rendered(root: Path, render: Renderer) -> Iterator[tuple[Path, str]]:
     """Return path and text of each spec's rendered file; all are rendered before any is written."""
     specs = _specs(root)
     calls = [
-        RenderCall(template=spec.template, values=spec.values(), place=tree.value["template"].place)
+        RenderCall(template=spec.template, values=spec.values(), location=tree.value["template"].location)
         for tree, spec in specs.values()
     ]
     texts = render(root, root / TEMPLATES, calls) if calls else ()
@@ -117,8 +117,10 @@ def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
         name = path.relative_to(root)
         for target in spec.targets:
             if (other := owners.setdefault(target.name, name)) != name:
-                place = tree.value["targets"].value[target.name].place
-                raise UserError("BUNDLE_SPEC_TARGET_TWICE", location=place, target=target.name, other=other.as_posix())
+                location = tree.value["targets"].value[target.name].location
+                raise UserError(
+                    "BUNDLE_SPEC_TARGET_TWICE", location=location, target=target.name, other=other.as_posix()
+                )
         found[name] = (tree, spec)
     return found
 
@@ -126,7 +128,7 @@ def _specs(root: Path) -> dict[Path, tuple[Node, IngestionSpec]]:
 def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
     """Refuse a rendered text that is not valid YAML, before it replaces a valid file."""
     try:
-        parse_bundle_yaml(text, output.as_posix())
+        parse_yaml(text, BUNDLE_YAML, name=output.as_posix())
     except UserError as error:
         raise UserError(
             "BUNDLE_RENDERED_INVALID", location=error.location, template=spec.template, spec=name, cause=error.what,
@@ -136,7 +138,7 @@ def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
 
 def _refuse_links(root: Path) -> None:
     """Refuse any link in a path that is written, and a link out of the root in a path that is read."""
-    for path in (Path("bundles"), RENDERED, *_there(root)):
+    for path in (Path("bundles"), RENDERED, *_existing_files(root)):
         if (root / path).is_symlink():
             raise UserError("BUNDLE_RENDERED_OUTSIDE", path=path.as_posix())
     for path in (SPECS, TEMPLATES, *sorted(each.relative_to(root) for each in (root / SPECS).glob("*.yml"))):
@@ -145,7 +147,7 @@ def _refuse_links(root: Path) -> None:
             raise UserError("BUNDLE_LINK_OUTSIDE", location=None, path=path.as_posix(), target=target)
 
 
-def _there(root: Path) -> Iterator[Path]:
+def _existing_files(root: Path) -> Iterator[Path]:
     return (path.relative_to(root) for path in (root / RENDERED).glob("*.yml"))
 
 
@@ -155,7 +157,7 @@ def _read(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        cause = getattr(error, "strerror", None) or "it is no UTF-8"
+        cause = getattr(error, "strerror", None) or "it is not valid UTF-8"
         raise UserError("BUNDLE_FILE_UNREADABLE", path=path, cause=cause) from error
 
 

@@ -24,25 +24,26 @@ from framework.foundation.secrecy import hide_in_text
 if TYPE_CHECKING:
     from jinja2.nodes import EvalContext
 
-_MOST_CHARACTERS = 5_000_000
+_MAX_CHARACTERS = 5_000_000
 # Plain text that YAML reads as the same text at any position of a scalar or a part of one.
 _PLAIN = re.compile(r"[A-Za-z_/][\w./@+-]*", re.ASCII)
-_OTHER_THAN_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_YAML_KEYWORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _GLOBALS = ("range", "dict", "namespace")
 
 
-class OutOfTime(Exception):  # noqa: N818 - a limit, which the process that renders raises at
+class TimeLimitExceeded(Exception):  # noqa: N818 - a limit, which the process that renders raises at
     """Rendering takes longer than its limit, in seconds of processor time."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"it needs more than {seconds:g} seconds of processor time")
+        super().__init__(f"it uses more than {seconds:g} seconds of CPU time")
 
 
 # Exceptions that the code of a template may raise.
-_FAULTS = (
-    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError, OutOfTime,
+_TEMPLATE_ERRORS = (
+    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError,
+    TimeLimitExceeded,
 )  # fmt: skip
-_FILTERS_BY_CHANCE = ("random", "pprint")
+_NONDETERMINISTIC_FILTERS = ("random", "pprint")
 
 
 class Templates:
@@ -61,24 +62,24 @@ class Templates:
             undefined=StrictUndefined,
             # `Markup` marks text that is already valid YAML; `_finalised` returns it for safe values.
             autoescape=True,
-            finalize=_finalised,
+            finalize=_finalize,
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
         self._environment.filters["yaml"] = as_yaml
-        for name in _FILTERS_BY_CHANCE:
+        for name in _NONDETERMINISTIC_FILTERS:
             self._environment.filters.pop(name, None)
         known = self._environment.globals
         self._environment.globals = {name: known[name] for name in _GLOBALS}
 
-    def render(self, name: str, values: Mapping[str, Any], *, place: SourceLocation) -> str:
+    def render(self, name: str, values: Mapping[str, Any], *, location: SourceLocation) -> str:
         """Render a template with values.
 
         Args:
             name: the template's path in the folder.
             values: values by their names in the template.
-            place: location of the template's name in the spec.
+            location: location of the template's name in the spec.
 
         Raises:
             UserError: BUNDLE_TEMPLATE_MISSING; BUNDLE_TEMPLATE_INVALID with the template's line.
@@ -89,19 +90,21 @@ class Templates:
             for piece in self._environment.get_template(name).generate(dict(values)):
                 pieces.append(piece)
                 length += len(piece)
-                if length > _MOST_CHARACTERS:
-                    raise _invalid(self._place_of(name, 1), f"it renders more than {_MOST_CHARACTERS:,} characters")
+                if length > _MAX_CHARACTERS:
+                    raise _invalid(
+                        self._location_of(name, 1), f"its output has more than {_MAX_CHARACTERS:,} characters"
+                    )
         except TemplateNotFound as error:
-            at = self._place(error) or place
+            at = self._template_line(error) or location
             raise UserError("BUNDLE_TEMPLATE_MISSING", location=at, name=error.name, folder=self._named()) from error
         except TemplateSyntaxError as error:
-            at = self._place_of(error.name or name, error.lineno)
-            raise _invalid(at, error.message or "it can't be read") from error
+            at = self._location_of(error.name or name, error.lineno)
+            raise _invalid(at, error.message or "its syntax is invalid") from error
         except MemoryError as error:
-            at = self._place(error) or self._place_of(name, 1)
-            raise _invalid(at, "it needs more memory than it may use") from error
-        except _FAULTS as error:
-            at = self._place(error) or self._place_of(name, 1)
+            at = self._template_line(error) or self._location_of(name, 1)
+            raise _invalid(at, "it exceeds the memory limit") from error
+        except _TEMPLATE_ERRORS as error:
+            at = self._template_line(error) or self._location_of(name, 1)
             raise _invalid(at, str(error) or type(error).__name__) from error
         return "".join(pieces)
 
@@ -117,16 +120,16 @@ class Templates:
     def _named(self) -> str:
         return self._folder.relative_to(self._root).as_posix()
 
-    def _place_of(self, name: str, line: int) -> SourceLocation:
+    def _location_of(self, name: str, line: int) -> SourceLocation:
         return SourceLocation(file=f"{self._named()}/{name}", line=line)
 
-    def _place(self, error: BaseException) -> SourceLocation | None:
+    def _template_line(self, error: BaseException) -> SourceLocation | None:
         """Return the innermost line of a template in the traceback of an error; None without one."""
         found, step = None, error.__traceback__
         while step is not None:
             file = Path(step.tb_frame.f_code.co_filename)
             if file.is_relative_to(self._folder):
-                found = self._place_of(file.relative_to(self._folder).as_posix(), step.tb_lineno)
+                found = self._location_of(file.relative_to(self._folder).as_posix(), step.tb_lineno)
             step = step.tb_next
         return found
 
@@ -138,17 +141,17 @@ def as_yaml(value: Any) -> Markup:
         >>> str(as_yaml("on: call")), str(as_yaml(["a", 1]))
         ('"on: call"', '["a", 1]')
     """
-    if _means_itself(value):
+    if _is_plain_yaml(value):
         return Markup(value)  # noqa: S704 - the pattern lets through only what YAML reads as this text
     return Markup(json.dumps(value, ensure_ascii=False))  # noqa: S704 - JSON is YAML
 
 
-def _means_itself(value: Any) -> bool:
-    return isinstance(value, str) and bool(_PLAIN.fullmatch(value)) and value.lower() not in _OTHER_THAN_TEXT
+def _is_plain_yaml(value: Any) -> bool:
+    return isinstance(value, str) and bool(_PLAIN.fullmatch(value)) and value.lower() not in _YAML_KEYWORDS
 
 
 @pass_eval_context
-def _finalised(_: EvalContext, value: Any) -> Markup:
+def _finalize(_: EvalContext, value: Any) -> Markup:
     """Return the output of `{{ }}` if YAML reads it unchanged.
 
     The unused context parameter keeps Jinja from folding constants at compile time, which would bypass this function.
@@ -161,11 +164,11 @@ def _finalised(_: EvalContext, value: Any) -> Markup:
     text = str(value)  # an undefined name raises here
     if isinstance(value, bool):
         return Markup(text.lower())  # noqa: S704 - true or false
-    if isinstance(value, int | float) or _means_itself(value):
+    if isinstance(value, int | float) or _is_plain_yaml(value):
         return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
-    message = f"{hide_in_text(text)!r:.80} would not mean itself in YAML; put it out with `| yaml`"
+    message = f"{hide_in_text(text)!r:.80} would not be read unchanged from YAML; use the filter `| yaml`"
     raise ValueError(message)
 
 
-def _invalid(place: SourceLocation, cause: str) -> UserError:
-    return UserError("BUNDLE_TEMPLATE_INVALID", location=place, path=place.file, cause=cause)
+def _invalid(location: SourceLocation, cause: str) -> UserError:
+    return UserError("BUNDLE_TEMPLATE_INVALID", location=location, path=location.file, cause=cause)

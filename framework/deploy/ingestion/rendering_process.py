@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from framework.deploy.ingestion.rendering import OutOfTime, Templates
+from framework.deploy.ingestion.rendering import Templates, TimeLimitExceeded
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
@@ -45,20 +45,20 @@ class RenderCall:
 
     template: str
     values: Mapping[str, Any]
-    place: SourceLocation
+    location: SourceLocation
 
 
-def render_here(root: Path, folder: Path, calls: Sequence[RenderCall]) -> tuple[str, ...]:
+def render_in_process(root: Path, folder: Path, calls: Sequence[RenderCall]) -> tuple[str, ...]:
     """Render templates in this process, without limits on time and memory.
 
     Raises:
         UserError: BUNDLE_TEMPLATE_MISSING, BUNDLE_TEMPLATE_INVALID.
     """
     templates = Templates(folder, root=root)
-    return tuple(templates.render(call.template, call.values, place=call.place) for call in calls)
+    return tuple(templates.render(call.template, call.values, location=call.location) for call in calls)
 
 
-def render_apart(
+def render_in_subprocess(
     root: Path, folder: Path, calls: Sequence[RenderCall], *, limits: Limits | None = None
 ) -> tuple[str, ...]:
     """Render the templates of `folder` in a separate process; locations are relative to `root`.
@@ -68,30 +68,30 @@ def render_apart(
     """
     limits = limits or Limits()
     request = {"root": str(root), "folder": str(folder), "limits": asdict(limits), "calls": [asdict(c) for c in calls]}
-    answers = list(_answers(json.dumps(request)))
-    for answer in answers:
-        if "error" in answer:
-            error = answer["error"]
+    responses = list(_responses(json.dumps(request)))
+    for response in responses:
+        if "error" in response:
+            error = response["error"]
             raise UserError(error["condition"], location=SourceLocation(**error["location"]), **error["fields"])
-    if len(answers) < len(calls):
-        call = calls[len(answers)]
-        cause = f"it needs more than {limits.seconds:g} seconds of processor time, or {limits.mebibytes} MiB of memory"
-        raise UserError("BUNDLE_TEMPLATE_INVALID", location=call.place, path=call.template, cause=cause)
-    return tuple(answer["text"] for answer in answers)
+    if len(responses) < len(calls):
+        call = calls[len(responses)]
+        cause = f"it uses more than {limits.seconds:g} seconds of CPU time or {limits.mebibytes} MiB of memory"
+        raise UserError("BUNDLE_TEMPLATE_INVALID", location=call.location, path=call.template, cause=cause)
+    return tuple(response["text"] for response in responses)
 
 
-def _answers(request: str) -> Iterator[dict[str, Any]]:
+def _responses(request: str) -> Iterator[dict[str, Any]]:
     """Return the responses of the process in the order of the calls; fewer than calls if it was killed."""
     process = subprocess.Popen(  # noqa: S603 - this Python, our own module
         [sys.executable, "-P", "-c", _START, str(_PACKAGES)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
     )  # fmt: skip
     try:
-        told, _ = process.communicate(request, timeout=_WALL_SECONDS)
+        output, _ = process.communicate(request, timeout=_WALL_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        told, _ = process.communicate()
-    for line in told.splitlines():
+        output, _ = process.communicate()
+    for line in output.splitlines():
         with suppress(json.JSONDecodeError):  # the last line of a process that was killed
             yield json.loads(line)
 
@@ -101,29 +101,29 @@ def serve() -> None:
     request = json.load(sys.stdin)
     limits = Limits(**request["limits"])
     templates = Templates(Path(request["folder"]), root=Path(request["root"]))
-    _bound(limits)
+    _apply_limits(limits)
     for call in request["calls"]:
-        place = SourceLocation(**call["place"])
+        location = SourceLocation(**call["location"])
         try:
-            text = templates.render(call["template"], call["values"], place=place)
+            text = templates.render(call["template"], call["values"], location=location)
         except UserError as error:
-            _answer(sys.stdout, {"error": _plain(error)})
+            _respond(sys.stdout, {"error": _plain(error)})
             return
-        _answer(sys.stdout, {"text": text})
+        _respond(sys.stdout, {"text": text})
 
 
-def _answer(stream: IO[str], answer: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(answer) + "\n")
+def _respond(stream: IO[str], response: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(response) + "\n")
     stream.flush()
 
 
 def _plain(error: UserError) -> dict[str, Any]:
-    assert error.location is not None, "each fault of a template has a place"
+    assert error.location is not None, "each error of a template has a location"
     fields = {name: str(value) for name, value in error.fields.items()}
     return {"condition": error.condition, "fields": fields, "location": asdict(error.location)}
 
 
-def _bound(limits: Limits) -> None:
+def _apply_limits(limits: Limits) -> None:
     """Limit this process: an exception at the limit if Python can raise it, else the end of the process."""
     try:
         import resource
@@ -131,7 +131,7 @@ def _bound(limits: Limits) -> None:
         return
 
     def stop(*_: object) -> None:
-        raise OutOfTime(limits.seconds)
+        raise TimeLimitExceeded(limits.seconds)
 
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, limits.seconds)

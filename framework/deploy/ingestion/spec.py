@@ -114,8 +114,8 @@ def read_ingestion_spec(tree: Node, name: str) -> IngestionSpec:
         UserError: the first fault, with file, line and column.
     """
     if re.fullmatch(r"[a-z]\w*", name, re.ASCII) is None:
-        expected = "lower-case letters, digits and underscores, as resources are named after it"
-        raise UserError("BUNDLE_FIELD_RANGE", location=tree.place, field="file name", value=name, expected=expected)
+        expected = "lowercase letters, digits and underscores, because resource names are derived from it"
+        raise UserError("BUNDLE_FIELD_RANGE", location=tree.location, field="file name", value=name, expected=expected)
     fields = SpecFields(tree, "the spec")
     source = fields.below("source")
     tables = _tables(fields)
@@ -157,7 +157,7 @@ def _tables(fields: SpecFields) -> tuple[Table, ...]:
     for key, node in fields.entries("tables"):
         table = _table(key, node)
         if table.name in found:
-            raise UserError("BUNDLE_SPEC_TABLE_TWICE", location=node.place, name=table.name)
+            raise UserError("BUNDLE_SPEC_TABLE_TWICE", location=node.location, name=table.name)
         found[table.name] = table
     return tuple(found.values())
 
@@ -178,8 +178,8 @@ def _table(key: str, node: Node) -> Table:
     )
     fields.refuse_others()
     if table.include_columns and table.exclude_columns:
-        place = node.value["exclude_columns"].place
-        raise UserError("BUNDLE_SPEC_COLUMNS", location=place, table=key)
+        location = node.value["exclude_columns"].location
+        raise UserError("BUNDLE_SPEC_COLUMNS", location=location, table=key)
     return table
 
 
@@ -223,5 +223,5 @@ def _known_tables(fields: SpecFields, known: tuple[str, ...]) -> tuple[str, ...]
     for node in named:
         if node.value not in known:
             hint = nearest_hint(str(node.value), known)
-            raise UserError("BUNDLE_SPEC_TABLE_UNKNOWN", location=node.place, name=node.value, hint=hint)
+            raise UserError("BUNDLE_SPEC_TABLE_UNKNOWN", location=node.location, name=node.value, hint=hint)
     return tuple(str(node.value) for node in named) or known

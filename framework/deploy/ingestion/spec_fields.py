@@ -24,15 +24,15 @@ class SpecFields:
     def __init__(self, node: Node, where: str) -> None:
         self._node = node
         self._where = where
-        self._asked: set[str] = set()
+        self._read_keys: set[str] = set()
         node.entries(where)
 
     def below(self, key: str, *, optional: bool = False) -> SpecFields:
         """Return the fields of a nested mapping; an empty mapping if it is optional and missing."""
         found = self._find(key)
         if found is None and not optional:
-            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
-        return SpecFields(found or as_node({}, self._node.place), key)
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.location, field=key)
+        return SpecFields(found or as_node({}, self._node.location), key)
 
     def text(self, key: str, *, default: str | None = None) -> str:
         """Read a text.
@@ -44,7 +44,7 @@ class SpecFields:
         if found is not None:
             return found.text(key)
         if default is None:
-            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.location, field=key)
         return default
 
     def choice(self, key: str, known: tuple[str, ...], *, default: str) -> str:
@@ -67,7 +67,7 @@ class SpecFields:
         found = self._find(key)
         value = default if found is None else found.value
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self._refuse(key, value, f"a whole number from {low} to {high}")
+            self._refuse(key, value, f"an integer from {low} to {high}")
         return int(value)
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -111,9 +111,9 @@ class SpecFields:
         """
         found = self._find(key)
         if found is None or not found.entries(key):
-            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.place, field=key)
+            raise UserError("BUNDLE_FIELD_MISSING", location=self._node.location, field=key)
         for name, node in found.entries(key).items():
-            yield name, as_node({}, found.place) if node.value is None else node
+            yield name, as_node({}, found.location) if node.value is None else node
 
     def refuse_others(self) -> None:
         """Refuse a field that has not been read.
@@ -122,14 +122,14 @@ class SpecFields:
             UserError: BUNDLE_UNKNOWN_KEY, with the nearest known one.
         """
         for key, value in self._node.entries(self._where).items():
-            if key not in self._asked:
-                hint = nearest_hint(key, self._asked)
-                raise UserError("BUNDLE_UNKNOWN_KEY", location=value.place, key=key, where=self._where, hint=hint)
+            if key not in self._read_keys:
+                hint = nearest_hint(key, self._read_keys)
+                raise UserError("BUNDLE_UNKNOWN_KEY", location=value.location, key=key, where=self._where, hint=hint)
 
     def _find(self, key: str) -> Node | None:
-        self._asked.add(key)
+        self._read_keys.add(key)
         return self._node.get(key)
 
     def _refuse(self, key: str, value: object, expected: str) -> None:
-        place = (self._node.get(key) or self._node).place
-        raise UserError("BUNDLE_FIELD_RANGE", location=place, field=key, value=value, expected=expected)
+        location = (self._node.get(key) or self._node).location
+        raise UserError("BUNDLE_FIELD_RANGE", location=location, field=key, value=value, expected=expected)

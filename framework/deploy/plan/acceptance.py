@@ -39,15 +39,16 @@ def accept_resource(
     Raises:
         UserError: DEPLOY_NOT_BOUND if it is not in the state, DEPLOY_BIND_MISSING if it no longer exists.
     """
-    former = state.get(key)
-    if former is None or former.id is None:
+    previous = state.get(key)
+    if previous is None or previous.id is None:
         raise UserError("DEPLOY_NOT_BOUND", key=key, target=bundle.target)
-    remote = kinds[former.kind].read(former.id)
+    remote = kinds[previous.kind].read(previous.id)
     if remote is None:
-        raise UserError("DEPLOY_BIND_MISSING", kind=former.kind, id=former.id)
+        raise UserError("DEPLOY_BIND_MISSING", kind=previous.kind, id=previous.id)
     # Without a baseline so far, as after `bind`, each value in the bundle is a change by the bundle.
-    spec = former.spec if former.remote is not None else FrozenSpec.of(access_of(former.spec.as_dict()))
-    accepted = state.with_resource(replace(former, spec=spec, remote=remote.spec))
+    spec = previous.spec if previous.remote is not None else FrozenSpec.of(access_of(previous.spec.as_dict()))
+    secrets = previous.secrets.union(*(each.secrets for each in bundle.resources if each.key == key))
+    accepted = state.with_resource(replace(previous, spec=spec, remote=remote.spec, secrets=secrets))
     before = _change(bundle, state, key, remote, now)
     left = {field.path for field in _change(bundle, accepted, key, remote, now).fields}
     fields = tuple(field for field in before.fields if field.path not in left)
@@ -57,7 +58,7 @@ def accept_resource(
         fields=fields,
         change_class=max(classes, key=lambda each: each.rank, default=ChangeClass.NONE),
         verdict=Verdict.ACCEPT,
-        reason="what is there is its baseline",
+        reason="the current remote settings become the baseline",
     )
     return Acceptance(change=change, state=accepted)
 

@@ -1,17 +1,23 @@
-"""Values of a deploy plan: for each resource its differences, its change class and the guard's verdict."""
+"""Values of a deploy plan: for each resource its differences, its change class and the guard's verdict.
+
+The functions check a plan against the policy's keys, skip a refused plan, and judge it for a deploy by another tool.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from framework.deploy.bundle.bundle import FrozenSpec
 from framework.deploy.plan.diff import ChangeClass, FieldChange
 from framework.deploy.plan.gateway_state import GatewayState
-from framework.deploy.plan.policy import ExitCode, Verdict, exit_code
+from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code
 from framework.deploy.state.files import FileHashes
 from framework.deploy.state.normalize import FieldPath
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,7 @@ class PlannedChange:
         remote_id: id of the resource; None if it does not exist.
         remote_modified: time of the last change of its settings.
         access: whether permissions or grants change, by separate calls.
+        secrets: digests of the texts that are secret under any name.
         record: whether the state is written although no call is made: an earlier deploy stopped before it recorded
             the resource, or a change is deferred for the first time.
     """
@@ -60,6 +67,7 @@ class PlannedChange:
     remote_modified: int | None = None
     access: bool = False
     record: bool = False
+    secrets: frozenset[str] = frozenset()
 
     @property
     def changes_protection(self) -> bool:
@@ -139,7 +147,7 @@ def skip_if_refused(plan: DeployPlan) -> DeployPlan:
     refused = [change.key for change in plan.changes if change.verdict is Verdict.REFUSE]
     if not refused:
         return plan
-    reason = f"nothing is done while {refused[0]} is refused"
+    reason = f"no change is applied because {refused[0]} is refused"
     changes = tuple(
         replace(change, verdict=Verdict.SKIP, reason=reason)
         if change.verdict in (Verdict.APPLY, Verdict.QUEUE) or (change.verdict is Verdict.NOTHING and change.access)
@@ -147,3 +155,68 @@ def skip_if_refused(plan: DeployPlan) -> DeployPlan:
         for change in plan.changes
     )
     return replace(plan, changes=changes, uploads=(), removals=())
+
+
+def check_keys(plan: DeployPlan, policy: Policy, *, declared: Sequence[str]) -> None:
+    """Check that each key in the policy names a resource, and for an override or tag write a gateway or a job.
+
+    Args:
+        plan: plan of the target.
+        policy: the caller's policy.
+        declared: keys of the bundle's resources, for a plan that deletes all of them.
+
+    Raises:
+        UserError: DEPLOY_KEY_UNKNOWN, DEPLOY_OVERRIDE_NO_GATEWAY.
+    """
+    known = sorted({*declared, *(change.key for change in plan.changes)})
+    gateways = [change.key for change in plan.changes if change.stops_gateway]
+    for key in sorted(policy.allow_recreate):
+        _check_known("--allow-recreate", key, known, plan)
+    for option, reasons in (("--override", policy.overrides), ("--write-tags", policy.tag_writes)):
+        for key, _ in reasons:
+            _check_known(option, key, known, plan)
+            change = plan.change(key)
+            if change is not None and not _can_stop_gateway(change):
+                text = ", ".join(gateways) or "none"
+                raise UserError("DEPLOY_OVERRIDE_NO_GATEWAY", option=option, key=key, target=plan.target, gateways=text)
+
+
+def _can_stop_gateway(change: PlannedChange) -> bool:
+    """Return whether a write can stop a gateway; a job's tasks are read only if the job exists and changes."""
+    is_read = change.remote_id is not None and change.change_class is not ChangeClass.NONE
+    return change.stops_gateway or (change.kind == "jobs" and not is_read)
+
+
+def _check_known(option: str, key: str, known: Sequence[str], plan: DeployPlan) -> None:
+    if key not in known:
+        hint = nearest_hint(key, known)
+        text = ", ".join(known) or "none"
+        raise UserError("DEPLOY_KEY_UNKNOWN", option=option, key=key, target=plan.target, hint=hint, known=text)
+
+
+def judge_gateways(plan: DeployPlan) -> tuple[tuple[PlannedChange, ...], ExitCode]:
+    """Return the gateways of a plan, the jobs that run them, and the exit code for a tool that writes every difference.
+
+    A change that Sluice would defer, a field that only differs in spelling, and an accepted field that the bundle does
+    not name are held: such a tool would write them.
+    """
+    # Permissions and grants are separate calls, and the guard writes no state.
+    gateways = tuple(
+        replace(_with_unnamed(each), access=False, record=False) for each in plan.changes if each.stops_gateway
+    )
+    code = exit_code((change.verdict for change in gateways), applied=True)
+    if code is ExitCode.CLEAN and any(change.verdict is Verdict.DEFER or change.phantoms for change in gateways):
+        code = ExitCode.HELD
+    return gateways, code
+
+
+def _with_unnamed(change: PlannedChange) -> PlannedChange:
+    """Return the change with the fields that another tool removes because the bundle does not name them."""
+    if not change.unnamed:
+        return change
+    fields = tuple(sorted({*change.phantoms, *change.unnamed}))
+    if change.verdict is not Verdict.NOTHING:
+        return replace(change, phantoms=fields)
+    names = ", ".join(".".join(path) for path in change.unnamed)
+    reason = f"another deployment tool would remove the accepted settings {names}; add them to the bundle"
+    return replace(change, phantoms=fields, reason=reason)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from framework.deploy.state.normalize import FieldPath, Leaves, flatten, normalise
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
+
+_RECREATES: Mapping[str, frozenset[FieldPath]] = {
+    "pipelines": frozenset(
+        {
+            ("storage",),
+            ("gateway_definition", "connection_id"),
+            ("gateway_definition", "connection_name"),
+            ("gateway_definition", "gateway_storage_catalog"),
+            ("gateway_definition", "gateway_storage_schema"),
+            ("ingestion_definition", "connection_name"),
+            ("ingestion_definition", "ingestion_gateway_id"),
+            ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
+        }
+    ),
+    "jobs": frozenset(),
+    "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
+    "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
+}
+# Settings that only users write.
+_USER_ONLY_FIELDS = frozenset({
+    "clusters", "configuration", "libraries", "notifications", "tags",
+    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
+})  # fmt: skip
 
 
 class ChangeClass(StrEnum):
@@ -65,39 +89,14 @@ class Comparison:
         return ChangeClass.PHANTOM if self.phantoms else ChangeClass.NONE
 
 
-_RECREATES: Mapping[str, frozenset[FieldPath]] = {
-    "pipelines": frozenset(
-        {
-            ("storage",),
-            ("gateway_definition", "connection_id"),
-            ("gateway_definition", "connection_name"),
-            ("gateway_definition", "gateway_storage_catalog"),
-            ("gateway_definition", "gateway_storage_schema"),
-            ("ingestion_definition", "connection_name"),
-            ("ingestion_definition", "ingestion_gateway_id"),
-            ("ingestion_definition", "ingest_from_uc_foreign_catalog"),
-        }
-    ),
-    "jobs": frozenset(),
-    "schemas": frozenset({("name",), ("catalog_name",), ("storage_root",)}),
-    "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
-}
-
-
-# Settings that no service fills in by itself.
-_WRITTEN_BY_PEOPLE = frozenset({
-    "clusters", "configuration", "libraries", "notifications", "tags",
-    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
-})  # fmt: skip
-
-
 def compare(
     kind: str,
     *,
     wanted: Mapping[str, Any],
     deployed: Mapping[str, Any] | None,
     remote: Mapping[str, Any],
-    remote_then: Mapping[str, Any] | None,
+    remote_at_deploy: Mapping[str, Any] | None,
+    secrets: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare a bundle's settings with those in the workspace and classify each difference.
 
@@ -106,24 +105,25 @@ def compare(
         wanted: settings in the bundle.
         deployed: settings of the last deploy; None if unknown, as for an adopted resource.
         remote: current settings in the workspace.
-        remote_then: settings in the workspace right after the last deploy; None if unknown.
+        remote_at_deploy: settings in the workspace right after the last deploy; None if unknown.
+        secrets: digests of the texts that are secret under any name.
     """
-    now, bundle = _leaves(kind, remote), _leaves(kind, wanted)
-    last = None if deployed is None else _leaves(kind, deployed)
-    then = None if remote_then is None else _leaves(kind, remote_then)
+    now, bundle = _leaves(kind, remote, secrets), _leaves(kind, wanted, secrets)
+    last = None if deployed is None else _leaves(kind, deployed, secrets)
+    at_deploy = None if remote_at_deploy is None else _leaves(kind, remote_at_deploy, secrets)
     changes, settled, unnamed = [], [], []
     for path in sorted({*now, *bundle}):
         if now.get(path) == bundle.get(path):
             continue
-        outside = _origin(path, bundle, last, now, then)
+        outside = _origin(path, bundle, last, now, at_deploy)
         if outside is None:
             settled += [path] if path in bundle else []
-            unnamed += [path] if path not in bundle and _is_written_by_people(kind, path) else []
+            unnamed += [path] if path not in bundle and _is_user_only(kind, path) else []
             continue
         changes.append(
             FieldChange(
                 path=path,
-                remote=now.get(path),
+                remote=_hidden_like(now.get(path), bundle.get(path), (last or {}).get(path)),
                 wanted=bundle.get(path),
                 change_class=_class(kind, path, outside=outside, is_named=path in bundle),
             )
@@ -139,25 +139,34 @@ def compare(
     )
 
 
-def _leaves(kind: str, spec: Mapping[str, Any]) -> Leaves:
-    return flatten(normalise(kind, hide_secrets(spec)))
+def _leaves(kind: str, spec: Mapping[str, Any], secrets: frozenset[str]) -> Leaves:
+    # Normalised first, because a digest depends on the letter case.
+    return flatten(hide_secrets(normalise(kind, spec), secrets))
 
 
-def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, then: Leaves | None) -> bool | None:
+def _hidden_like(value: str | None, *others: str | None) -> str | None:
+    """Hide a field in the workspace whose value in the bundle is a secret: it may hold another, unknown secret."""
+    is_secret = any(other is not None and digests_in(other) for other in others)
+    if value is None or not is_secret or digests_in(value):
+        return value
+    return json.dumps(hide_all(json.loads(value)), ensure_ascii=False)
+
+
+def _origin(path: FieldPath, bundle: Leaves, last: Leaves | None, now: Leaves, at_deploy: Leaves | None) -> bool | None:
     """Return the origin of a difference: False for the bundle, True for an outside change, None for the service."""
-    stands = then is not None and then.get(path) == now.get(path)
+    is_unchanged = at_deploy is not None and at_deploy.get(path) == now.get(path)
     if last is None:
         # Without a last deploy, a field in the bundle is a change by the bundle, any other field an outside change.
         return path not in bundle
     if last.get(path) != bundle.get(path):
         return False
-    return None if stands else True
+    return None if is_unchanged else True
 
 
-def _is_written_by_people(kind: str, path: FieldPath) -> bool:
-    """Whether no service fills in a field by itself; it does fill in the id of a connection that is named."""
+def _is_user_only(kind: str, path: FieldPath) -> bool:
+    """Return whether only users set a field; the service itself sets the id of a connection that is named."""
     is_fixed = path in _RECREATES.get(kind, frozenset()) and path != ("gateway_definition", "connection_id")
-    return is_fixed or path[0] in _WRITTEN_BY_PEOPLE
+    return is_fixed or path[0] in _USER_ONLY_FIELDS
 
 
 def _class(kind: str, path: FieldPath, *, outside: bool, is_named: bool) -> ChangeClass:

@@ -11,10 +11,10 @@ from typing import Any
 PROGRESS_SECONDS = 300.0
 """Default interval of a gateway's progress events."""
 PROGRESS_SETTING = "pipelines.gateway.progressEventEmitFrequencySeconds"
-_SHORTEST_SECONDS, _LONGEST_SECONDS = 30.0, 3600.0
+_MIN_PROGRESS_SECONDS, _MAX_PROGRESS_SECONDS = 30.0, 3600.0
 
 _RUNNING = frozenset({"STARTED", "IN_PROGRESS", "RUNNING"})
-_OVER = frozenset({"COMPLETED"})
+_FINISHED = frozenset({"COMPLETED"})
 _STOPPED_UPDATE = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
@@ -44,7 +44,7 @@ class GatewayEvent:
     status: str
     began: datetime | None = None
     percent: float | None = None
-    left_seconds: float | None = None
+    remaining_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class TableSnapshot:
     table: str
     phase: Phase
     percent: float | None = None
-    left_seconds: float | None = None
+    remaining_seconds: float | None = None
     began: datetime | None = None
     chunkable: bool | None = None
 
@@ -101,16 +101,16 @@ def gateway_state(
     stale_seconds = max(3 * interval_seconds, interval_seconds + 120)
     current = sorted((event for event in events if event.update_id == update[0]), key=lambda event: event.at)
     if not current:
-        return GatewayState(phase=Phase.UNKNOWN, reason="its update has written no progress yet")
+        return GatewayState(phase=Phase.UNKNOWN, reason="its update has not reported progress yet")
     names = sorted({event.table for event in events})
     found = [_with_chunks(_table(name, current, now, stale_seconds), current, keyed) for name in names]
-    tables = _without_gone(found, ingested)
-    begun = [table.began for table in tables if table.phase is Phase.SNAPSHOTTING and table.began is not None]
+    tables = _without_removed(found, ingested)
+    starts = [table.began for table in tables if table.phase is Phase.SNAPSHOTTING and table.began is not None]
     return GatewayState(
         phase=_worst(tables),
         tables=tables,
-        reason=", ".join(f"nothing fresh about {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
-        lost_hours=max(((now - began).total_seconds() / 3600 for began in begun), default=0.0),
+        reason=", ".join(f"no recent progress of {each.table}" for each in tables if each.phase is Phase.UNKNOWN),
+        lost_hours=max(((now - began).total_seconds() / 3600 for began in starts), default=0.0),
     )
 
 
@@ -139,15 +139,15 @@ def progress_seconds(spec: Mapping[str, Any]) -> float:
         >>> progress_seconds({"configuration": {PROGRESS_SETTING: "60"}}), progress_seconds({})
         (60.0, 300.0)
     """
-    told = (spec.get("configuration") or {}).get(PROGRESS_SETTING)
+    setting = (spec.get("configuration") or {}).get(PROGRESS_SETTING)
     try:
-        seconds = PROGRESS_SECONDS if told is None else float(told)
+        seconds = PROGRESS_SECONDS if setting is None else float(setting)
     except (TypeError, ValueError):
         return PROGRESS_SECONDS
-    return seconds if _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS else PROGRESS_SECONDS
+    return seconds if _MIN_PROGRESS_SECONDS <= seconds <= _MAX_PROGRESS_SECONDS else PROGRESS_SECONDS
 
 
-def _without_gone(tables: Sequence[TableSnapshot], ingested: Collection[str] | None) -> tuple[TableSnapshot, ...]:
+def _without_removed(tables: Sequence[TableSnapshot], ingested: Collection[str] | None) -> tuple[TableSnapshot, ...]:
     """Return the tables without unknown ones that are no longer ingested.
 
     This requires the same names in the log and in the bundle: at least one table with a known phase must match.
@@ -171,7 +171,7 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
         fresh = any((now - event.at).total_seconds() <= stale_seconds for event in mine)
         return TableSnapshot(table=name, phase=Phase.CHANGES if fresh else Phase.UNKNOWN)
     newest = snapshots[-1]
-    if any(event.status in _OVER and event.at >= newest.at for event in snapshots):
+    if any(event.status in _FINISHED and event.at >= newest.at for event in snapshots):
         return TableSnapshot(table=name, phase=Phase.CHANGES, percent=100.0)
     is_stale = (now - newest.at).total_seconds() > stale_seconds
     known = newest.status in _RUNNING and not is_stale
@@ -179,7 +179,7 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
         table=name,
         phase=Phase.SNAPSHOTTING if known else Phase.UNKNOWN,
         percent=newest.percent,
-        left_seconds=newest.left_seconds,
+        remaining_seconds=newest.remaining_seconds,
         began=newest.began,
     )
 
@@ -187,8 +187,8 @@ def _table(name: str, current: Sequence[GatewayEvent], now: datetime, stale_seco
 def _with_chunks(table: TableSnapshot, current: Sequence[GatewayEvent], keyed: Collection[str]) -> TableSnapshot:
     """Return the table with `chunkable` set: a part of it is done, or it has a key."""
     percents = [event.percent for event in current if event.table == table.table and event.percent is not None]
-    shows = any(0 < percent < 100 for percent in percents) or _last_part(table.table) in keyed
-    return replace(table, chunkable=True if shows else None)
+    is_chunkable = any(0 < percent < 100 for percent in percents) or _last_part(table.table) in keyed
+    return replace(table, chunkable=True if is_chunkable else None)
 
 
 def _worst(tables: Sequence[TableSnapshot]) -> Phase:

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.typed_references import resolve_settings
+from framework.deploy.bundle.references import resolve_settings
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass, Comparison, compare
 from framework.deploy.plan.gateway_state import GatewayState, Phase
@@ -17,11 +17,11 @@ from framework.deploy.plan.policy import WAITING, Policy, Verdict, decide
 from framework.deploy.plan.reasons import reason_of
 from framework.deploy.state.files import FileHashes, changed_files
 from framework.deploy.state.normalize import flatten
-from framework.deploy.state.redaction import hidden_spec
 from framework.deploy.state.resource_api import Remote, access_of
-from framework.deploy.state.state import Deployed, DeployState
+from framework.deploy.state.state import Deployed, DeployState, hidden_spec
+from framework.foundation.secrecy import hide_secrets
 
-_CALM = frozenset(
+_INDEPENDENT_OF_PHASE = frozenset(
     {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
 )
 
@@ -55,9 +55,9 @@ def make_plan(
         if ordered[-1].change_class is ChangeClass.RECREATE and ordered[-1].verdict is not Verdict.HOLD:
             # It gets a new id, so that the resources that refer to it differ too.
             ids.pop(key, None)
-    gone = [each for each in state.resources if each.key not in resources]
-    deletions = {each.key: each.depends_on for each in gone}
-    by_key = {each.key: each for each in gone}
+    removed = [each for each in state.resources if each.key not in resources]
+    deletions = {each.key: each.depends_on for each in removed}
+    by_key = {each.key: each for each in removed}
     first = [plan_deletion(by_key[key], observed, policy, now) for key in reversed(_order(deletions))]
     uploads, removals = changed_files(files, state.files)
     return DeployPlan(
@@ -89,9 +89,9 @@ def changed_resources(
     )
 
 
-def is_at_stake(change: PlannedChange, policy: Policy) -> bool:
+def needs_gateway_state(change: PlannedChange, policy: Policy) -> bool:
     """Return whether the verdict on a change depends on the gateway's state, if it can stop one."""
-    return change.change_class not in _CALM or policy.tag_reason_for(change.key) is not None
+    return change.change_class not in _INDEPENDENT_OF_PHASE or policy.tag_reason_for(change.key) is not None
 
 
 def plan_resource(
@@ -105,7 +105,8 @@ def plan_resource(
 ) -> PlannedChange:
     """Plan one resource; the references in `spec` are resolved as far as ids are known."""
     remote = observed.remotes.get(resource.key)
-    compared = _compared(resource.kind, spec, deployed, remote)
+    secrets = resource.secrets if deployed is None else resource.secrets | deployed.secrets
+    compared = _compared(resource.kind, spec, deployed, remote, secrets)
     gateway = is_gateway(spec) or (remote is not None and is_gateway(remote.spec.as_dict()))
     stops = gateway or resource.key in observed.jobs
     lost_id = deployed.id if remote is None and deployed is not None and gateway else None
@@ -131,7 +132,7 @@ def plan_resource(
     change = PlannedChange(
         key=resource.key,
         kind=resource.kind,
-        name=resource.name,
+        name=hide_secrets(resource.name, secrets),
         stops_gateway=stops,
         change_class=highest,
         verdict=verdict,
@@ -149,6 +150,7 @@ def plan_resource(
         remote_id=None if remote is None else remote.id,
         remote_modified=None if remote is None else remote.modified,
         access=access and remote is not None,
+        secrets=secrets,
     )
     change = replace(change, record=_is_unrecorded(change, deployed))
     return replace(change, reason=reason_of(change, policy))
@@ -159,7 +161,7 @@ def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
     if change.verdict in WAITING:
         new = change.verdict is Verdict.DEFER and deployed is not None and deployed.deferred != digest_of(change)
         return new or change.changes_protection
-    kept = None if change.spec is None else hidden_spec(change.spec)
+    kept = None if change.spec is None else hidden_spec(change.spec, change.secrets)
     stands = (
         deployed is not None
         and deployed.remote is not None
@@ -169,7 +171,9 @@ def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
     return change.verdict is Verdict.NOTHING and not stands and not change.access
 
 
-def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None) -> Comparison:
+def _compared(
+    kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None, secrets: frozenset[str]
+) -> Comparison:
     if remote is None:
         return Comparison()
     known = deployed if deployed is not None and deployed.remote is not None else None
@@ -178,7 +182,8 @@ def _compared(kind: str, spec: Mapping[str, Any], deployed: Deployed | None, rem
         wanted=spec,
         deployed=None if known is None else known.spec.as_dict(),
         remote=remote.spec.as_dict() | _identity(spec, remote),
-        remote_then=None if known is None or known.remote is None else known.remote.as_dict(),
+        remote_at_deploy=None if known is None or known.remote is None else known.remote.as_dict(),
+        secrets=secrets,
     )
 
 
@@ -252,13 +257,13 @@ def _hold_dependents(changes: list[PlannedChange]) -> list[PlannedChange]:
     held: dict[str, Verdict] = {}
     found = []
     for change in changes:
-        above = next((held[key] for key in change.depends_on if key in held), None)
+        held_by = next((held[key] for key in change.depends_on if key in held), None)
         if change.verdict in WAITING - {Verdict.DEFER}:
             held[change.key] = change.verdict
-        elif change.verdict is Verdict.APPLY and above is not None and change.change_class is not ChangeClass.DELETE:
-            held[change.key] = above
+        elif change.verdict is Verdict.APPLY and held_by is not None and change.change_class is not ChangeClass.DELETE:
+            held[change.key] = held_by
             change = replace(  # noqa: PLW2901 - the change, held
-                change, verdict=above, reason="what it depends on waits", record=change.changes_protection
+                change, verdict=held_by, reason="a dependency is not deployed yet", record=change.changes_protection
             )
         found.append(change)
     return found

@@ -48,9 +48,9 @@ class Window:
     begins: time
     ends: time
 
-    def holds(self, moment: datetime) -> bool:
+    def contains(self, now: datetime) -> bool:
         """Return whether a time is in the window."""
-        at = moment.time()
+        at = now.time()
         if self.begins <= self.ends:
             return self.begins <= at < self.ends
         return at >= self.begins or at < self.ends
@@ -134,7 +134,7 @@ def _decide_restart(phase: Phase, policy: Policy, now: datetime) -> Verdict:
     """Return the verdict on a change that restarts a gateway."""
     if phase is Phase.STOPPED:
         return Verdict.APPLY
-    if phase is Phase.CHANGES and (policy.window is None or policy.window.holds(now)):
+    if phase is Phase.CHANGES and (policy.window is None or policy.window.contains(now)):
         return Verdict.APPLY
     if policy.queue:
         return Verdict.QUEUE

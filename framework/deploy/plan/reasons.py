@@ -11,18 +11,18 @@ from framework.deploy.plan.gateway_state import GatewayState, Phase, TableSnapsh
 from framework.deploy.plan.policy import Policy, Verdict
 from framework.foundation.wording import counted
 
-_WHOLE = "no part of it done: without primary key, unique key or index it is read in one"
-_UNTOLD = "whether in chunks is not told"
+_NOTHING_DONE = "not chunked: no primary key, unique key or index"
+_CHUNKS_UNKNOWN = "chunking unknown"
 
 
-_FOREIGN = "its settings were changed outside of this bundle"
+_FOREIGN = "its settings were changed outside this bundle"
 
 
 _APPLIED: Mapping[ChangeClass, str] = {
-    ChangeClass.CREATE: "it is not there yet",
-    ChangeClass.RECREATE: "it is deleted and made again",
-    ChangeClass.DELETE: "it is not in the bundle any more",
-    ChangeClass.DRIFT: f"{_FOREIGN}, which its own replace",
+    ChangeClass.CREATE: "it does not exist yet",
+    ChangeClass.RECREATE: "it is deleted and created again",
+    ChangeClass.DELETE: "it was removed from the bundle",
+    ChangeClass.DRIFT: f"{_FOREIGN}; the bundle overwrites them",
 }
 
 
@@ -34,7 +34,7 @@ def reason_of(change: PlannedChange, policy: Policy) -> str:
         case Verdict.APPLY:
             reason = _application(change, policy)
         case Verdict.DEFER:
-            reason = "no call to the gateway; written with its next wanted change"
+            reason = "not sent to the gateway; written with its next settings change"
         case Verdict.REFUSE:
             reason = _refusal(change)
         case Verdict.HOLD | Verdict.QUEUE | Verdict.UNKNOWN:
@@ -50,8 +50,8 @@ def _wait(change: PlannedChange) -> str:
     """Return the reason of a change that waits."""
     if change.lost_id is not None:
         return (
-            f"{change.lost_id} was deleted outside of this bundle: --allow-recreate {change.key} makes a new gateway, "
-            f"which takes all its snapshots again; `sluice bundle bind {change.key} ID` adopts another one"
+            f"{change.lost_id} was deleted outside this bundle: --allow-recreate {change.key} creates a new gateway, "
+            f"which repeats all snapshots; `sluice bundle bind {change.key} ID` binds an existing one"
         )
     if any(field.change_class is ChangeClass.DRIFT for field in change.fields):
         return f"{_FOREIGN}; `sluice bundle accept {change.key}` keeps them"
@@ -60,12 +60,12 @@ def _wait(change: PlannedChange) -> str:
 
 def _no_change(change: PlannedChange) -> str:
     if change.change_class is ChangeClass.DELETE:
-        return "it is gone already; only its record is removed"
+        return "it no longer exists; only its entry in the deployment state is removed"
     if change.access:
-        return "only who has access changes"
+        return "only permissions or grants change"
     settled, spelled = len(change.settled), len(change.phantoms) - len(change.settled)
-    notes = [f"{counted(spelled, 'field')} only spelled differently"] if spelled else []
-    notes += [f"{counted(settled, 'field')} as the service set it, or as accepted"] if settled else []
+    notes = [f"{counted(spelled, 'field')} in an equivalent spelling"] if spelled else []
+    notes += [f"{counted(settled, 'field')} set by the service or accepted"] if settled else []
     return ", ".join(notes) or "no difference"
 
 
@@ -80,14 +80,14 @@ def _application(change: PlannedChange, policy: Policy) -> str:
     if is_restart and override is not None:
         return f"overridden: {override}"
     if is_restart and tags is not None and change.change_class in (ChangeClass.TAG_ONLY, ChangeClass.METADATA):
-        return f"tags are written on purpose: {tags}"
+        return f"--write-tags: {tags}"
     if change.lost_id is not None:
-        return f"{change.lost_id} was deleted outside of this bundle, and a new one is made"
+        return f"{change.lost_id} was deleted outside this bundle; it is created again"
     if change.change_class in _APPLIED:
         return _APPLIED[change.change_class]
     if not change.stops_gateway or change.gateway is None:
-        return "the bundle changes it"
-    return "the gateway is stopped" if change.gateway.phase is Phase.STOPPED else "no snapshot runs"
+        return "its settings changed in the bundle"
+    return "the gateway is stopped" if change.gateway.phase is Phase.STOPPED else "no snapshot is running"
 
 
 def state_text(state: GatewayState | None) -> str:
@@ -95,17 +95,17 @@ def state_text(state: GatewayState | None) -> str:
 
     Examples:
         >>> state_text(GatewayState(phase=Phase.CHANGES))
-        'the gateway takes changes; outside of the window'
+        'the gateway is capturing changes; the deployment is outside the window'
     """
     if state is None:
-        return "what the gateway is doing is not known; that counts as a snapshot"
+        return "the state of the gateway is unknown and treated as a running snapshot"
     if state.phase is Phase.CHANGES:
-        return "the gateway takes changes; outside of the window"
+        return "the gateway is capturing changes; the deployment is outside the window"
     if state.phase is Phase.STOPPED:
         return "the gateway is stopped"
     if state.phase is Phase.UNKNOWN:
         cause = f" ({state.reason})" if state.reason else ""
-        return f"what the gateway is doing is not known{cause}; that counts as a snapshot"
+        return f"the state of the gateway is unknown{cause} and treated as a running snapshot"
     tables = ", ".join(table_text(table) for table in state.tables if table.phase is Phase.SNAPSHOTTING)
     return f"a restart would lose {state.lost_hours:.1f} hours of snapshots: {tables}"
 
@@ -116,12 +116,12 @@ def table_text(table: TableSnapshot) -> str:
     Examples:
         >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=62.5, chunkable=True))
         'a.b.c 62% (in chunks)'
-        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, left_seconds=5400))
-        'a.b.c 0% (1.5 h left, no part of it done: without primary key, unique key or index it is read in one)'
+        >>> table_text(TableSnapshot(table="a.b.c", phase=Phase.SNAPSHOTTING, percent=0, remaining_seconds=5400))
+        'a.b.c 0% (1.5 h left, not chunked: no primary key, unique key or index)'
     """
     percent = "" if table.percent is None else f" {int(table.percent)}%"
-    notes = [] if table.left_seconds is None else [f"{table.left_seconds / 3600:.1f} h left"]
-    notes.append("in chunks" if table.chunkable else _UNTOLD if table.percent is None else _WHOLE)
+    notes = [] if table.remaining_seconds is None else [f"{table.remaining_seconds / 3600:.1f} h left"]
+    notes.append("in chunks" if table.chunkable else _CHUNKS_UNKNOWN if table.percent is None else _NOTHING_DONE)
     return f"{table.table}{percent} ({', '.join(notes)})"
 
 
@@ -131,12 +131,12 @@ def _refusal(change: PlannedChange) -> str:
         return f"prevent_destroy forbids {what} it"
     if change.is_protected:
         return (
-            f"prevent_destroy was in force at the last deploy and forbids {what} it; deploy the change of "
-            "prevent_destroy alone first"
+            f"prevent_destroy was set in the last deployment and forbids {what} it; deploy the change of "
+            "prevent_destroy first"
         )
     if change.stops_gateway and change.remote_id is not None:
         if change.gateway is None or change.gateway.phase in (Phase.SNAPSHOTTING, Phase.UNKNOWN):
             return f"{what} it stops the gateway: {state_text(change.gateway)}"
         if change.kind == "jobs":
             return f"{what} it stops its gateway; allow it with --allow-recreate {change.key}"
-    return f"{what} it loses all it holds; allow it with --allow-recreate {change.key}"
+    return f"{what} it deletes its data; allow it with --allow-recreate {change.key}"

@@ -33,14 +33,14 @@ def changed_files(local: FileHashes, deployed: FileHashes) -> tuple[tuple[str, .
     return uploads, tuple(sorted(set(before) - set(after)))
 
 
-def place_of(folder: str, name: str) -> str:
+def workspace_path(folder: str, name: str) -> str:
     """Return the workspace path of a file."""
     return name if name.startswith("/") else f"{folder}/{name}"
 
 
-def is_below(place: str, folders: Iterable[str]) -> bool:
+def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return whether a workspace path is inside one of the folders; no other path of a state is ever deleted."""
-    plain = posixpath.normpath(place)
+    plain = posixpath.normpath(path)
     return any(plain.startswith(f"{posixpath.normpath(folder)}/") for folder in folders if folder)
 
 
@@ -48,10 +48,10 @@ def upload_files(
     workspace: Workspace, root: Path, folder: str, names: Sequence[str], packages: Mapping[str, str]
 ) -> None:
     """Upload files: packages to the path that is their name, all other files below a workspace folder."""
-    for parent in sorted({posixpath.dirname(place_of(folder, name)) for name in names}):
+    for parent in sorted({posixpath.dirname(workspace_path(folder, name)) for name in names}):
         workspace.make_folder(parent)
     for name in names:
-        workspace.write_file(place_of(folder, name), _inside(root, packages.get(name, name)).read_bytes())
+        workspace.write_file(workspace_path(folder, name), _inside(root, packages.get(name, name)).read_bytes())
 
 
 def _inside(root: Path, path: str) -> Path:

@@ -1,4 +1,7 @@
-"""Deploy lock in the workspace: one deploy at a time. It is the same file as the Databricks CLI's lock."""
+"""Deploy lock and queue in the workspace.
+
+One deploy runs at a time; the lock is the same file as that of the Databricks CLI. At most one deploy is queued.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from uuid import uuid4
 
 from databricks.sdk.errors import ResourceAlreadyExists
 
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
+from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import OperationError
 
 LOCK_FILE = "deploy.lock"
-LEASE_SECONDS = 3600.0
+_LEASE_SECONDS = 3600.0
+QUEUE_FILE = "queued-deploy.json"
 
 
 class DeployLock:
@@ -45,7 +50,7 @@ class DeployLock:
             )
         self._workspace.delete_file(self._path)
         if not self._create():
-            raise OperationError("DEPLOY_LOCKED", user="somebody", since="a moment ago", path=self._path)
+            raise OperationError("DEPLOY_LOCKED", user="unknown", since="a moment ago", path=self._path)
 
     def check(self) -> None:
         """Check right before a write that the lock is still held by this deploy.
@@ -55,7 +60,7 @@ class DeployLock:
         """
         holder = self._holder()
         if holder is None or holder.get("ID") != self._id:
-            user = "nobody" if holder is None else holder.get("User")
+            user = "none" if holder is None else holder.get("User")
             raise OperationError("DEPLOY_LOCK_LOST", user=user, path=self._path)
 
     def release(self) -> None:
@@ -71,13 +76,13 @@ class DeployLock:
             "AcquisitionTime": now.isoformat(),
             "IsForced": False,
             "User": self._owner,
-            "ExpiresAt": (now + timedelta(seconds=LEASE_SECONDS)).isoformat(),
+            "ExpiresAt": (now + timedelta(seconds=_LEASE_SECONDS)).isoformat(),
         }
         try:
             self._workspace.write_file(self._path, json.dumps(content).encode("utf-8"), overwrite=False)
         except ResourceAlreadyExists:
             return False
-        except AnswerLost:
+        except ResponseLost:
             holder = self._holder()
             return holder is not None and holder.get("ID") == self._id
         return True
@@ -94,3 +99,20 @@ class DeployLock:
         """Return whether a lock's lease has expired; a lock of the Databricks CLI has no lease and never expires."""
         ends = holder.get("ExpiresAt")
         return ends is not None and datetime.fromisoformat(str(ends)) < self._workspace.clock.now()
+
+
+def put_in_queue(workspace: Workspace, folder: str, fingerprint: str, user: str) -> None:
+    """Queue a plan; replace a plan that is already queued."""
+    row = {"fingerprint": fingerprint, "queued_by": user, "queued_at": timestamp_text(workspace.clock.now())}
+    workspace.write_file(f"{folder}/{QUEUE_FILE}", json.dumps(row).encode("utf-8"))
+
+
+def queued_fingerprint(workspace: Workspace, folder: str) -> str | None:
+    """Return the fingerprint of the queued plan; None if the queue is empty."""
+    text = workspace.read_file(f"{folder}/{QUEUE_FILE}")
+    return None if text is None else str(json.loads(text)["fingerprint"])
+
+
+def leave_queue(workspace: Workspace, folder: str) -> None:
+    """Empty the queue."""
+    workspace.delete_file(f"{folder}/{QUEUE_FILE}")

@@ -38,7 +38,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "volumes": {"volume_type": "MANAGED"},
 }  # fmt: skip
 _TASK_DEFAULTS = {"run_if": "ALL_SUCCESS", "timeout_seconds": 0}
-_APART = frozenset({"permissions", "grants", "lifecycle"})
+_NOT_COMPARED = frozenset({"permissions", "grants", "lifecycle"})
 _UPPER: Mapping[str, frozenset[str]] = {"pipelines": frozenset({"channel", "edition"})}
 _LOWER: Mapping[str, frozenset[str]] = {
     "pipelines": frozenset({"catalog"}),
@@ -74,7 +74,7 @@ def normalise(kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         >>> normalise("pipelines", {"name": "p", "channel": "preview", "id": "1", "continuous": False, "tags": {}})
         {'name': 'p', 'channel': 'PREVIEW'}
     """
-    dropped = _FILLED_IN.get(kind, frozenset()) | _APART
+    dropped = _FILLED_IN.get(kind, frozenset()) | _NOT_COMPARED
     storage = f"dbfs:/pipelines/{spec.get('id')}" if spec.get("id") else None
     found: dict[str, Any] = {}
     for key, value in spec.items():

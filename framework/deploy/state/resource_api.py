@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from databricks.sdk.errors import NotFound
 
-from framework.deploy.api.workspace import AnswerLost, Workspace
+from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.deploy.bundle.bundle import FrozenSpec
 from framework.deploy.state.normalize import flatten, normalise
 from framework.foundation.errors import OperationError
 
-_APART = ("permissions", "grants", "lifecycle")
+_SEPARATE_CALLS = ("permissions", "grants", "lifecycle")
 _CATALOG = "/api/2.1/unity-catalog"
-_MOST_RESETS = 8
+_MAX_RESETS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +117,18 @@ class _Jobs:
     def replace(self, remote: Remote, spec: dict[str, Any], owner: str) -> None:
         settings = _body(spec) | _deployment(owner)
         body = {"job_id": int(remote.id), "new_settings": settings}
-        for _ in range(_MOST_RESETS):
+        for _ in range(_MAX_RESETS):
             try:
                 self._workspace.write("POST", "/api/2.2/jobs/reset", body)
-            except AnswerLost as lost:
+            except ResponseLost as lost:
                 # A reset restarts a continuous job: it is sent again only if it had no effect.
                 self._workspace.clock.sleep(lost.wait_seconds)
                 if not self._has(remote.id, settings):
                     continue
             return
-        raise OperationError("WORKSPACE_CALL_FAILED", call="POST /api/2.2/jobs/reset", cause="no answer, and no effect")
+        raise OperationError(
+            "WORKSPACE_CALL_FAILED", call="POST /api/2.2/jobs/reset", cause="No response; not applied."
+        )
 
     def _has(self, id: str, settings: dict[str, Any]) -> bool:
         found = self.read(id)
@@ -219,7 +221,7 @@ def _grants(spec: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def _body(spec: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in spec.items() if key not in _APART}
+    return {key: value for key, value in spec.items() if key not in _SEPARATE_CALLS}
 
 
 def _deployment(owner: str) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from uuid import uuid4
 
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.bundle import FrozenSpec
-from framework.deploy.state.redaction import hidden_spec
 from framework.foundation.errors import OperationError
+from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
 
 STATE_FILE = "sluice-state.json"
 _VERSION = 1
+_NAMES = ("name", "catalog_name", "schema_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Deployed:
         spec: the bundle's settings at the last deploy, references resolved; stored with secret values hidden.
         remote: the settings in the service right after the last deploy.
         deferred: digest of the recorded deferred changes.
+        secrets: digests of the texts that are secret under any name; not stored, but those of hidden texts are read.
     """
 
     key: str
@@ -35,6 +37,7 @@ class Deployed:
     depends_on: tuple[str, ...] = ()
     prevent_destroy: bool = False
     deferred: str = ""
+    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def read_state(workspace: Workspace, folder: str) -> DeployState | None:
     try:
         row = json.loads(text)
         if row["version"] != _VERSION:
-            raise OperationError("DEPLOY_STATE_INVALID", path=path, cause=f"its version is {row['version']}")
+            raise OperationError("DEPLOY_STATE_INVALID", path=path, cause=f"version {row['version']} is not supported")
         return DeployState(
             lineage=row["lineage"],
             serial=row["serial"],
@@ -120,11 +123,12 @@ def write_state(workspace: Workspace, folder: str, state: DeployState) -> None:
 
 
 def _row(resource: Deployed) -> dict[str, Any]:
+    spec, remote = hidden_spec(resource.spec, resource.secrets).as_dict(), resource.remote
     return {
         "kind": resource.kind,
         "id": resource.id,
-        "spec": hidden_spec(resource.spec).as_dict(),
-        "remote": None if resource.remote is None else hidden_spec(resource.remote).as_dict(),
+        "spec": spec,
+        "remote": None if remote is None else _hidden_like(hidden_spec(remote, resource.secrets).as_dict(), spec),
         "depends_on": list(resource.depends_on),
         "prevent_destroy": resource.prevent_destroy,
         "deferred": resource.deferred,
@@ -141,4 +145,23 @@ def _parse(key: str, row: dict[str, Any]) -> Deployed:
         depends_on=tuple(row["depends_on"]),
         prevent_destroy=row["prevent_destroy"],
         deferred=row["deferred"],
+        secrets=digests_in(json.dumps([row["spec"], row["remote"]])),
     )
+
+
+def _hidden_like(value: Any, like: Any) -> Any:
+    """Hide each text whose counterpart is hidden: an accepted value of such a field may be another secret."""
+    if isinstance(value, dict) and isinstance(like, dict):
+        return {key: _hidden_like(each, like.get(key)) for key, each in value.items()}
+    is_secret = isinstance(value, str) and isinstance(like, str) and digests_in(json.dumps(like))
+    return hide_all(value) if is_secret else value
+
+
+def hidden_spec(spec: FrozenSpec, secrets: frozenset[str]) -> FrozenSpec:
+    """Return settings with secret values hidden; `secrets` are the digests of texts that are secret under any name.
+
+    The names that identify a resource stay: a deploy after a crash finds the resource by them.
+    """
+    plain = spec.as_dict()
+    names = {field: plain[field] for field in _NAMES if field in plain}
+    return FrozenSpec.of(hide_secrets(plain, secrets) | hide_secrets(names))

@@ -1,7 +1,7 @@
 """The catalogue of error conditions: what happened, and what to do next.
 
-One module a room, one entry a condition. Condition names that Apache Spark already has are
-Spark's. `tests/golden` renders every text.
+One module per room, one entry per condition. A condition that Apache Spark has too has Spark's name.
+`tests/golden` renders every text.
 """
 
 from __future__ import annotations

@@ -5,95 +5,97 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 _CALL = "{function}(): argument `{argument}`"
-_TEMP_VIEW = Condition(
-    "`{method}` would change the session that all flows share.", "Declare the view with `@dp.temporary_view`."
-)
+_SESSION = "`{method}` changes the Spark session, which all flows share."
+_TEMP_VIEW = Condition(_SESSION, "Declare the view with `@dp.temporary_view`.")
 _UDF = Condition(
-    "`{method}` would change the session that all flows share.",
-    "Use the function itself: wrap it with `pyspark.sql.functions.udf` where it is needed.",
+    _SESSION,
+    "Use the function without registering it: wrap it with `pyspark.sql.functions.udf` in the query.",
 )
 
 CONDITIONS: dict[str, Condition] = {
     "INVALID_NAME": Condition(
-        "{name!r} is not a dataset name.", "Use `table`, `schema.table` or `catalog.schema.table`."
+        "{name!r} is not a valid dataset name.", "Use `table`, `schema.table` or `catalog.schema.table`."
     ),
     "INVALID_PIPELINE_NAME": Condition(
-        "The pipeline's name {name!r} leads out of the folder `.sluice`, in which its storage would lie.",
-        "Choose another name, or set `storage`.",
+        "The pipeline name {name!r} is used as a folder name, but refers to a folder outside `.sluice`.",
+        "Choose a different name, or set `storage`.",
     ),
     "GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE": Condition(
-        "A dataset or flow was declared while no pipeline is being loaded.",
-        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`; in a notebook pass a function.",
+        "A dataset or flow is declared outside of a pipeline.",
+        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`. In a notebook, pass a function that "
+        "contains the declarations.",
     ),
-    "INVALID_ARGUMENT.TYPE": Condition(_CALL + " has type {actual}.", "Give {expected}."),
-    "INVALID_ARGUMENT.VALUE": Condition(_CALL + " is {value!r}.", "Give {expected}."),
-    "INVALID_ARGUMENT.BOTH": Condition("{function}() has both `{first}` and `{second}`.", "Give one of the two."),
+    "INVALID_ARGUMENT.TYPE": Condition(_CALL + " has type {actual}.", "Pass {expected}."),
+    "INVALID_ARGUMENT.VALUE": Condition(_CALL + " has the invalid value {value!r}.", "Pass {expected}."),
+    "INVALID_ARGUMENT.BOTH": Condition(
+        "{function}(): the arguments `{first}` and `{second}` are mutually exclusive.", "Remove one of the two."
+    ),
     "INVALID_ARGUMENT.UNKNOWN": Condition("{function}() has no argument `{argument}`.", "{advice}"),
-    "INVALID_ARGUMENT.CALL": Condition("{function}() can't be called like this: {reason}.", "{advice}"),
+    "INVALID_ARGUMENT.CALL": Condition("{function}(): the arguments are invalid: {reason}.", "{advice}"),
     "INVALID_ARGUMENT.NO_NAME": Condition(
-        "{function}() decorates a function that has no name.", "Pass `name=` to the decorator."
+        "{function}() decorates a function without a name.", "Pass `name=` to the decorator."
     ),
     "INVALID_ARGUMENT.EXPRESSION": Condition(
-        _CALL + " is no SQL expression over one row: {text} ({reason}).",
-        "Correct it; names with spaces or signs go in backticks.",
+        _CALL + " is not a SQL expression over a single row: {text} ({reason}).",
+        "Correct the expression. Put column names with spaces or special characters in backticks.",
     ),
     "INVALID_ARGUMENT.NOT_SQL": Condition(
-        _CALL + " can't be written as SQL: {reason}.",
-        "Use built-in functions and `col(…)`; compute what needs Python in the source's query.",
+        _CALL + " cannot be converted to SQL: {reason}.",
+        "Use built-in functions and `col(…)`. If the value needs Python, compute it in the query of the source.",
     ),
     "DECORATOR_ARGUMENT_NOT_CALLABLE": Condition(
-        "@{function} decorates a value of type {actual}, not a function.",
-        "Write @{function} without arguments, or pass arguments by keyword: @{function}(name=…).",
+        "@{function} decorates a value of type {actual}; expected a function.",
+        "Write @{function} without arguments, or pass the arguments by keyword: @{function}(name=…).",
     ),
     "QUERY_FUNCTION_HAS_PARAMETERS": Condition(
-        "@{function} decorates {name}, which needs arguments: {parameters}.",
-        "Give them defaults, as in `def {name}(day=day)`: query functions are called without arguments.",
+        "@{function} decorates {name}, which has required parameters: {parameters}. Query functions are called without "
+        "arguments.",
+        "Give the parameters default values, for example `def {name}(day=day)`.",
     ),
     "DUPLICATE_EXPECTATION": Condition(
-        "The dataset has two expectations named {name}; the other is at {other}.",
-        "Rename one: they are counted by name.",
+        "The dataset has two expectations named {name}; the other one is at {other}.",
+        "Rename one of them. Metrics are recorded by name.",
     ),
     "EXPECTATION_WITHOUT_DATASET": Condition(
-        "Expectation {name} decorates a function that is no dataset.",
+        "Expectation {name} decorates a function that does not declare a dataset.",
         "Add `@dp.table`, `@dp.materialized_view` or `@dp.temporary_view` to the function.",
     ),
     "EXPECTATION_ON_FLOW": Condition(
-        "Expectation {name} decorates flow {flow}; expectations belong to datasets.",
-        "Give it to {target}, as `expect_all={{…}}` of `dp.create_streaming_table`.",
+        "Expectation {name} decorates flow {flow}; only datasets can have expectations.",
+        "Add it to {target} with `expect_all={{…}}` of `dp.create_streaming_table`.",
     ),
     "DUPLICATE_EVENT_HOOK": Condition("Two event hooks are named {name}.", "Rename one of the functions."),
     "NO_ACTIVE_SESSION": Condition(
-        "{function}() was called without a Spark session.", "Call it inside a query function of a pipeline."
+        "{function}() is called without an active Spark session.", "Call it inside a query function of a pipeline."
     ),
     "AUTOCDC_MISSING_SOURCE": Condition(
-        "AUTO CDC flow {flow} has no `source`.", "Give the dataset or table that the events come from."
+        "AUTO CDC flow {flow} has no `source`.", "Set `source` to the dataset or table that contains the events."
     ),
     "AUTOCDC_MULTIPART_COLUMN_IDENTIFIER": Condition(
-        _CALL + " is {columnName}, which has the parts {nameParts}.",
-        "Name a column of the source itself; a dot that is part of its name goes in backticks.",
+        _CALL + " is the multipart identifier {columnName} with the parts {nameParts}.",
+        "Use a top-level column of the source. If the column name contains a dot, put it in backticks.",
     ),
     "AUTOCDC_NON_COLUMN_IDENTIFIER": Condition(
-        _CALL + " is the expression {expression}.", "Name a column; compute the expression in the source's query."
+        _CALL + " is the expression {expression}; expected a column name.",
+        "Use a column name. Compute the expression in the query of the source.",
     ),
     "AUTOCDC_NEEDS_SCD_TYPE": Condition(
-        "AUTO CDC flow {flow} is stored as SCD type {actual}, and `{argument}` is for type {needed} only.",
-        "Leave `{argument}` out, or set `stored_as_scd_type={needed}`.",
+        "AUTO CDC flow {flow} is stored as SCD type {actual}, but `{argument}` is only valid for SCD type {needed}.",
+        "Remove `{argument}`, or set `stored_as_scd_type={needed}`.",
     ),
     "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION": Condition(
-        "`{method}` runs a query, and a query function may only describe one.",
-        "Return the DataFrame without it; what must be computed first belongs in a dataset of its own.",
+        "`{method}` triggers execution, which is not allowed in a query function.",
+        "Remove the call and return the DataFrame. To use a computed result, declare it as a separate dataset.",
     ),
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF": Condition(
-        "`{method}` would change the session that all flows share.",
-        "Set it in the pipeline's `configuration` or `spark_conf`, or in the `spark_conf` of the dataset.",
+        _SESSION,
+        "Set it in `configuration` or `spark_conf` of the pipeline, or in `spark_conf` of the dataset.",
     ),
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_CURRENT_CATALOG": Condition(
-        "`{method}` would change the session that all flows share.",
-        "Set `catalog` in the pipeline's spec, or name datasets in full.",
+        _SESSION, "Set `catalog` in the pipeline spec, or use fully qualified names."
     ),
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_CURRENT_DATABASE": Condition(
-        "`{method}` would change the session that all flows share.",
-        "Set `schema` in the pipeline's spec, or name datasets in full.",
+        _SESSION, "Set `schema` in the pipeline spec, or use fully qualified names."
     ),
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.CREATE_TEMP_VIEW": _TEMP_VIEW,
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.CREATE_OR_REPLACE_TEMP_VIEW": _TEMP_VIEW,
@@ -105,6 +107,7 @@ CONDITIONS: dict[str, Condition] = {
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.REGISTER_JAVA_UDF": _UDF,
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.REGISTER_JAVA_UDAF": _UDF,
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.STOP_SESSION": Condition(
-        "`{method}` would end the session that all flows share.", "Remove it: the pipeline ends its session itself."
+        "`{method}` stops the Spark session, which all flows share.",
+        "Remove the call. The session stops when the pipeline ends.",
     ),
 }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Condition(NamedTuple):
-    """A text for what happened and one for what to do next, both format strings over the fields."""
+    """The texts of a condition, what happened and what to do next: format strings over its fields."""
 
     what: str
     remedy: str

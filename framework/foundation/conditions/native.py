@@ -6,31 +6,31 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "NATIVE_MODULE_MISSING": Condition(
-        "This is Databricks, and neither {modules} can be imported: the module is not run by a pipeline.",
-        "Make it source code of a pipeline (`sluice bundle deploy`), or run it with `Pipeline(modules=[…])`.",
+        "This module runs on Databricks outside of a pipeline: neither {modules} can be imported.",
+        "Add the module to a pipeline (`sluice bundle deploy`), or run it with `Pipeline(modules=[…])`.",
     ),
     "NATIVE_FUNCTION_MISSING": Condition(
-        "{function}() has no native form: {modules} does not know it.",
-        "Use a newer runtime or channel of the pipeline, or leave the call out where Databricks is to run it.",
+        "{function}() is not available in {modules} on this Databricks runtime.",
+        "Use a newer runtime or channel for the pipeline, or remove the call from modules that run on Databricks.",
     ),
     "NATIVE_ARGUMENT_MISSING": Condition(
-        "{function}(): argument `{argument}` has no native form.",
-        "Leave `{argument}` out where Databricks is to run the module, or use a runtime that knows it.",
+        "{function}(): argument `{argument}` is not available on Databricks.",
+        "Remove `{argument}` from modules that run on Databricks, or use a runtime that supports it.",
     ),
     "NATIVE_FUNCTION_OURS": Condition(
-        "{function}() is Sluice's own, and {module} does not have it on Databricks.",
-        "Import it with `from framework import pipelines as dp`: on Databricks that makes it of native calls.",
+        "{function}() is an extension of Sluice, which {module} does not provide on Databricks.",
+        "Import it with `from framework import pipelines as dp`, which maps it to native calls on Databricks.",
     ),
     "NATIVE_IMPORT_MISSING": Condition(
-        "{name} is a part of Sluice that Databricks does not run.",
-        "Import nothing but `framework.pipelines` in a pipeline's modules; what else they need belongs beside them.",
+        "{name} is a part of Sluice that is not available on Databricks.",
+        "Import only `framework.pipelines` in modules of a pipeline, and put shared code next to the modules.",
     ),
     "NATIVE_WHEEL_MISSING": Condition(
-        "A module of {pipeline} imports `framework`, and nothing brings it to Databricks.",
-        "Name Sluice's wheel under `environment: dependencies:` of the pipeline, or import `pyspark.pipelines`.",
+        "A module of {pipeline} imports `framework`, which the environment of the pipeline does not install.",
+        "Add the Sluice wheel to `environment: dependencies:` of the pipeline, or import `pyspark.pipelines`.",
     ),
     "NATIVE_DECORATOR_ORDER": Condition(
-        "@{expectation} stands above @{decorator}, and the native @{decorator} gives nothing back to go on with.",
+        "@{expectation} is above @{decorator}, but on Databricks @{decorator} returns nothing that can be decorated.",
         "Move @{expectation} below @{decorator}.",
     ),
 }

@@ -6,40 +6,42 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
-        "The table of {dataset} at {path} was made by {owner}.",
-        "Move that table away, or give the dataset another name or `path`.",
+        "The table of {dataset} at {path} belongs to {owner}.",
+        "Move that table, or set a different name or `path` for the dataset.",
     ),
     "PARTITIONING_CHANGED": Condition(
-        "{dataset} is partitioned by {stored} and would be by {wanted}.",
+        "{dataset} is partitioned by {stored}, but now declares the partition columns {wanted}.",
         "Rebuild it with `sluice run --full-refresh {dataset}`, or restore `partition_cols`.",
     ),
     "DATASET_NOT_MATERIALIZED": Condition(
-        "{dataset} is read but has no table yet.", "Run it first: `sluice run --refresh {dataset}`."
+        "Dataset {dataset} has no table yet.", "Create it first: `sluice run --refresh {dataset}`."
     ),
     "EXPECTATION_VIOLATION": Condition(
-        "A row of flow {flow} does not meet {expectation!r}; the batch was rolled back. The row: {row}",
-        "Correct the data or the condition, or use `expect_or_drop`.",
+        "A row of flow {flow} violates the expectation {expectation!r}. The transaction was rolled back. Row: {row}",
+        "Correct the data or the expectation, or use `expect_or_drop`.",
     ),
     "PYTHON_EXCEPTION": Condition(
-        "A Python function raised an exception while flow {flow} ran: {error}.",
-        "Correct the function, or the rows that it cannot process, and run again; committed rows stay.",
+        "A Python function of flow {flow} raised an exception: {error}.",
+        "Correct the function or the rows that it cannot process, then run again. Committed rows are kept.",
     ),
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
-        "Correct the cause and run again; what was committed stays, the rest comes again.",
+        "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",
     ),
-    "INVALID_CONFIGURATION": Condition("{key} is {value!r}.", "Give {expected}."),
-    "REQUEST_INVALID": Condition("The request has {count} faults; nothing was written.", ""),
+    "INVALID_CONFIGURATION": Condition("{key} has the invalid value {value!r}.", "Set it to {expected}."),
+    "REQUEST_INVALID": Condition("The request has {count} error(s). Nothing was written.", ""),
     "DATASET_NOT_FOUND": Condition(
-        "There is no dataset {dataset} in this pipeline.{hint}", "`sluice graph` lists them."
+        "This pipeline has no dataset {dataset}.{hint}", "Correct the name. `sluice graph` lists the datasets."
     ),
-    "FLOW_NOT_FOUND": Condition("There is no flow {flow} in this pipeline.{hint}", "`sluice plan` lists them."),
+    "FLOW_NOT_FOUND": Condition(
+        "This pipeline has no flow {flow}.{hint}", "Correct the name. `sluice plan` lists the flows."
+    ),
     "TABLE_NOT_RESETTABLE": Condition(
-        "{dataset} has pipelines.reset.allowed=false and can't be fully refreshed.",
-        "Remove the property, or refresh without `--full-refresh`.",
+        "{dataset} cannot be fully refreshed, because it sets pipelines.reset.allowed=false.",
+        "Remove the table property, or refresh without `--full-refresh`.",
     ),
     "FLOW_NOT_RESETTABLE": Condition(
-        "Flow {flow} has no checkpoint to reset; it computes its target anew each time.",
+        "Flow {flow} recomputes its target in each update and has no checkpoint to reset.",
         "Use `--refresh` or `--full-refresh` with its dataset.",
     ),
 }

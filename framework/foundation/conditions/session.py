@@ -6,41 +6,42 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "SPARK_NOT_INSTALLED": Condition(
-        "This needs Spark, and the package {package} is not installed.", "Install it: pip install sluice."
+        "Spark is required, but the package {package} is not installed.", "Install it: pip install sluice."
     ),
     "JAVA_NOT_FOUND": Condition(
-        "Spark needs Java, and {place}.",
+        "Java, which Spark needs, was not found: {reason}.",
         "Install Java {oldest} or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME.",
     ),
     "JAVA_TOO_OLD": Condition(
-        "Spark needs Java {oldest} or newer; {program} is version {version}.",
-        "Install a newer one (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it.",
+        "Spark needs Java {oldest} or newer, but {program} is version {version}.",
+        "Install a newer version (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one.",
     ),
     "DELTA_JARS_NOT_RESOLVED": Condition(
-        "Delta Lake's jars ({coordinate}) could not be fetched from Maven Central: {problem}",
-        "Run the command once with a network; the jars are then kept. Behind a mirror, set "
-        "`spark.jars.ivySettings` or `spark.jars.repositories` under `spark_conf`, or name the jars in `spark.jars`.",
+        "The Delta Lake jars ({coordinate}) cannot be downloaded from Maven Central: {problem}",
+        "Run the command once with network access; the jars are then cached. To use a mirror, set "
+        "`spark.jars.ivySettings` or `spark.jars.repositories` under `spark_conf`. For local jars, set `spark.jars`.",
     ),
     "CACHE_NOT_WRITABLE": Condition(
-        "The cache folder {path} can't be written: {problem}.",
-        "Set XDG_CACHE_HOME to a folder that this user can write.",
+        "The cache folder {path} cannot be written: {problem}.",
+        "Set XDG_CACHE_HOME to a folder that the current user can write.",
     ),
     "SPARK_NOT_STARTED": Condition(
-        "Spark's Java process {ending} before it was ready. It said: {last_words}",
-        "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`; `-v` shows all it says.",
+        "Spark's Java process {failure} before it was ready. Its last output: {output}",
+        "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`. -v prints the complete "
+        "output.",
     ),
     "SPARK_SETTINGS_REFUSED": Condition(
-        "Spark could not start with master {master}: {problem}",
-        "Check `--master` and `spark_conf`, and that the cluster can be reached; `-v` shows all that Spark says.",
+        "Spark cannot start with master {master}: {problem}",
+        "Check `--master` and `spark_conf`, and that the cluster is reachable. -v prints the complete output of Spark.",
     ),
     "SPARK_SETTING_INVALID": Condition(
-        "Spark refuses the setting {key} = {value!r}: {cause}",
-        "Correct it in `spark_conf` or `configuration`; what only a start can set goes in the spec's `spark_conf`.",
+        "Spark rejected the setting {key} = {value!r}: {cause}",
+        "Correct it in `spark_conf` or `configuration`. Static settings belong in the `spark_conf` of the spec.",
     ),
     "SESSION_WITHOUT_DELTA": Condition(
-        "The Spark session that is already running here has no Delta Lake.",
+        "The active Spark session is not configured for Delta Lake.",
         "Start it with `spark.sql.extensions` = io.delta.sql.DeltaSparkSessionExtension, "
         "`spark.sql.catalog.spark_catalog` = org.apache.spark.sql.delta.catalog.DeltaCatalog and "
-        "`spark.jars.packages` = {coordinate}, or stop it first.",
+        "`spark.jars.packages` = {coordinate}, or stop it before the pipeline starts.",
     ),
 }

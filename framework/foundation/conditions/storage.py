@@ -6,41 +6,42 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "STORAGE_NOT_WRITABLE": Condition(
-        "{path} can't be written: {problem}.",
-        "Give this user the right to write there, or set `storage` in the spec to a place that can be written.",
+        "{path} cannot be written: {problem}.",
+        "Grant the current user write permission, or set `storage` in the spec to a writable location.",
     ),
     "STORAGE_NOT_READABLE": Condition(
-        "{path} can't be read: {problem}.",
-        "Give this user the right to read it, and check that its file system can be reached.",
+        "{path} cannot be read: {problem}.",
+        "Grant the current user read permission, and check that the file system is reachable.",
     ),
     "STORAGE_NEEDS_SPARK": Condition(
-        "The storage {path} lies on a Hadoop file system, which is reached through Spark only.",
+        "The storage {path} is on a Hadoop file system, which needs a Spark session.",
         "Pass the Spark session to `open_storage`, or use a local path.",
     ),
     "CHECKPOINT_MANIFEST_DAMAGED": Condition(
-        "The manifest of a flow's checkpoints, {path}, can't be understood: {problem}.",
-        "Put the file back from a backup, or delete it and run a full refresh of the flow's dataset.",
+        "The checkpoint manifest {path} of a flow is damaged: {problem}.",
+        "Restore the file from a backup, or delete it and run a full refresh of the dataset.",
     ),
     "STORED_FILE_DAMAGED": Condition(
-        "{path}, a file of Sluice's own, can't be read: {problem}.",
-        "Restore the file from a backup; the directory layout in docs/ARCHITECTURE.md says what it is for.",
+        "{path}, an internal file of Sluice, is damaged: {problem}.",
+        "Restore the file from a backup. docs/ARCHITECTURE.md describes the storage layout.",
     ),
     "GENERATION_MISUSED": Condition(
-        "Generation {number} of the flow {flow} can't {action}: {problem}.",
-        "This is a fault of Sluice: please report it with the manifest of that flow.",
+        "Generation {number} of flow {flow} does not allow `{action}`: {problem}.",
+        "This is a bug in Sluice. Report it with the checkpoint manifest of the flow.",
     ),
     "UPDATE_ALREADY_RUNNING": Condition(
-        "This pipeline is being updated: {holder} (lock: {path}).",
-        "Wait for that update to end, or stop it. {when_dead}",
+        "Another update of this pipeline is running: {holder} (lock: {path}).",
+        "Wait until that update ends, or stop it. {advice}",
     ),
     "UPDATE_LOCK_LOST": Condition(
-        "The lease {path} could not be renewed in time, and another update may have taken it over.",
-        "Check that the storage can be reached, see `sluice events` for what both updates did, then run again.",
+        "This update lost its lock {path}: the lease was not renewed in time, and another update may have started.",
+        "Check that the storage is reachable and what both updates did (`sluice events`), then run again.",
     ),
     "EVENT_LOG_NOT_WRITABLE": Condition(
-        "Events of this update could not be written: {problem}", "Make room or give the right to write, then run again."
+        "Events of this update cannot be written: {problem}",
+        "Free disk space or grant write permission, then run again.",
     ),
     "FAILPOINT_UNKNOWN": Condition(
-        "The failpoint {name!r} is not registered.", "Add it to FAILPOINTS in framework/foundation/failpoints.py."
+        "Failpoint {name!r} is not registered.", "Add it to FAILPOINTS in framework/foundation/failpoints.py."
     ),
 }

@@ -111,6 +111,6 @@ class FlowRun:
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
             table=store.address(self.dataset.spec, self.step.rebuild),
-            companion=store.companion(self.dataset.spec, self.step.rebuild),
+            auxiliary=store.companion(self.dataset.spec, self.step.rebuild),
             application_id=self.application_id,
         )

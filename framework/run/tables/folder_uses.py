@@ -30,11 +30,11 @@ class FolderUses:
         """
         declared = self.graph.dataset(name)
         if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
-            return "a sink of the pipeline has its name"
+            return "a sink of the pipeline has the same name"
         folder = _real(path)
         root = _real(self.store.storage.root)
         if root.is_relative_to(folder):
-            return "the pipeline's storage lies in its folder"
+            return "its folder contains the storage of the pipeline"
         for used, reason in self._used(name):
             other = _real(used)
             if folder.is_relative_to(other) or other.is_relative_to(folder):
@@ -46,7 +46,7 @@ class FolderUses:
         for dataset in self.graph.datasets:
             path = dict(dataset.spec.options).get("path") if dataset.is_sink else None
             if dataset.is_table or path:
-                yield path or self.store.path(dataset.spec), f"{dataset.name} lies in the same folder"
+                yield path or self.store.path(dataset.spec), f"its folder overlaps with that of {dataset.name}"
         for flow in self.graph.flows:
             paths = [read.path for read in flow.reads if read.path is not None]
             streamed = [source.location for source in flow.sources if source.shape is not SourceShape.STREAM]
@@ -54,7 +54,7 @@ class FolderUses:
                 yield path, f"{flow.spec.target} reads it"
         for record in self.store.records(besides=(name,)):
             if self.graph.dataset(record.dataset) is None:
-                yield record.path, f"{record.dataset} lies in the same folder"
+                yield record.path, f"its folder overlaps with that of {record.dataset}"
 
 
 def _real(path: str) -> PurePosixPath:

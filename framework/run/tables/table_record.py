@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.cdc.model.reserved_names import COMPANION_PREFIX
+from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import read_stored_json
@@ -123,7 +123,7 @@ class StorageLayout:
 
     def companion(self, name: QualifiedName) -> str:
         """Return the folder of AUTO CDC's auxiliary table of a target."""
-        return self.storage.path("tables", name.catalog, name.schema, f"{COMPANION_PREFIX}{name.table}")
+        return self.storage.path("tables", name.catalog, name.schema, f"{AUXILIARY_PREFIX}{name.table}")
 
     def rebuilds(self, name: QualifiedName) -> str:
         """Return the folder of a dataset's rebuilds."""

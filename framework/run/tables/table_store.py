@@ -315,7 +315,7 @@ class TableStore:
 
 
 def _owner_text(owner: str | None) -> str:
-    return f"pipeline {owner}" if owner else "something else"
+    return f"pipeline {owner}" if owner else "an unknown owner"
 
 
 def _names(schema: StructType, prefix: str = "") -> set[str]:

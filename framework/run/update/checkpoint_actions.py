@@ -90,7 +90,7 @@ def _kept(manifest: Manifest, number: int | None) -> Generation:
     if not chosen:
         numbers = ", ".join(str(each.number) for each in kept) or "none"
         raise UserError(
-            "GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else number, kept=numbers
+            "GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=numbers
         )
     return max(chosen, key=lambda each: (each.current_since or "", each.number))
 

@@ -60,7 +60,7 @@ class FlowAttempts:
             idle = step.check and self._has_nothing_new(step)
             outcome = None if idle else self._try(step, committed)
         except StoppedError:
-            reason = "the update was asked to stop"
+            reason = "the update is stopping"
             return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
             fault = flow_fault(error, step.flow, self._flow(step).spec.location)
@@ -70,7 +70,7 @@ class FlowAttempts:
                 outcome=outcome,
             )  # fmt: skip
         if outcome is None:
-            return self._result(step, FlowState.IDLE, started, reason="nothing it reads has changed")
+            return self._result(step, FlowState.IDLE, started, reason="its inputs have not changed")
         return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
@@ -92,7 +92,7 @@ class FlowAttempts:
                     step.flow,
                     step.dataset,
                     FlowState.QUEUED,
-                    f"Flow {step.flow} is tried again in {delay_seconds:.0f} s: {fault.what}",
+                    f"Flow {step.flow} is retried in {delay_seconds:.0f} s: {fault.what}",
                 )
                 if self.stop.wait(delay_seconds):
                     raise StoppedError(str(step.flow)) from error

@@ -149,7 +149,7 @@ class Journal:
                 dataset=str(dataset),
                 status=FlowState.QUEUED.value,
                 error=summarize_error(error, fatal=False),
-                message=f"Flow {flow} is degraded. It starts again in {delay_seconds:.0f} s: {error.what}",
+                message=f"Flow {flow} is degraded. It restarts in {delay_seconds:.0f} s: {error.what}",
             )
         )
 

@@ -19,7 +19,7 @@ from framework.run.update.lease import Lease, LeaseTerms
 
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"
-_FREE_WITH_PROCESS = "Its lock is free as soon as its process ends."
+_FREE_WITH_PROCESS = "The lock is released when its process ends."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def update_lock(
     lease = Lease(storage, storage.path(LEASE_FOLDER), terms or LeaseTerms(), on_lost)
     other = lease.acquire(asdict(holder))
     if other is not None:
-        remedy = f"If its process is dead, run again in {lease.terms.lasts_seconds:.0f} seconds."
+        remedy = f"If its process is no longer running, run again in {lease.terms.lasts_seconds:.0f} seconds."
         raise _already_running(json.dumps(other), lease.folder, remedy)
     try:
         yield
@@ -137,10 +137,10 @@ def _rewrite(path: pathlib.Path, text: str) -> None:
 def _already_running(holder_json: str, path: str, remedy: str) -> OperationError:
     holder = _parse_holder(holder_json)
     if holder is None:
-        who = "another process has just begun"
+        who = "another process has just started"
     else:
         who = f"update {holder.update_id}, process {holder.pid} on {holder.host}, since {holder.since}"
-    return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, when_dead=remedy)
+    return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, advice=remedy)
 
 
 def _parse_holder(text: str) -> LockHolder | None:

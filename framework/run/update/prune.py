@@ -35,6 +35,6 @@ def prune_tables(
             if table in chosen:
                 left.drop(table)
                 dropped.append(table)
-                text = f"Table {table.name} at {table.path} dropped: no module declares it any more."
+                text = f"Table {table.name} at {table.path} dropped: it is no longer declared."
                 log.record(user_action(action="PRUNE", user_name=user_name(), message=text))
     return tuple(dropped)

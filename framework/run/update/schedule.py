@@ -79,7 +79,7 @@ class Board:
         for step in self._waiting:
             self._open[step.dataset] -= 1
             if isinstance(step, RunFlow | RefreshView):
-                self._add(_result(step, FlowState.STOPPED, "the update was asked to stop"))
+                self._add(_result(step, FlowState.STOPPED, "the update is stopping"))
             self._bad.add(step.dataset)
         self._waiting.clear()
 
@@ -114,7 +114,7 @@ class Board:
             if not isinstance(step, PublishRebuild):
                 self._journal.flow(step.flow, step.dataset, FlowState.QUEUED)
         elif not isinstance(step, PublishRebuild):
-            self._add(_result(step, FlowState.FAILED, "its table could not be set up", error))
+            self._add(_result(step, FlowState.FAILED, "its table cannot be set up", error))
 
     def _inputs_done(self, step: Work) -> bool:
         if isinstance(step, PublishRebuild):

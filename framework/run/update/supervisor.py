@@ -238,7 +238,7 @@ class Supervisor:
         if error is not None:
             self._fail(unit, FlowResult(
                 flow=step.flow, dataset=step.dataset, state=FlowState.FAILED, error=error,
-                reason="its table could not be set up",
+                reason="its table cannot be set up",
             ))  # fmt: skip
         return unit
 
@@ -343,13 +343,13 @@ class Supervisor:
     def _result(self, unit: _Unit) -> FlowResult:
         step = unit.step
         done = unit.result or FlowResult(
-            flow=step.flow, dataset=step.dataset, state=FlowState.IDLE, reason="nothing it reads has changed"
+            flow=step.flow, dataset=step.dataset, state=FlowState.IDLE, reason="its inputs have not changed"
         )
         if unit.is_over:
             return done
         if unit.health is FlowHealth.DEGRADED:
             return replace(done, state=FlowState.FAILED)
-        return replace(done, state=FlowState.STOPPED, reason="the update was stopped", error=None)
+        return replace(done, state=FlowState.STOPPED, reason="the update is stopping", error=None)
 
     def _flow(self, step: RunFlow | RefreshView) -> GraphFlow:
         flow = self.graph.flow(step.flow)

@@ -178,13 +178,13 @@ def _record_count(add: dict[str, Any]) -> int | None:
 def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...]) -> Gap | None:
     parsed = [offset for text in offsets if (offset := _Offset.parse(text)) is not None]
     if tip is None:
-        return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="There is no Delta table.")
+        return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="The path contains no Delta table.")
     mine = [offset for offset in parsed if offset.table_id == tip.table_id]
     if tip.table_id is not None and not mine:
         return Gap(
             condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
             location=path,
-            problem="The table was replaced by another one since the checkpoint read it.",
+            problem="The table was replaced after the last run of the flow.",
         )
     versions = commit_files(storage, path)
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
@@ -194,5 +194,5 @@ def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[s
     return Gap(
         condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
         location=path,
-        problem=f"The log starts at version {first}; the checkpoint needs version {wanted}.",
+        problem=f"The Delta log starts at version {first}, but the checkpoint needs version {wanted}.",
     )

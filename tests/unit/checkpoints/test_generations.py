@@ -163,9 +163,9 @@ def test_only_what_builds_is_promoted_or_abandoned(store: GenerationStore) -> No
     """A kept generation is not promoted, the current one is not abandoned."""
     store.begin(ORDERS, LOAD, reason="first run")
     store.begin(ORDERS, LOAD, reason="reset")
-    with pytest.raises(InternalError, match="it is kept"):
+    with pytest.raises(InternalError, match="its state is kept"):
         store.promote(ORDERS, LOAD, 1)
-    with pytest.raises(InternalError, match="it is current"):
+    with pytest.raises(InternalError, match="its state is current"):
         store.abandon(ORDERS, LOAD, 2)
     assert states(store) == [(1, KEPT), (2, CURRENT)]
 

@@ -62,7 +62,7 @@ def test_plan_and_deploy_end_with_the_codes_that_scripts_read(served: StandInWor
     assert sluice("bundle", "deploy", "--table", TABLE).exit_code == 0
     result = sluice("bundle", "plan")
     # The gateway's channel, edition and catalog came back in the service's spelling: said, and no call.
-    assert (result.exit_code, "only spelled differently" in result.stdout) == (0, True)
+    assert (result.exit_code, "in an equivalent spelling" in result.stdout) == (0, True)
     assert served.files.files["/Workspace/Shared/.bundle/sales/ingestion/files/flights.py"] == b"x = 1\n"
     status = json.loads(sluice("bundle", "status", "-o", "json").stdout)
     assert {row["resource"] for row in status} == set(specs())
@@ -246,5 +246,5 @@ def test_without_credentials_the_way_to_give_them_is_told(monkeypatch: pytest.Mo
     monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "none"))
     result = CliRunner().invoke(cli, ["bundle", "plan"])
     assert result.exit_code == 2
-    assert "[WORKSPACE_NOT_CONFIGURED] No workspace can be reached: default auth" in result.stderr
+    assert "[WORKSPACE_NOT_CONFIGURED] No workspace is configured: default auth" in result.stderr
     assert "DATABRICKS_HOST" in result.stderr

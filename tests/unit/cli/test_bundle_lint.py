@@ -14,7 +14,7 @@ from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.foundation.errors import UserError
-from framework.testing.workspace import StandInWorkspace, serve_workspace
+from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 
 Sluice = Callable[..., Result]
 BUNDLE = """\
@@ -156,7 +156,71 @@ def test_no_secret_value_is_in_the_resolved_configuration(sluice: Sluice, tmp_pa
     (tmp_path / "databricks.yml").write_text(mistyped, encoding="utf-8")
     wrong = sluice("bundle", "validate", "-t", "other", "-o", "json")
     assert (wrong.exit_code, SECRET in wrong.output) == (2, False)
-    assert "the text 'password=hidden:" in json.loads(wrong.stdout)["findings"][0]["what"]
+    assert "the string 'password=hidden:" in json.loads(wrong.stdout)["findings"][0]["what"]
+
+
+INNOCENT_FIELDS = """\
+bundle: {name: sales}
+variables:
+  db_password: {description: of the database}
+  alias: {default: '${var.db_password}'}
+  login: {type: complex, default: {user: sa, password: hunter2-in-a-map}}
+targets:
+  prod:
+    resources:
+      pipelines:
+        refresh:
+          name: refresh
+          configuration:
+            whole: '${var.db_password}'
+            part: 'a-${var.db_password}-b'
+            through: '${var.alias}'
+            nested: '${var.login.password}'
+            plain: shown
+      jobs:
+        nightly:
+          name: nightly
+          max_concurrent_runs: 2
+          parameters: [{name: mode, default: '${var.db_password}'}]
+"""
+
+
+def test_a_secret_variable_is_hidden_under_any_name_of_a_field(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """The service gets the value; configuration, plan and state have its digest, also that of the former value."""
+    (tmp_path / "databricks.yml").write_text(INNOCENT_FIELDS, encoding="utf-8")
+    results = []
+    for secret in ("hunter2-first", "hunter2-second"):
+        options = ("-t", "prod", "--var", f"db_password={secret}")
+        results += [sluice("bundle", "validate", *options, "-o", "json"), sluice("bundle", "plan", *options)]
+        results += [sluice("bundle", "plan", *options, "-o", "json"), sluice("bundle", "deploy", *options)]
+        results.append(sluice("bundle", "plan", *options))
+        assert served.pipeline("refresh").spec["configuration"] == {
+            "whole": secret,
+            "part": f"a-{secret}-b",
+            "through": secret,
+            "nested": "hunter2-in-a-map",
+            "plain": "shown",
+        }
+    served.pipeline("refresh").spec["configuration"]["whole"] = "hunter2-by-hand"
+    options = ("-t", "prod", "--var", "db_password=hunter2-second")
+    results += [sluice("bundle", "plan", *options), sluice("bundle", "accept", "pipelines.refresh", *options)]
+    results.append(sluice("bundle", "plan", *options))
+    assert [result.exit_code for result in results] == [*([0, 2, 2, 0, 0] * 2), 2, 0, 0]
+    state = [text for path, text in served.files.files.items() if path.endswith("sluice-state.json")]
+    texts = [*(result.output for result in results), repr(state)]
+    assert [text for text in texts if "hunter2" in text] == []
+    configuration = json.loads(results[0].stdout)["resources"]["pipelines"]["refresh"]["configuration"]
+    hidden = {key: value.startswith("hidden:") for key, value in configuration.items()}
+    assert hidden == {"whole": True, "part": True, "through": True, "nested": True, "plain": False}
+    changed = {
+        field["path"]: (field["remote"].startswith('"hidden:'), field["wanted"].startswith('"hidden:'))
+        for change in json.loads(results[7].stdout)["changes"]
+        for field in change["fields"]
+    }
+    paths = ["configuration.part", "configuration.through", "configuration.whole", "parameters.mode.default"]
+    assert changed == dict.fromkeys(sorted(paths), (True, True))
 
 
 def test_validate_as_json_of_a_fault_has_no_configuration(sluice: Sluice, tmp_path: Path) -> None:
@@ -195,6 +259,48 @@ def test_a_target_of_another_workspace_is_not_deployed_here(
     here = elsewhere.replace("https://other.example.com/", f"{served.config().host}/")
     (tmp_path / "databricks.yml").write_text(here, encoding="utf-8")
     assert sluice("bundle", "deploy").exit_code == 0
+
+
+def test_the_guard_ends_with_23_wherever_it_has_no_verdict(
+    sluice: Sluice, served: StandInWorkspace, tmp_path: Path
+) -> None:
+    """A failed call before the first gateway is read is unknown too; an invalid bundle or configuration is 2."""
+
+    def refused(_: str | None) -> Config:
+        raise ConnectionRefusedError
+
+    def closed(_: str | None) -> Config:
+        return Config(host="http://127.0.0.1:1", token="t", retry_timeout_seconds=1)  # noqa: S106 - of the test alone
+
+    def unconfigured(_: str | None) -> Config:
+        raise UserError("WORKSPACE_NOT_CONFIGURED", cause="no profile nope")
+
+    codes = {}
+    for name, configure in {"refused": refused, "closed": closed, "unconfigured": unconfigured}.items():
+        around = Surroundings(bundles=BundleSurroundings(configure=configure, clock=served.clock))
+        result = CliRunner().invoke(cli, ["bundle", "guard", "-t", "other"], obj=around)
+        codes[name] = (result.exit_code, result.stderr.partition("]")[0].removeprefix("["), result.stdout)
+    (tmp_path / "databricks.yml").write_text(BUNDLE.replace("bundle:", "bundel:", 1), encoding="utf-8")
+    mistyped = sluice("bundle", "guard", "-t", "other")
+    (tmp_path / "databricks.yml").write_text(BUNDLE, encoding="utf-8")
+    served.fail(Fault(method="GET", path="/Me", status=403, error_code="PERMISSION_DENIED"))
+    forbidden = sluice("bundle", "guard", "-t", "other")
+    served.expire_token()
+    expired = sluice("bundle", "guard", "-t", "other")
+    named = {"mistyped": mistyped, "forbidden": forbidden, "expired": expired}
+    codes |= {
+        name: (result.exit_code, result.stderr.partition("]")[0].removeprefix("["), result.stdout)
+        for name, result in named.items()
+    }
+    unknown = (23, "GUARD_STATE_UNKNOWN", "")
+    assert codes == {
+        "refused": unknown,
+        "closed": unknown,
+        "unconfigured": (2, "WORKSPACE_NOT_CONFIGURED", ""),
+        "mistyped": (2, "BUNDLE_UNKNOWN_KEY", ""),
+        "forbidden": unknown,
+        "expired": unknown,
+    }
 
 
 def test_a_kind_that_sluice_does_not_deploy_stops_deploys_and_not_the_guard(
@@ -274,6 +380,6 @@ def test_plan_and_deploy_refuse_what_would_restart_a_gateway_each_time(
         result = sluice("bundle", command)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("[BUNDLE_GATEWAY_CHANGES] error") == 1
-        assert "[BUNDLE_LINT] Target ingestion was not looked at any further: the lint found 1 error," in result.stderr
+        assert "[BUNDLE_LINT] The lint of target ingestion found 1 error;" in result.stderr
     assert served.writes() == []
     assert sluice("bundle", "status").exit_code == 0

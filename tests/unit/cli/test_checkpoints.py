@@ -21,7 +21,7 @@ def store(pipeline: FakePipeline) -> GenerationStore:
     """A store in which the flow `load` is in its second generation and `changes` in its first."""
     store = GenerationStore(pipeline.storage)
     store.begin(name("orders"), name("load"), reason="first run")
-    store.begin(name("orders"), name("load"), reason="full refresh asked for")
+    store.begin(name("orders"), name("load"), reason="full refresh requested")
     store.begin(name("orders"), name("changes"), reason="first run")
     return store
 
@@ -40,7 +40,7 @@ def test_list_has_a_row_for_each_generation(sluice: Sluice, store: GenerationSto
         ["orders", "load", "1", "kept", "0"],
         ["orders", "load", "2", "current", "0"],
     ]
-    assert rows[2][7:] == ["full", "refresh", "asked", "for"]
+    assert rows[2][7:] == ["full", "refresh", "requested"]
 
 
 def test_list_as_json_has_full_names_and_paths(sluice: Sluice, store: GenerationStore) -> None:
@@ -88,8 +88,8 @@ def test_resets_and_rollbacks_are_in_the_event_log(
     ("arguments", "condition", "says"),
     [
         (("reset", "laod"), "CHECKPOINT_FLOW_NOT_FOUND", "Did you mean main.shop.load?"),
-        (("rollback", "changes"), "GENERATION_NOT_KEPT", "kept: none"),
-        (("rollback", "load", "--to", "7"), "GENERATION_NOT_KEPT", "kept: 1"),
+        (("rollback", "changes"), "GENERATION_NOT_KEPT", "Kept generations: none"),
+        (("rollback", "load", "--to", "7"), "GENERATION_NOT_KEPT", "Kept generations: 1"),
     ],
 )
 def test_an_impossible_request_is_a_user_error_with_a_hint(

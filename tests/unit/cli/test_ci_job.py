@@ -164,6 +164,6 @@ def test_the_ci_job_binds_what_was_deployed_from_elsewhere(runner: Runner) -> No
     served.jobs.by_id[99] = {"job_id": 99, "settings": {"name": GATEWAY}}
     served.files.files.clear()
     assert runner.run("push") == 23
-    assert "2 jobs have the name sales_gateway" in runner.said[-1]
+    assert "2 jobs have the same name sales_gateway" in runner.said[-1]
     assert runner.run("workflow_dispatch", GATEWAY=gateway.pipeline_id, JOB=str(job_id)) == 0
     assert "budget_policy_id" in runner.said[-2]

@@ -84,7 +84,7 @@ def test_a_parameter_without_a_value_is_an_error(sluice: Sluice) -> None:
     """The error of `--param start` names the expected format."""
     result = sluice("run", "--param", "start")
     assert result.exit_code == 2
-    assert "[PARAMETER_INVALID] 'start' is no parameter." in result.stderr
+    assert "[PARAMETER_INVALID] 'start' is not a valid parameter." in result.stderr
 
 
 def test_run_prints_its_summary_and_its_progress_separately(sluice: Sluice, pipeline: FakePipeline) -> None:
@@ -164,7 +164,7 @@ def test_a_failed_update_prints_its_errors_and_exits_with_1(sluice: Sluice, pipe
     pipeline.result = dataclasses.replace(pipeline.result, state=UpdateState.FAILED, flows=(LOADED, failed(error)))
     result = sluice("run")
     assert result.exit_code == 1
-    assert "Flow by_day failed:\n[STORAGE_NOT_WRITABLE] /data can't be written" in result.stderr
+    assert "Flow by_day failed:\n[STORAGE_NOT_WRITABLE] /data cannot be written" in result.stderr
     assert "by_day            FAILED" in result.stdout
     as_json = json.loads(sluice("run", "-o", "json").stdout)
     assert as_json["flows"][1]["error"]["condition"] == "STORAGE_NOT_WRITABLE"
@@ -242,9 +242,7 @@ def test_an_unexpected_error_is_reported_as_internal(sluice: Sluice, pipeline: F
     pipeline.fault = ZeroDivisionError("division by zero")
     quiet = sluice("show", "orders")
     assert quiet.exit_code == 1
-    assert quiet.stderr.startswith(
-        "[INTERNAL_ERROR] Something went wrong that Sluice did not foresee: ZeroDivisionError"
-    )
+    assert quiet.stderr.startswith("[INTERNAL_ERROR] An unexpected error occurred: ZeroDivisionError")
     assert "Traceback" not in quiet.stderr
     verbose = sluice("show", "orders", "-v")
     assert "Traceback (most recent call last)" in verbose.stderr
@@ -269,9 +267,9 @@ def test_invalid_usage_exits_with_2_and_prints_no_result(sluice: Sluice, argumen
     assert "Error: " in result.stderr
 
 
-def test_the_error_for_an_unknown_command_suggests_a_similar_one(sluice: Sluice) -> None:
-    """The error names the most similar command."""
-    assert "There is no command plna. Did you mean plan?" in sluice("plna").stderr
+def test_a_command_misspelt_is_answered_by_the_nearest(sluice: Sluice) -> None:
+    """The nearest command is suggested."""
+    assert "Command plna does not exist. Did you mean plan?" in sluice("plna").stderr
 
 
 def test_the_spec_is_searched_in_the_folder_and_its_parents(

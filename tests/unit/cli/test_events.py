@@ -75,7 +75,8 @@ def test_the_error_for_an_unknown_dataset_suggests_a_similar_one(sluice: Sluice)
     result = sluice("events", "--dataset", "ordres")
     assert result.exit_code == 2
     assert (
-        "[EVENT_DATASET_NOT_FOUND] No event is about a dataset ordres. Did you mean main.shop.orders?" in result.stderr
+        "[EVENT_DATASET_NOT_FOUND] The event log has no events of dataset ordres. Did you mean main.shop.orders?"
+        in result.stderr
     )
 
 

@@ -40,14 +40,14 @@ def test_plain_progress_prints_each_change_once(update: Update) -> None:
         update.clock.sleep(11)
         progress(update.flow("changes", "RUNNING", "orders", num_upserted_rows=34, num_deleted_rows=2))
         progress(update.flow("changes", "COMPLETED", "orders", num_upserted_rows=1234, num_deleted_rows=2, failed=3))
-        progress(update.flow("view", "IDLE", message="Flow main.shop.view is IDLE: nothing new to read."))
+        progress(update.flow("view", "IDLE", message="Flow main.shop.view is IDLE: no new data to read."))
         progress(update.state("COMPLETED"))
     assert [line[10:] for line in stream.getvalue().splitlines()] == [
         "shop: RUNNING",
         "changes into orders: RUNNING",
         "changes into orders: RUNNING, 1,234 upserted, 2 deleted, 11.0 s",
         "changes into orders: COMPLETED, 1,234 upserted, 2 deleted, 11.0 s, 3 failed",
-        "view: IDLE (nothing new to read)",
+        "view: IDLE (no new data to read)",
         "shop: COMPLETED",
     ]
 

@@ -58,7 +58,7 @@ def test_a_demo_of_other_months_is_refused_and_left_alone(demo: Path) -> None:
     with pytest.raises(UserError) as caught:
         prepare_folder(demo, 3)
     assert "DEMO_FOLDER_TAKEN" == caught.value.condition
-    assert {"folder": demo, "content": "holds a demo of 1 month(s)"} == caught.value.fields
+    assert {"folder": demo, "content": "contains a demo with 1 month(s)"} == caught.value.fields
     assert before == contents(demo)
 
 

@@ -52,7 +52,7 @@ def test_a_field_that_the_service_adds_holds_until_it_is_accepted(served: StandI
     held = planned(served, specs())
     assert (held.verdict, held.change_class) == (Verdict.HOLD, ChangeClass.DRIFT)
     assert held.reason == (
-        f"its settings were changed outside of this bundle; `sluice bundle accept {GATEWAY}` keeps them"
+        f"its settings were changed outside this bundle; `sluice bundle accept {GATEWAY}` keeps them"
     )
     accepted = deployer_of(served, specs()).accept(GATEWAY).change
     assert {(".".join(each.path), each.remote, each.wanted) for each in accepted.fields} == {
@@ -63,7 +63,7 @@ def test_a_field_that_the_service_adds_holds_until_it_is_accepted(served: StandI
     assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
     assert gateway_calls(served) == []
     row = json.loads(served.sql.tables[TABLE][-1]["resources"])[GATEWAY]
-    assert (row["done"], row["reason"]) == ("accept", "what is there is its baseline")
+    assert (row["done"], row["reason"]) == ("accept", "the current remote settings become the baseline")
 
 
 def test_what_the_bundle_changes_stays_a_change(served: StandInWorkspace) -> None:
@@ -80,7 +80,7 @@ def test_what_the_bundle_changes_stays_a_change(served: StandInWorkspace) -> Non
     assert (left.verdict, left.change_class) == (Verdict.HOLD, ChangeClass.SEMANTIC)
     del wanted[GATEWAY]["configuration"]
     assert planned(served, wanted).reason == (
-        "3 fields only spelled differently, 1 field as the service set it, or as accepted"
+        "3 fields in an equivalent spelling, 1 field set by the service or accepted"
     )
     wanted[GATEWAY]["clusters"][0]["num_workers"] = 4
     assert planned(served, wanted).change_class is ChangeClass.SEMANTIC
@@ -136,7 +136,7 @@ def test_deferred_tags_are_written_on_purpose_and_only_when_no_snapshot_runs(ser
     assert (gateway.puts, gateway.spec["tags"], told["reason"]) == (
         1,
         {"team": "data", "commit": "f00"},
-        "tags are written on purpose: finance needs them",
+        "--write-tags: finance needs them",
     )
     assert planned(served, wanted).verdict is Verdict.NOTHING
 
@@ -162,7 +162,7 @@ def test_a_refused_plan_shows_no_apply(served: StandInWorkspace) -> None:
     wanted["pipelines.flights"]["configuration"]["a"] = "2"
     wanted["schemas.staging"]["grants"] = []
     plan = deployer_of(served, wanted).plan()
-    reason = f"nothing is done while {GATEWAY} is refused"
+    reason = f"no change is applied because {GATEWAY} is refused"
     assert {each.key: (each.verdict, each.reason) for each in plan.changes if each.reason == reason} == {
         "pipelines.flights": (Verdict.SKIP, reason),
         "schemas.staging": (Verdict.SKIP, reason),

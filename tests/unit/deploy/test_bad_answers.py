@@ -53,7 +53,7 @@ def test_no_permission_names_the_call_and_nothing_is_made(
     served.fail(fault)
     error = failed(served)
     assert (error.condition, error.fields) == ("WORKSPACE_FORBIDDEN", {"call": call})
-    assert "Ask for the permission" in error.render()
+    assert "Request the permission" in error.render()
     assert (served.catalog.schemas, served.pipelines.by_id, served.jobs.by_id) == ({}, {}, {})
     served.faults.clear()
     assert deployer_of(served, specs()).deploy().exit_code is ExitCode.CLEAN
@@ -64,7 +64,7 @@ def test_an_expired_token_is_told_at_the_first_call_and_nothing_is_made(served: 
     served.expire_token()
     error = failed(served)
     assert (error.condition, error.fields) == ("WORKSPACE_UNAUTHENTICATED", {"call": "GET /api/2.0/workspace/export"})
-    assert "sign in again" in error.render()
+    assert "Sign in again" in error.render()
     assert (len([each for each in served.requests if "/api/" in each.path]), served.files.files) == (1, {})
 
 
@@ -99,7 +99,7 @@ def test_waiting_has_an_end(served: StandInWorkspace, method: str, path: str, st
     served.fail(Fault(method=method, path=path, status=status, retry_after_seconds=seconds, times=EVER))
     error = failed(served)
     assert error.condition in ("WORKSPACE_CALL_FAILED", "WORKSPACE_ANSWER_LOST")
-    assert error.condition == "WORKSPACE_ANSWER_LOST" or f"wait {seconds} seconds" in error.render()
+    assert error.condition == "WORKSPACE_ANSWER_LOST" or f"a wait of {seconds} more seconds" in error.render()
     assert served.clock.elapsed_seconds <= 900
     assert len(served.requests) < 40
 
@@ -175,9 +175,9 @@ def test_without_a_warehouse_the_plan_says_that_it_is_missing(served: StandInWor
     assert change is not None
     assert plan.exit_code() is ExitCode.UNKNOWN
     assert change.reason == (
-        "what the gateway is doing is not known (its event log could not be read: No SQL warehouse is configured, and "
-        "the gateway's event log can only be read with one. Set DATABRICKS_WAREHOUSE_ID, or `warehouse_id` in the "
-        "profile, to the id of a SQL warehouse); that counts as a snapshot"
+        "the state of the gateway is unknown (its event log cannot be read: No SQL warehouse is configured, but "
+        "the event log of the gateway can only be read with a warehouse. Set DATABRICKS_WAREHOUSE_ID, "
+        "or `warehouse_id` in the profile, to the id of a SQL warehouse) and treated as a running snapshot"
     )
 
 

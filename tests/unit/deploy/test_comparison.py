@@ -102,7 +102,7 @@ ORDER: dict[str, tuple[str, Spec, Spec]] = {
 
 def classes(kind: str, one: Spec, other: Spec) -> ChangeClass:
     """The class of a change from one to the other, that the bundle makes."""
-    return compare(kind, wanted=other, deployed=one, remote=one, remote_then=one).change_class
+    return compare(kind, wanted=other, deployed=one, remote=one, remote_at_deploy=one).change_class
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), NO_ORDER.values(), ids=NO_ORDER)
@@ -125,7 +125,7 @@ def test_a_changed_item_of_a_set_is_told_as_json() -> None:
         wanted={"name": "j", "email_notifications": {"on_start": ["c", "b"]}},
         deployed={"name": "j", "email_notifications": {"on_start": ["a", "b"]}},
         remote={"name": "j", "email_notifications": {"on_start": ["b", "a"]}},
-        remote_then={"name": "j", "email_notifications": {"on_start": ["b", "a"]}},
+        remote_at_deploy={"name": "j", "email_notifications": {"on_start": ["b", "a"]}},
     ).changes
     assert (change.path, change.remote, change.wanted, change.change_class) == (
         ("email_notifications", "on_start"), '["a", "b"]', '["b", "c"]', ChangeClass.METADATA,

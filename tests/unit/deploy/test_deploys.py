@@ -139,9 +139,9 @@ def test_it_says_of_each_table_whether_it_is_read_in_chunks(served: StandInWorks
     assert change is not None
     assert change.reason == (
         "a restart would lose 24.0 hours of snapshots: "
-        "main.staging.heap 0% (24.0 h left, no part of it done: without primary key, unique key or index it is read "
-        "in one), main.staging.keyed 0% (24.0 h left, in chunks), main.staging.orders 50% (24.0 h left, in chunks), "
-        "main.staging.silent (whether in chunks is not told)"
+        "main.staging.heap 0% (24.0 h left, not chunked: no primary key, unique key or index), "
+        "main.staging.keyed 0% (24.0 h left, in chunks), main.staging.orders 50% (24.0 h left, in chunks), "
+        "main.staging.silent (chunking unknown)"
     )
 
 

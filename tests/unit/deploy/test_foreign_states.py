@@ -152,13 +152,15 @@ def test_without_any_state_a_renamed_gateway_that_may_be_one_of_the_workspace_is
         "gateway storage": renamed(GATEWAY, connection_name="other", gateway_storage_catalog="MAIN"),
     }
     for shared, wanted in cases.items():
-        told = f"the gateway {GATEWAY_NAME} ({ids[GATEWAY]}), which no state claims, may have the same {shared}"
+        told = (
+            f"the gateway {GATEWAY_NAME} ({ids[GATEWAY]}), which is in no deployment state, may have the same {shared}"
+        )
         assert told in unknown(served, wanted)
     by_id = renamed(GATEWAY, gateway_storage_schema="other", connection_id="c-1")
     del by_id[GATEWAY]["gateway_definition"]["connection_name"]
     assert "may have the same connection" in unknown(served, by_id)
     # A job of another name that runs the gateway, which is known by its name.
-    told = f"the job {JOB_NAME} ({ids[JOB]}), which no state claims, runs the same gateway"
+    told = f"the job {JOB_NAME} ({ids[JOB]}), which is in no deployment state, runs the same gateway"
     assert told in unknown(served, renamed(JOB))
     new = renamed(GATEWAY, JOB, connection_name="other", gateway_storage_schema="other")
     assert guard(served, new) == ({GATEWAY: Verdict.APPLY}, ExitCode.CLEAN)
@@ -211,7 +213,9 @@ def test_what_the_service_does_not_let_the_guard_read_is_unknown(served: StandIn
         served.faults.clear()
         served.fail(Fault(path=path, times=99, status=403, error_code="PERMISSION_DENIED"))
         told[case] = unknown(served, plain_specs())
-    assert {case: "does not permit GET" in text for case, text in told.items()} == dict.fromkeys(UNREADABLE, True)
+    assert {case: "does not have permission for GET" in text for case, text in told.items()} == dict.fromkeys(
+        UNREADABLE, True
+    )
 
 
 def test_a_name_that_two_have_is_unknown(served: StandInWorkspace) -> None:
@@ -220,7 +224,7 @@ def test_a_name_that_two_have_is_unknown(served: StandInWorkspace) -> None:
     served.files.files.clear()
     ForeignCli(served).deploy(bundle_of({JOB: plain_specs()[JOB] | {"tasks": []}}))
     served.files.files.clear()
-    assert "2 jobs have the name gateway job of jobs.gateway" in unknown(served, plain_specs())
+    assert "2 jobs have the same name gateway job as jobs.gateway" in unknown(served, plain_specs())
     deployer_of(served, plain_specs()).bind(JOB, ids[JOB])
     served.forget_requests()
     assert guard(served, plain_specs()) == ({}, ExitCode.CLEAN)
@@ -288,13 +292,13 @@ def test_a_state_that_can_not_be_read_is_unknown(served: StandInWorkspace) -> No
         for case, text in BROKEN.items():
             served.files.files = {f"{folder}/{name}": text.encode()}
             told[name, case] = unknown(served, plain_specs())
-    assert {key: f"{key[0]} can't be read" in text for key, text in told.items()} == dict.fromkeys(told, True)
+    assert {key: f"{key[0]} cannot be read" in text for key, text in told.items()} == dict.fromkeys(told, True)
     served.files.files = {}
     served.fail(Fault(path="/workspace/export", times=99, status=403, error_code="PERMISSION_DENIED"))
-    assert "does not permit GET /api/2.0/workspace/export" in unknown(served, plain_specs())
+    assert "does not have permission for GET /api/2.0/workspace/export" in unknown(served, plain_specs())
     served.faults.clear()
     served.fail(Fault(path="/api/2.0/pipelines$", times=99, status=403, error_code="PERMISSION_DENIED"))
-    assert "does not permit GET /api/2.0/pipelines" in unknown(served, plain_specs())
+    assert "does not have permission for GET /api/2.0/pipelines" in unknown(served, plain_specs())
 
 
 def test_of_two_states_the_newer_counts_and_contradictions_are_unknown(served: StandInWorkspace) -> None:
@@ -312,7 +316,7 @@ def test_of_two_states_the_newer_counts_and_contradictions_are_unknown(served: S
     write_state(served, bundle, ids, engine=DIRECT, serial=3)
     assert "have the same serial" in unknown(served, wanted)
     write_state(served, bundle, ids, engine=DIRECT, serial=4, lineage="two")
-    assert "states of two deployments" in unknown(served, wanted)
+    assert "different deployments" in unknown(served, wanted)
 
 
 def test_ids_that_contradict_ours_are_unknown(served: StandInWorkspace) -> None:
@@ -320,7 +324,7 @@ def test_ids_that_contradict_ours_are_unknown(served: StandInWorkspace) -> None:
     ids = deployed(served)
     deployer_of(served, plain_specs()).bind(GATEWAY, ids["pipelines.flights"])
     told = unknown(served, plain_specs())
-    assert f"{GATEWAY} is {ids['pipelines.flights']} to Sluice and {ids[GATEWAY]} to" in told
+    assert f"{GATEWAY} has the id {ids['pipelines.flights']} in the state of Sluice, but {ids[GATEWAY]} in" in told
 
 
 def test_the_guard_goes_on_once_the_snapshot_is_over(served: StandInWorkspace) -> None:
@@ -368,7 +372,7 @@ def test_an_accepted_field_that_the_bundle_does_not_name_holds_another_tool(serv
     served.forget_requests()
     changes, _, code = deployer_of(served, plain_specs()).guard()
     told = {each.key: (each.phantoms, each.reason) for each in changes}
-    reason = "another tool removes storage, tags.owner, which were accepted; name them in the bundle"
+    reason = "another deployment tool would remove the accepted settings storage, tags.owner; add them to the bundle"
     assert (told, code) == ({GATEWAY: ((("storage",), ("tags", "owner")), reason)}, ExitCode.HELD)
     assert deployer_of(served, plain_specs()).plan().change(GATEWAY).verdict is Verdict.NOTHING  # type: ignore[union-attr]
     named = plain_specs()

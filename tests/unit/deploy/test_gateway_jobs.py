@@ -157,7 +157,7 @@ def test_a_pipeline_that_may_not_be_read_counts_as_a_gateway(served: StandInWork
     wanted["jobs.nightly"]["max_concurrent_runs"] = 2
     (change,) = deployer_of(served, wanted).plan().changes
     assert change.verdict is Verdict.UNKNOWN
-    assert "pipeline pipeline-0007 could not be read, WORKSPACE_FORBIDDEN" in change.reason
+    assert "pipeline pipeline-0007 cannot be read (WORKSPACE_FORBIDDEN)" in change.reason
 
 
 def test_a_snapshot_that_begins_after_the_plan_holds_the_reset(served: StandInWorkspace) -> None:
@@ -240,7 +240,7 @@ def test_what_a_gateway_stands_on_is_not_deleted_when_the_gateway_stays(served: 
     result = deployer_of(served, wanted, policy=allowed).destroy()
     done = {each.key: (each.verdict, each.reason) for each in result.done}
     assert result.exit_code is ExitCode.REFUSED
-    assert done["schemas.staging"] == (Verdict.REFUSE, "a resource that depends on it stays")
+    assert done["schemas.staging"] == (Verdict.REFUSE, "a dependent resource is kept")
     assert (causes(served), set(served.catalog.schemas)) == (RUNNING, {"main.staging"})
 
 

@@ -53,7 +53,7 @@ def test_a_week_of_events_is_one_call_with_a_row_per_table_and_flow(served: Stan
     served.forget_requests()
     served.sql.rows_sent = 0
     change = planned(served, changed(quick_specs()))
-    assert (change.verdict, change.reason) == (Verdict.APPLY, "no snapshot runs")
+    assert (change.verdict, change.reason) == (Verdict.APPLY, "no snapshot is running")
     assert (len(served.calls("/sql/statements")), served.sql.rows_sent) == (1, 6)
 
 
@@ -97,7 +97,10 @@ def test_a_table_that_only_an_earlier_update_names_is_unknown_unless_it_left_the
     change = planned(served, wanted)
     assert (change.verdict, change.reason) == (
         Verdict.UNKNOWN,
-        "what the gateway is doing is not known (nothing fresh about main.staging.gone); that counts as a snapshot",
+        (
+            "the state of the gateway is unknown (no recent progress of main.staging.gone) "
+            "and treated as a running snapshot"
+        ),
     )
     objects[1]["table"]["source_table"] = "other"
     assert planned(served, wanted).verdict is Verdict.APPLY

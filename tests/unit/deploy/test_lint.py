@@ -95,8 +95,16 @@ def test_a_moment_or_commit_given_with_the_call_must_not_reach_a_gateway(tmp_pat
     text = f"{GATEWAY}          tags: {{c: '${{var.commit}}'}}\n"
     (finding,) = load(tmp_path, text, commit=value).findings
     assert (finding.condition, finding.severity) == ("BUNDLE_GATEWAY_TAG_CHANGES", Severity.WARNING)
-    assert f"${{var.commit}}, which is {value} this time" in finding.what
+    assert f"${{var.commit}}, which is {value} in this deployment" in finding.what
     assert load(tmp_path, text, commit="blue").findings == ()
+
+
+def test_a_finding_about_a_secret_variable_has_no_value(tmp_path: Path) -> None:
+    """A token of forty hexadecimal digits looks like a commit."""
+    text = f"{GATEWAY}          tags: {{c: '${{var.api_token}}'}}\n".replace("  team:", "  api_token: {}\n  team:")
+    (finding,) = load(tmp_path, text, api_token="a1" * 20).findings
+    assert (finding.condition, "a1a1" in finding.what) == ("BUNDLE_GATEWAY_TAG_CHANGES", False)
+    assert "${var.api_token}, which is hidden:" in finding.what
 
 
 PRESETS = {
@@ -147,7 +155,7 @@ def test_a_gateway_beside_other_pipelines_is_told(tmp_path: Path) -> None:
     assert found(tmp_path, GATEWAY + ingestion) == []
     (finding,) = load(tmp_path, f"{GATEWAY}resources: {{pipelines: {{flights: {{name: f}}}}}}\n").findings
     assert (finding.condition, finding.severity.value) == ("BUNDLE_GATEWAY_NOT_APART", "warning")
-    assert (str(finding.location), "ingestion deploys pipelines.flights too" in finding.what) == (at(14, 11), True)
+    assert (str(finding.location), "ingestion also deploys pipelines.flights" in finding.what) == (at(14, 11), True)
 
 
 def test_what_lasts_has_to_say_whether_it_may_be_destroyed(tmp_path: Path) -> None:
@@ -218,6 +226,6 @@ def test_a_finding_is_told_with_its_place_and_remedy(tmp_path: Path) -> None:
     """The whole text of one."""
     (finding,) = load(tmp_path, f"{GATEWAY}          channel: preview\n").findings
     assert finding.render() == (
-        "[BUNDLE_SPELLING] warning: The service spells `channel` of pipelines.gateway 'PREVIEW', and here it is "
-        f"'preview': a difference at each deploy.\n  at {at(FIRST, 20)}\n  -> Write 'PREVIEW'."
+        "[BUNDLE_SPELLING] warning: `channel` of pipelines.gateway is 'preview', but the service stores it as "
+        f"'PREVIEW'; each deployment shows a difference.\n  at {at(FIRST, 20)}\n  -> Write 'PREVIEW'."
     )

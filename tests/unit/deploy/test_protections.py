@@ -72,8 +72,8 @@ def test_prevent_destroy_is_lifted_in_a_deploy_before_the_one_that_destroys(serv
         ExitCode.REFUSED, Verdict.REFUSE, ChangeClass.RECREATE,
     )  # fmt: skip
     assert change.reason == (
-        "prevent_destroy was in force at the last deploy and forbids recreating it; "
-        "deploy the change of prevent_destroy alone first"
+        "prevent_destroy was set in the last deployment and forbids recreating it; "
+        "deploy the change of prevent_destroy first"
     )
     assert on_record(served, FLIGHTS)
     assert deployer(served, specs()).deploy().exit_code is ExitCode.CLEAN
@@ -121,8 +121,8 @@ def test_a_gateway_deleted_by_hand_waits_and_says_both_ways_out(served: StandIn)
         ExitCode.HELD, Verdict.HOLD, ChangeClass.RECREATE,
     )  # fmt: skip
     assert change.reason == (
-        f"{gone} was deleted outside of this bundle: --allow-recreate {GATEWAY} makes a new gateway, which takes all "
-        f"its snapshots again; `sluice bundle bind {GATEWAY} ID` adopts another one"
+        f"{gone} was deleted outside this bundle: --allow-recreate {GATEWAY} creates a new gateway, which repeats all "
+        f"snapshots; `sluice bundle bind {GATEWAY} ID` binds an existing one"
     )
     assert sorted(each.name for each in served.pipelines.by_id.values()) == ["flights", "sqlserver ingestion"]
     assert served.pipeline("flights").spec["configuration"] == {"a": "2"}
@@ -150,7 +150,7 @@ def test_a_gateway_in_the_place_of_a_lost_one_says_so(served: StandIn) -> None:
     assert change is not None
     assert (change.verdict, change.reason) == (
         Verdict.APPLY,
-        f"{gone} was deleted outside of this bundle, and a new one is made",
+        f"{gone} was deleted outside this bundle; it is created again",
     )
 
 

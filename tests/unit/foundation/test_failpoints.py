@@ -95,5 +95,5 @@ def test_names_in_the_source_and_in_the_list_are_the_same() -> None:
     """Each registered name occurs in the source, and each name in the source is registered."""
     source = pathlib.Path(framework.__file__).parent
     texts = [path.read_text() for path in source.rglob("*.py") if path.name != "failpoints.py"]
-    placed = {name for text in texts for name in re.findall(r'failpoint\(\s*"([^"]+)"', text)}
+    placed = {name for text in texts for name in re.findall(r'failpoint(?:\(\s*|=)"([^"]+)"', text)}
     assert placed == FAILPOINTS

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from framework import pipelines as face
 from framework.native.interface import COMPOSED, INTERFACE, OLDER_FUNCTIONS, OLDER_PARAMETERS, READS
 
-# What the stubs have and the reference does not tell of: a source's older spelling, and settings of Spark's own tables.
+# In the stubs but not in the reference: a source's older spelling, and settings of Spark's own tables.
 _UNTOLD = {"snapshot_and_version", "format"}
 
 

@@ -29,7 +29,7 @@ CASES = {
     "from framework.pipelines import create_streaming_table as make\nmake('t', private=True)": [
         "m.py:2 NATIVE_ARGUMENT_MISSING"
     ],
-    # The native spellings, which nobody translates there.
+    # The native spellings, which are not translated there.
     "from pyspark import pipelines as dp\n@dp.snapshot_flow('t', ['id'])\ndef f(): ...": [
         "m.py:2 NATIVE_FUNCTION_OURS"
     ],
@@ -40,7 +40,7 @@ CASES = {
     "from framework import Pipeline": ["m.py:1 NATIVE_IMPORT_MISSING"],
     "import framework.session.spark_session": ["m.py:1 NATIVE_IMPORT_MISSING"],
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from framework import Pipeline": [],
-    # What is somebody else's.
+    # Names of other packages.
     "from mine import dp\ndp.create_streaming_table('t', private=True)": [],
     "dp = (": [],
 }

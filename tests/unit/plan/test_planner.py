@@ -106,10 +106,10 @@ def test_an_update_with_nothing_new_only_skips_and_says_why() -> None:
     """Drained sources, a finished once flow, and a view with unchanged inputs need no step."""
     plan = make_plan(a_graph(), UpdateRequest(), settled())
     assert [(step.flow, step.reason) for step in plan.steps if isinstance(step, SkipStep)] == [
-        (RAW, "nothing new to read"),
-        (CLEAN, "nothing new to read"),
+        (RAW, "no new data to read"),
+        (CLEAN, "no new data to read"),
         (SEED, "ran once, in generation 1"),
-        (TOTALS, "neither its inputs nor its code changed"),
+        (TOTALS, "its inputs and its code have not changed"),
     ]
     assert len(plan.steps) == 4
 
@@ -171,7 +171,7 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
     own = [step for step in plan.steps if step.dataset == CLEAN]
     assert [(step.flow, step.generation) for step in own if isinstance(step, RunFlow)] == [(CLEAN, 2), (SEED, 2)]
     assert [step.flow for step in own if isinstance(step, BeginGeneration)] == [SEED]
-    assert own[-1] == PublishRebuild(dataset=CLEAN, rebuild=3, reason="all flows of the rebuild are done")
+    assert own[-1] == PublishRebuild(dataset=CLEAN, rebuild=3, reason="all flows of the rebuild have completed")
 
 
 def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
@@ -235,7 +235,7 @@ def test_a_table_that_is_gone_begins_its_flows_again() -> None:
     [
         ("daily", FlowState(generation=1, latest=1), "its source may have changed since the last snapshot"),
         ("daily", FlowState(generation=1, drained=True, latest=1), "no change since the last snapshot"),
-        (None, FlowState(generation=1, latest=1), "its function may have a newer snapshot"),
+        (None, FlowState(generation=1, latest=1), "its function may return a newer snapshot"),
     ],
 )
 def test_a_flow_from_snapshots_runs_unless_its_source_stood_still(
@@ -264,7 +264,7 @@ def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: Up
     assert [step for step in plan.steps if step.dataset == CLEAN] == [
         RefuseTable(
             dataset=CLEAN, flows=(CLEAN, SEED), path="/t/clean", owner="pipeline other",
-            reason="its table was made by pipeline other",
+            reason="its table belongs to pipeline other",
         )
     ]  # fmt: skip
     (error,) = refusals(a_graph(), plan)

@@ -33,8 +33,8 @@ def test_a_jvm_that_dies_directly_is_quoted() -> None:
         launch_directly(request())
     assert raised.value.condition == "SPARK_NOT_STARTED"
     assert raised.value.fields == {
-        "ending": "ended with code 3",
-        "last_words": "Error: Could not reserve enough space",
+        "failure": "ended with code 3",
+        "output": "Error: Could not reserve enough space",
     }
 
 
@@ -44,4 +44,4 @@ def test_a_jvm_that_dies_behind_spark_submit_is_quoted_too() -> None:
     with pytest.raises(OperationError) as raised:
         launch_by_submit(request())
     assert raised.value.condition == "SPARK_NOT_STARTED"
-    assert "Could not reserve enough space" in str(raised.value.fields["last_words"])
+    assert "Could not reserve enough space" in str(raised.value.fields["output"])

@@ -56,7 +56,7 @@ def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
     assert caught.value.fields == {
         "holder": f"update u-1, process {os.getpid()} on {socket.gethostname()}, since 2026-01-01T00:00:00.000Z",
         "path": storage.path("update.lock"),
-        "when_dead": "Its lock is free as soon as its process ends.",
+        "advice": "The lock is released when its process ends.",
     }
 
 
@@ -108,7 +108,7 @@ def test_a_holder_that_has_not_said_its_name_yet_holds_the_lock_too(storage: Loc
     """A lock whose file is still empty is held; the error says so without a name."""
     with update_lock(storage, "u-1"):
         pathlib.Path(storage.path("update.lock")).write_text("")
-        with pytest.raises(OperationError, match="another process has just begun"), update_lock(storage, "u-2"):
+        with pytest.raises(OperationError, match="another process has just started"), update_lock(storage, "u-2"):
             pass
 
 

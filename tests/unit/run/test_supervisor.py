@@ -192,7 +192,7 @@ def test_a_failure_that_cannot_heal_ends_its_flow_and_names_those_who_wait(world
     states = {result.dataset.table: result.state for result in supervisor.results}
     reasons = {flow.dataset.table: flow.reason for flow in supervisor.flows}
     assert states == {"a": FlowState.FAILED, "b": FlowState.STOPPED}
-    assert reasons == {"a": "/lake can't be read: gone.", "b": "waits for main.s.a, which failed"}
+    assert reasons == {"a": "/lake cannot be read: gone.", "b": "waits for main.s.a, which failed"}
     assert [table for table, _ in world.ran] == ["a", "b"]
 
 

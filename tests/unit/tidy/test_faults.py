@@ -8,7 +8,7 @@ import re
 from framework.foundation.conditions import CONDITIONS
 from tests.support.sources import Source, sources
 
-# The outermost loops: what they catch is recorded, and ends in a named state.
+# The outermost loops: they record what they catch, and end in a named state.
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
     "framework/cli/signals.py",  # the update's thread: raised again in the command's thread
@@ -50,7 +50,7 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
     code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
     named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
-    # Subconditions may be named by what was called: `f"SESSION_MUTATION….{method}"`.
+    # The name of a subcondition may be computed: `f"SESSION_MUTATION….{method}"`.
     families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
     assert sorted(name for name in set(CONDITIONS) - named if name.partition(".")[0] not in families) == []
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.sources import Source, sources
 
-# What is used, what to use in its place, and the files that stand at the edge.
+# The forbidden name, its replacement, and the exempt files.
 PORTS = {
     "time": ("framework.foundation.clock", {"framework/foundation/clock.py"}),
     "random": ("a seed that the caller gives", {"framework/run/update/retries.py"}),

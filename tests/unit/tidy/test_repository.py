@@ -7,7 +7,7 @@ import tomllib
 
 from tests.support.sources import ROOT, tracked_files
 
-# Written in two pieces, so that this file does not hold what it looks for.
+# Written in two parts, so that this file does not contain the names.
 _REGISTRY_HOSTS = tuple(
     ".".join(parts)
     for parts in (

@@ -1,4 +1,4 @@
-"""The statistics of new files of a load: complete, or to be computed by a job."""
+"""The statistics of new files give the counts of a load, or show that the events must be counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget, hidden_type
-from framework.cdc.delta.file_statistics import StagedStatistics
+from framework.cdc.initial_load import NewFileStatistics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.names import QualifiedName
 
@@ -35,9 +35,9 @@ def file(rows: int, *, key_nulls: int | None = 0, **hidden_nulls: object) -> dic
 @pytest.mark.parametrize(
     "hidden", [{"once": 0}, {"once": 3, "sequence": {"file": 3, "position": 0}}], ids=["literal", "a part of a struct"]
 )
-def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any]) -> None:
-    """Each event has a key and at least a part of its point."""
-    counts = StagedStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
+def test_file_statistics_count_valid_events(hidden: dict[str, Any]) -> None:
+    """No key is null, and of each point some part is not null."""
+    counts = NewFileStatistics(files=[file(3, **hidden), file(4, **hidden)]).counts(TARGET)
     assert counts is not None
     assert (7, 0, {"id": 0}, {}) == (counts.rows, counts.null_sequences, counts.null_keys, counts.ranges)
 
@@ -51,17 +51,17 @@ def test_events_without_a_fault_are_counted_by_their_files(hidden: dict[str, Any
         file(3),
         file(3, once=1, sequence={"file": 1, "position": 1}),
     ],
-    ids=["nothing told", "a null key", "nothing told of keys", "nothing told of points", "points in doubt"],
+    ids=["no statistics", "a null key", "no statistics of keys", "no statistics of points", "possibly null points"],
 )
-def test_what_is_not_told_or_may_be_a_fault_must_be_counted(doubtful: dict[str, Any]) -> None:
+def test_missing_statistics_or_possible_violations_need_a_count(doubtful: dict[str, Any]) -> None:
     """One such file is enough."""
-    assert StagedStatistics(files=[file(3, once=0), doubtful]).counts(TARGET) is None
+    assert NewFileStatistics(files=[file(3, once=0), doubtful]).counts(TARGET) is None
 
 
-def test_the_span_of_a_key_is_that_of_all_files() -> None:
-    """It is known only if each file has it, for integers."""
+def test_the_span_of_a_key_covers_all_files() -> None:
+    """It is known only if each file has bounds that are whole numbers."""
     files = [file(3), file(1), file(4)]
-    assert (1, 40) == StagedStatistics(files=files).span("id")
-    assert StagedStatistics(files=files).span("name") is None
-    assert StagedStatistics(files=[*files, {"numRecords": 1}]).span("id") is None
-    assert StagedStatistics(files=[{"minValues": {"id": "a"}, "maxValues": {"id": "b"}}]).span("id") is None
+    assert (1, 40) == NewFileStatistics(files=files).span("id")
+    assert NewFileStatistics(files=files).span("name") is None
+    assert NewFileStatistics(files=[*files, {"numRecords": 1}]).span("id") is None
+    assert NewFileStatistics(files=[{"minValues": {"id": "a"}, "maxValues": {"id": "b"}}]).span("id") is None

@@ -1,0 +1,168 @@
+"""Writes of a target by a transaction: the target is read once, and rows are removed by their location (ADR 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, UPDATED, broadcast_if_small
+from framework.cdc.delta.transaction import LOCATION
+from framework.cdc.model.columns import column
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.cdc.spark.execution import computed_once, in_background
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from framework.cdc.delta.merge_write import MergeWrite
+    from framework.cdc.delta.target_write import KeyedMerge, PriorCommit, Replacement
+    from framework.cdc.delta.transaction import Transaction
+    from framework.cdc.delta.transaction_identifiers import Batch
+    from framework.cdc.events.key_bounds import Ranges
+
+SHUFFLED_ROWS_PER_KEY = 10
+"""The most table rows per affected key that are shuffled; this saves two broadcasts, each a job to wait for."""
+
+_NUMBER = "__sluice_number"
+_IS_MANUAL = "__sluice_is_manual"
+"""The row was inserted manually, not by AUTO CDC."""
+
+
+class TransactionWrite:
+    """Writes a batch by a transaction, which is prepared during the prior commit and committed after it.
+
+    Args:
+        session: the session.
+        transaction: on the target, begun before the auxiliary table was read.
+        batch: the batch.
+        merge_write: writes the merges that a transaction cannot.
+    """
+
+    def __init__(
+        self, session: SparkSession, transaction: Transaction, batch: Batch, *, merge_write: MergeWrite
+    ) -> None:
+        self._session = session
+        self._transaction = transaction
+        self._batch = batch
+        self._merge_write = merge_write
+
+    def has_applied(self) -> bool:
+        """Return whether the target has the batch."""
+        return self._transaction.has_applied(self._batch)
+
+    def rows(self, ranges: Ranges) -> DataFrame:
+        """Return the target's rows with keys in these ranges, with their `LOCATION`; the commit depends on them."""
+        return self._transaction.rows(ranges)
+
+    def merge(self, merge: KeyedMerge, prior: PriorCommit | None) -> CdcMetrics:
+        """Commit the changes of a merge after the prior commit.
+
+        A manually inserted row may be older than a recorded delete of its key. If recorded deletes are read for new
+        keys only, a batch that updates such a row is written by MERGE instead.
+        """
+        if merge.sweeps:
+            return self._merge_write.merge(merge, prior)
+        with nullcontext() if prior is None else in_background(self._session, prior.write):
+            done = self._prepare_merge(merge)
+        return self._merge_write.merge(merge, prior) if done is None else self._commit(done, merge.row_count, prior)
+
+    def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
+        """Commit a replacement of rows after the prior commit."""
+        deleted = 0
+        with nullcontext() if prior is None else in_background(self._session, prior.write):
+            removed = replacement.removed()
+            if removed is None:
+                upserted, _ = self._prepare(replacement.added())
+            else:
+                remove = partial(self._transaction.remove, removed)
+                upserted, (_, deleted) = self._prepare(replacement.added(), remove, replacement.count_deleted)
+        return self._commit(CdcMetrics(upserted=upserted, deleted=deleted), replacement.row_count, prior)
+
+    def _commit(self, done: CdcMetrics, row_count: int, prior: PriorCommit | None) -> CdcMetrics:
+        if prior is not None:
+            prior.reached()
+        self._transaction.commit(self._batch, replace(done, rows=row_count))
+        return done
+
+    def _prepare_merge(self, merge: KeyedMerge) -> CdcMetrics | None:
+        """Prepare the changes of a merge.
+
+        Returns:
+            The numbers of rows to upsert and delete; None if a manually inserted row would be updated without a
+            check of its key's recorded deletes.
+        """
+        if not merge.checks_rows:
+            return self._prepare_checked(merge)
+        with merge.checked_source() as source:
+            return self._prepare_checked(replace(merge, source=source, apply_recorded=None))
+
+    def _prepare_checked(self, merge: KeyedMerge) -> CdcMetrics | None:
+        transaction, source = self._transaction, merge.source
+        rows = transaction.rows(merge.ranges).select("*", column(HIDDEN_COLUMN).isNull().alias(_IS_MANUAL))
+        if transaction.read_nothing:
+            return CdcMetrics(upserted=transaction.add(_new_rows(source, merge)))
+        few_rows = SHUFFLED_ROWS_PER_KEY * merge.row_count
+        by_keys = transaction.rows_to_read is not None and transaction.rows_to_read <= few_rows
+        if not by_keys:
+            source = source.withColumn(_NUMBER, F.monotonically_increasing_id())
+        with computed_once((_decide_by_keys if by_keys else _decide_by_rows)(source, rows, merge)) as decided:
+            added = decided.where(column(CHANGE).isin(INSERTED, UPDATED)).select(*_row(merge))
+            if not by_keys:
+                known = F.broadcast(decided.select(_NUMBER))
+                added = added.unionByName(_new_rows(source.join(known, _NUMBER, "left_anti"), merge))
+            # At most one file per core, regardless of the number of tasks that read.
+            added = added.coalesce(self._session.sparkContext.defaultParallelism)
+            upserted, ((deleted, manual),) = self._prepare(added, partial(_remove, decided, transaction))
+        is_unchecked = bool(manual) and merge.apply_recorded is not None and not by_keys
+        return None if is_unchecked else CdcMetrics(upserted=upserted, deleted=deleted)
+
+    def _prepare(self, added: DataFrame | None, *background: Callable[[], Any]) -> tuple[int, list[Any]]:
+        """Write new files, and do other work in the background; return the number of added rows and its results."""
+        with ExitStack() as until_done:
+            running = [until_done.enter_context(in_background(self._session, work)) for work in background]
+            upserted = 0 if added is None else self._transaction.add(added)
+        return upserted, [work.result() for work in running]
+
+
+def _new_rows(source: DataFrame, merge: KeyedMerge) -> DataFrame:
+    """Return the rows of keys that have no row yet."""
+    return merge.new_rows(source if merge.apply_recorded is None else merge.apply_recorded(source))
+
+
+def _row(merge: KeyedMerge) -> list[Column]:
+    return [column(name) for name in merge.target.table_schema.fieldNames()]
+
+
+def _decide_by_rows(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> DataFrame:
+    """Decide the change of each row of an affected key: joins the source rows to target rows."""
+    sent = broadcast_if_small(source, merge.row_count)
+    return merge.decide(sent, rows, how="inner", carried=(_IS_MANUAL, _NUMBER, LOCATION))
+
+
+def _decide_by_keys(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> DataFrame:
+    """Decide the change of each affected key: left-joins target rows to the source rows, which are in key order."""
+    checked = source if merge.apply_recorded is None else merge.apply_recorded(source)
+    return merge.decide(checked, rows, how="left", carried=(_IS_MANUAL, LOCATION))
+
+
+def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
+    """Prepare the removal of the rows that are deleted or replaced.
+
+    Returns:
+        The number of deleted rows, and the number of manually inserted rows that are replaced.
+    """
+    change = column(CHANGE)
+    transaction.remove(decided.where(change.isin(UPDATED, REMOVED)).select(LOCATION))
+    # Counted last, because nothing waits for the counts; deletion vectors are written in parallel with new rows.
+    row = decided.agg(
+        F.count_if(change == F.lit(REMOVED)).alias("deleted"),
+        F.count_if((change == F.lit(UPDATED)) & column(_IS_MANUAL)).alias("manual"),
+    ).first()
+    assert row is not None  # an aggregate without groups has one row
+    return row["deleted"], row["manual"]

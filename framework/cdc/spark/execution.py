@@ -1,0 +1,109 @@
+"""Execution of a batch's queries: settings of the session, local checkpoints, and work in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark import inheritable_thread_target
+from pyspark.storagelevel import StorageLevel
+
+from framework.cdc.spark.expression_cache import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_READING_TASKS = "spark.sql.files.minPartitionNum"
+_READING_TASKS_A_CORE = 4
+
+
+@contextmanager
+def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session for the length of the block, then restore the previous ones."""
+    before = {key: session.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, previous in before.items():
+            if previous is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, previous)
+
+
+@contextmanager
+def planned_once(session: SparkSession) -> Iterator[None]:
+    """Plan each query of the block once, where adaptive planning has no benefit.
+
+    Adaptive planning coalesces many small partitions. A session with no more shuffle partitions than
+    cores gains nothing from it and pays for it: a batch of AUTO CDC takes 40 jobs with it and 22 without,
+    and the rest of the query is planned again after each stage. Tables are read in several tasks per core:
+    Spark estimates that opening a file costs as much as reading 4 MB, so one of two tasks may get all rows.
+
+    Spark infers no constraints either. A key that is a literal in the user's query is a constraint of the
+    batch. Spark would push it as a filter to the target's Parquet files, which misses rows whose keys
+    Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
+    """
+    cores = session.sparkContext.defaultParallelism
+    wanted = {_CONSTRAINTS: "false"}
+    if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) <= cores:
+        wanted |= {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}
+    with with_settings(session, wanted):
+        yield
+
+
+@contextmanager
+def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
+    """Keep a frame's rows on the executors for the length of the block.
+
+    Not `persist`: Spark recomputes a persisted frame when a table that it read from is written to (the
+    auxiliary table, between two uses of the latest events). Spark also recomputes lost partitions, so two
+    phases of one merge could read different rows. A local checkpoint has no lineage: if an executor is
+    lost with a part of it, the batch fails and is replayed.
+    Rows are stored deserialized: Java serialization costs more than all processing of the rows.
+
+    Args:
+        frame: the rows.
+        at_once: compute the rows in a job of their own, an action whose observed metrics a listener
+            receives; else the first job that reads the rows computes them.
+    """
+    kept = frame.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
+    try:
+        yield kept
+    finally:
+        # Only the JVM's plan knows the checkpoint's blocks; without this they stay until a garbage collection.
+        kept._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: FBT003 - a JVM call
+
+
+@contextmanager
+def in_background(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
+    """Run work in the background during the block; the work has ended, successfully or not, when the block ends.
+
+    Args:
+        session: the session whose settings the work uses.
+        work: runs in a thread of its own; its jobs belong to the job group of the block.
+
+    Yields:
+        A future with the work's result, which is complete when the block has ended.
+
+    Raises:
+        BaseException: the error of the work, unless the block itself raises one.
+    """
+
+    def run() -> T:
+        java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+        return work()
+
+    with ThreadPoolExecutor(1, "sluice-in_background") as threads:
+        result = threads.submit(inheritable_thread_target(session)(run))
+        yield result
+    result.result()

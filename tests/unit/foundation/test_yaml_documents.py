@@ -1,0 +1,124 @@
+"""The YAML reader: limits, locations and scalars, for pipeline specs and for bundles."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.foundation.errors import UserError
+from framework.foundation.yaml_documents import YamlFormat, YamlNode, parse_yaml, read_yaml
+
+SPEC = YamlFormat(node=YamlNode, unreadable="PIPELINE_SPEC_FILE_DOES_NOT_EXIST", invalid="PIPELINE_SPEC_INVALID_YAML")
+BUNDLE = YamlFormat(
+    node=YamlNode, unreadable="BUNDLE_FILE_UNREADABLE", invalid="BUNDLE_INVALID_YAML", is_yaml_1_2=True,
+    may_be_empty=True,
+)  # fmt: skip
+AT_KEYS = YamlFormat(node=YamlNode, unreadable=SPEC.unreadable, invalid=SPEC.invalid, at_keys=True)
+
+_TEN = ", ".join(["*{0}"] * 10)
+BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [{_TEN.format(f'a{n - 1}')}]\n" for n in range(1, 7))
+
+
+@pytest.mark.parametrize("kind", [SPEC, BUNDLE], ids=["spec", "bundle"])
+@pytest.mark.parametrize(
+    ("text", "at", "cause"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "3:1", "the key `a` is duplicated"),
+        ("a: {b: 1, b: 2}\n", "1:11", "the key `b` is duplicated"),
+        ("a: &a {x: 1}\nb: {<<: *a, <<: *a}\n", "2:13", "`<<` is used twice"),
+        ("a: {<<: 5}\n", "1:9", "`<<` requires a mapping"),
+        ("a: !!python/object:os.system x\n", "1:4", "python/object:os.system is not supported"),
+        ("a: !!set {x, y}\n", "1:4", "set is not supported"),
+        ("? [a, b]\n: 2\n", "1:3", "a key is not a string"),
+        ("a: &a [*a]\n", "1:4", "an alias contains itself"),
+        ("a: " + "[" * 150 + "]" * 150 + "\n", "1:104", "nested too deeply"),
+        (BOMB, "1:13", "more than 200,000 values"),
+        ("a: [\n", "2:1", "did not find"),
+        ("a: 1\n---\na: 2\n", "2:1", "another document"),
+        ("- a\n", "1:1", "the top level is not a mapping"),
+        ("text\n", "1:1", "the top level is not a mapping"),
+    ],
+)
+def test_an_unsafe_text_is_refused_with_line_and_column(
+    kind: YamlFormat[YamlNode], text: str, at: str, cause: str
+) -> None:
+    """The limits are the same for both kinds of files; only the condition differs."""
+    with pytest.raises(UserError) as caught:
+        parse_yaml(text, kind, name="f.yml")
+    error = caught.value
+    assert (error.condition, str(error.location), error.fields["path"]) == (kind.invalid, f"f.yml:{at}", "f.yml")
+    assert cause in str(error.fields["cause"])
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "bundle"),
+    [
+        ("yes", True, "yes"),
+        ("true", True, True),
+        ("2013-01-01", date(2013, 1, 1), "2013-01-01"),
+        ("12:30", 750, "12:30"),
+        ("0o14", "0o14", "0o14"),
+        ("1e3", "1e3", "1e3"),
+        ("1.5", 1.5, 1.5),
+        (".inf", float("inf"), ".inf"),
+        ("~", None, None),
+        ("'5'", "5", "5"),
+    ],
+)
+def test_scalars_mean_what_the_kind_of_file_says(text: str, spec: Any, bundle: Any) -> None:
+    """Specs follow PyYAML, as Spark's own do; bundles follow the Databricks CLI."""
+    assert [parse_yaml(f"a: {text}\n", kind, name="f").plain() for kind in (SPEC, BUNDLE)] == [
+        {"a": spec},
+        {"a": bundle},
+    ]
+
+
+def test_an_entry_is_located_at_its_key_or_its_value() -> None:
+    """A list item is located at its value; a missing key has the location of the nearest enclosing node."""
+    text = "a:\n  b:\n    - 1\n    - c: 2\n"
+    paths: list[tuple[str | int, ...]] = [("a",), ("a", "b"), ("a", "b", 1), ("a", "b", 1, "c"), ("a", "x"), ("y",)]
+    found = {
+        kind.at_keys: [str(parse_yaml(text, kind, name="f").location_of(*path)).removeprefix("f:") for path in paths]
+        for kind in (SPEC, AT_KEYS)
+    }
+    assert found == {
+        False: ["2:3", "3:5", "4:7", "4:10", "2:3", "1:1"],
+        True: ["1:1", "2:3", "4:7", "4:7", "1:1", "1:1"],
+    }
+
+
+def test_own_entries_replace_inherited_ones() -> None:
+    """The first source of a merge takes precedence over the later ones."""
+    text = "a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc: {<<: [*a, *b], x: 3}\n"
+    assert parse_yaml(text, BUNDLE, name="f").plain()["c"] == {"x": 3, "y": 1, "z": 2}
+
+
+def test_an_empty_file_is_a_mapping_only_where_the_kind_says_so() -> None:
+    """A bundle's file may be empty, a pipeline spec may not."""
+    assert parse_yaml("# nothing\n", BUNDLE, name="f").plain() == {}
+    with pytest.raises(UserError, match="the top level is not a mapping"):
+        parse_yaml("# nothing\n", SPEC, name="f")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "cause"),
+    [
+        ("missing.yml", None, "No such file"),
+        ("latin.yml", b"a: \xff\n", "it is not valid UTF-8"),
+        ("nul\0.yml", None, "ValueError: embedded null byte"),
+    ],
+)
+def test_an_unreadable_file_is_reported_with_its_path(
+    tmp_path: Path, name: str, content: bytes | None, cause: str
+) -> None:
+    """Missing, not in UTF-8, or with a name that no file system has."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        read_yaml(path, BUNDLE)
+    assert caught.value.condition == "BUNDLE_FILE_UNREADABLE"
+    assert cause in str(caught.value.fields["cause"])
