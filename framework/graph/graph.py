@@ -41,6 +41,7 @@ class GraphFlow:
             (data of unknown identity, current time), so that the query always counts as changed.
         schema: JSON of the query's schema.
         sources: its streaming sources other than the tables of `reads`, in the order of its plan.
+        batch_paths: the folders and files that it reads as batches, whether by path or by name.
     """
 
     spec: FlowSpec
@@ -49,6 +50,7 @@ class GraphFlow:
     fingerprint: str | None = None
     schema: str | None = None
     sources: tuple[SourceReference, ...] = ()
+    batch_paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ class GraphDataset:
     @property
     def is_sink(self) -> bool:
         """Whether it is a sink, through which flows write to targets outside the pipeline."""
-        return self.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
+        return self.kind.is_sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

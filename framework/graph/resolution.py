@@ -28,7 +28,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.missing import missing_table
-from framework.graph.relations import named, stand_in
+from framework.graph.relations import batch_paths, named, stand_in
 from framework.graph.rules import RULES
 from framework.graph.schemas import with_change_feed
 from framework.graph.snapshots import snapshot_shape
@@ -187,7 +187,7 @@ class Resolution:
         specs = self._into.get(spec.name, [])
         flows = [self._flow(spec, flow) for flow in specs]
         resolved = [flow for flow in flows if flow is not None]
-        if len(resolved) < len(specs) or spec.name in self._faulty or not specs:
+        if len(resolved) < len(specs) or spec.name in self._faulty or not (specs or spec.kind.is_sink):
             return None
         try:
             return self._typed(spec, resolved)
@@ -255,6 +255,7 @@ class Resolution:
             fingerprint=fingerprint,
             schema=frame.schema.json(),
             sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
+            batch_paths=batch_paths(frame),
         )
         return _ResolvedFlow(flow=flow, frame=frame, versions=TimestampType() if spec.from_snapshots else None)
 

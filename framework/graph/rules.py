@@ -62,8 +62,7 @@ def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
     """A table or view needs at least one flow; a sink may have none."""
     fed = {flow.target for flow in registry.flows}
     for dataset in registry.datasets:
-        is_sink = dataset.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
-        if not is_sink and dataset.name not in fed:
+        if not dataset.kind.is_sink and dataset.name not in fed:
             yield UserError("PIPELINE_DATASET_WITHOUT_FLOW", location=dataset.location, dataset=dataset.name)
 
 
