@@ -56,7 +56,7 @@ def left(pipeline: Pipeline) -> list[str]:
 
 
 def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(world: EngineWorld) -> None:
-    """A renamed dataset at the same path, all ways to read a table, links, folders around others, sinks, other files."""
+    """A renamed dataset at the same path, all ways to read a table, links, folders around others, sinks, files."""
     root = world.root
     (root / "real").mkdir()
     (root / "link").symlink_to(root / "real")
