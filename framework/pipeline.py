@@ -351,7 +351,7 @@ class Pipeline:
     def _definitions(self) -> Definitions:
         """The declarations of the modules, which are loaded at the first use."""
         if self._loaded is None:
-            self._loaded = Definitions.load(self._spec, self._modules, self.spark)
+            self._loaded = Definitions.load(self._spec, self._modules, self._store)
         return self._loaded
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:

@@ -42,7 +42,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     from the pipeline's folder, and have `spark` as a global. Functions have `spark` as a global too, while they
     and the query functions that they declare run.
 
-    Faults of declarations stay in the registry: the graph raises them together with those of the queries.
+    Faults of declarations stay in the registry: the graph raises them together with those of the queries. After an
+    exception the registry has the declarations of all code that ran, so that their queries can still be analysed.
 
     Args:
         spec: the pipeline spec with the libraries.
@@ -71,11 +72,11 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
             loading.file(file)
         for function in functions:
             loading.function(function)
+    _surround(registry, loading.neighbours)
     loading.errors.extend(_without_dataset(registry))
     if loading.errors:
         errors = [*loading.errors, *registry.faults]
         raise GraphErrors(list({error.render(): error for error in errors}.values()))
-    _surround(registry, loading.neighbours)
     return _code_version([*files, *map(Path, loading.neighbours.made)], functions)
 
 

@@ -48,6 +48,7 @@ class Registry:
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
+        is_incomplete: whether a module raised, so that its declarations are missing.
     """
 
     catalog: str
@@ -63,6 +64,7 @@ class Registry:
     faults: list[SluiceError] = field(default_factory=list)
     spoilt: set[QualifiedName] = field(default_factory=set)
     gathers_faults: bool = False
+    is_incomplete: bool = False
 
     def name(self, text: str) -> QualifiedName:
         """The full name for a name as written in a module."""

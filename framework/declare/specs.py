@@ -29,6 +29,11 @@ class DatasetKind(StrEnum):
     SINK = "sink"
     FOREACH_BATCH_SINK = "foreach_batch_sink"
 
+    @property
+    def is_sink(self) -> bool:
+        """Whether flows write through it to a target outside the pipeline."""
+        return self in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
+
 
 class ViolationAction(StrEnum):
     """The action for a row that violates an expectation."""

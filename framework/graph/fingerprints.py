@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from framework.graph.relations import analysed_plan
@@ -27,7 +27,11 @@ _MAX_FIELDS = 100_000
 
 
 def plan_fingerprint(
-    frame: DataFrame, *, code_version: str | None, file_identity: Callable[[list[str]], str | None]
+    frame: DataFrame,
+    *,
+    code_version: str | None,
+    settings: Mapping[str, str],
+    file_identity: Callable[[list[str]], str | None],
 ) -> str | None:
     """Return a hash of the query's computation, or None if it is unknown.
 
@@ -38,6 +42,7 @@ def plan_fingerprint(
         frame: the analysed query, over stand-ins for the datasets of the pipeline.
         code_version: hash of the modules' source, used if Python functions run on rows;
             None if it is unknown.
+        settings: the flow's own Spark settings, which may change the result of the same plan.
         file_identity: returns a text for the current content of the files that the query reads by path, or
             None if computing it would take too long.
     """
@@ -51,7 +56,7 @@ def plan_fingerprint(
     relations = [line for line in text.splitlines() if _NODE.match(line) and _NODE.findall(line) == ["Relation"]]
     if nodes & _UNKNOWN_IDENTITY or not all(_FILES.search(line) for line in relations):
         return None
-    parts = [_renumbered(text), *_local_rows(plan)]
+    parts = [_renumbered(text), *_local_rows(plan), *(f"{key}={value}" for key, value in sorted(settings.items()))]
     if plan.containsPattern(patterns.PYTHON_UDF()) or _RUNS_PYTHON.search(text):
         if code_version is None:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
@@ -41,6 +41,7 @@ class GraphFlow:
             (data of unknown identity, current time), so that the query always counts as changed.
         schema: JSON of the query's schema.
         sources: its streaming sources other than the tables of `reads`, in the order of its plan.
+        batch_paths: the folders and files that it reads as batches, whether by path or by name.
     """
 
     spec: FlowSpec
@@ -49,6 +50,7 @@ class GraphFlow:
     fingerprint: str | None = None
     schema: str | None = None
     sources: tuple[SourceReference, ...] = ()
+    batch_paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ class GraphDataset:
     @property
     def is_sink(self) -> bool:
         """Whether it is a sink, through which flows write to targets outside the pipeline."""
-        return self.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
+        return self.kind.is_sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -116,13 +118,8 @@ class DataflowGraph(Displayed):
         return self._into.get(name, ())
 
     def settings(self, flow: GraphFlow) -> dict[str, str]:
-        """The Spark settings of a flow: its own override its target's, which override those of the views it reads."""
-        names = [*(read.dataset for read in flow.reads if read.dataset is not None), flow.spec.target]
-        found: dict[str, str] = {}
-        for dataset in filter(None, map(self.dataset, names)):
-            if dataset.kind is DatasetKind.TEMPORARY_VIEW or dataset.name == flow.spec.target:
-                found |= dict(dataset.spec.spark_conf)
-        return {**found, **dict(flow.spec.spark_conf)}
+        """Return the Spark settings of a flow (see `flow_settings`)."""
+        return flow_settings(flow.spec, flow.reads, {dataset.name: dataset.spec for dataset in self.datasets})
 
     def inputs(self, name: QualifiedName) -> tuple[QualifiedName, ...]:
         """The datasets that the flows of a dataset read, in order of first use."""
@@ -139,3 +136,24 @@ class DataflowGraph(Displayed):
         """The names of all reads outside the pipeline, as written in the modules."""
         reads = (read for flow in self.flows for read in flow.reads if read.dataset is None)
         return tuple(dict.fromkeys(read.text for read in reads))
+
+
+def flow_settings(
+    flow: FlowSpec, reads: Iterable[Read], datasets: Mapping[QualifiedName, DatasetSpec]
+) -> dict[str, str]:
+    """Return the Spark settings of a flow.
+
+    Its own settings override those of its target, which override those of the temporary views that it reads. Of two
+    views with different values of a setting, the one that the flow reads last has precedence.
+
+    Args:
+        flow: the flow.
+        reads: its reads, those of its views included.
+        datasets: the declarations of the pipeline's datasets.
+    """
+    specs = [datasets.get(read.dataset) for read in reads if read.dataset is not None]
+    views = [spec for spec in specs if spec is not None and spec.kind is DatasetKind.TEMPORARY_VIEW]
+    found: dict[str, str] = {}
+    for settings in (*(view.spark_conf for view in (*views, datasets.get(flow.target)) if view), flow.spark_conf):
+        found |= dict(settings)
+    return found

@@ -6,14 +6,20 @@ session; the JVM's own constructors create both without a job.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+_FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+_CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
 
 
 def _scala_object(spark: SparkSession, name: str) -> Any:
@@ -33,6 +39,34 @@ def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
 def analysed_plan(frame: DataFrame) -> Any:
     """The analysed Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().analyzed()
+
+
+def batch_paths(frame: DataFrame) -> tuple[str, ...]:
+    """The folders and files that a query reads as batches, whether by path or by name, subqueries included.
+
+    A Delta table is one path, its folder. Streaming sources are not included (see `framework.sources`), and neither
+    are sources without files, such as JDBC.
+    """
+    plan = analysed_plan(frame)
+    found = [path for part in (plan, *_items(plan.subqueriesAll())) for path in _paths_of_leaves(part)]
+    return tuple(dict.fromkeys(found))
+
+
+def _paths_of_leaves(plan: Any) -> Iterator[str]:
+    gateway: Any = SparkContext._gateway
+    for leaf in _items(plan.collectLeaves()):
+        if leaf.nodeName() != "LogicalRelation":
+            continue
+        relation = leaf.relation()
+        if is_instance_of(gateway, relation, _FILES):
+            yield from (str(path.toString()) for path in _items(relation.location().rootPaths()))
+        elif is_instance_of(gateway, relation, _CHANGE_FEED):
+            yield str(relation.snapshotWithSchemaMode().snapshot().deltaLog().dataPath().toString())
+
+
+def _items(sequence: Any) -> list[Any]:
+    """The items of a Scala sequence."""
+    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,17 +20,18 @@ from pyspark.sql.types import StructType, TimestampType
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS, UpstreamInvalidError, call_query, query_failed
 from framework.graph.fingerprints import plan_fingerprint
-from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
-from framework.graph.relations import named, stand_in
-from framework.graph.rules import RULES
+from framework.graph.relations import batch_paths, named, stand_in
+from framework.graph.rules import COMPLETE_ONLY, RULES
 from framework.graph.schemas import with_change_feed
+from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
 from framework.graph.tables import KnownTables, missing_table
 from framework.graph.targets import check_expectations, table_target
@@ -47,7 +49,16 @@ _DEEP_CHAIN = 20_000
 class _ResolvedFlow:
     flow: GraphFlow
     frame: DataFrame
+    settings: Mapping[str, str]
     versions: DataType | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Analysis:
+    """The analysis of one flow's query, and the reads that it has made so far."""
+
+    flow: FlowSpec
+    reads: list[Read] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,8 +87,13 @@ class Resolution:
     _into: dict[QualifiedName, list[FlowSpec]] = field(default_factory=dict)
     _path: list[QualifiedName] = field(default_factory=list)
     _faulty: set[QualifiedName] = field(default_factory=set)
-    _reads: list[list[Read]] = field(default_factory=list)
+    _analyses: list[_Analysis] = field(default_factory=list)
+    _settings: SessionSettings = field(init=False)
     _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep the settings that the session has outside of analyses."""
+        object.__setattr__(self, "_settings", SessionSettings(self.spark))
 
     def resolve(self) -> DataflowGraph:
         """Return the graph of all declarations.
@@ -87,6 +103,8 @@ class Resolution:
         """
         self._errors.extend(self.registry.faults)
         broken = [error for rule in RULES for error in rule(self.registry)]
+        if self.registry.is_incomplete:
+            broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt
         # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
         self._errors.extend(error for error in broken if not spoilt & _names(error))
@@ -119,6 +137,8 @@ class Resolution:
         if dataset is not None and dataset in self.registry.spoilt:
             raise UpstreamInvalidError(str(dataset))
         found = self.tables.external(spark, name, options, streaming=streaming)
+        if found is None and self.registry.is_incomplete:
+            raise UpstreamInvalidError(name)  # a module that raised may declare it
         if found is None:
             raise missing_table(name, dataset=dataset, known=self._specs, tables=self.tables, spark=spark)
         self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
@@ -150,7 +170,12 @@ class Resolution:
         check_view_read(name, view_streams=view.flow.streaming, read_streams=streaming)
         for read in view.flow.reads:
             self._record(read)
-        return named(view.frame, name)
+        present = self._settings.present
+        # With other settings, the reader is analysed again, and then the view's query has the reader's settings.
+        if present == view.settings or present != self._flow_settings():
+            return named(view.frame, name)
+        spec = view.flow.spec
+        return named(call_query(self._query(spec), spec.name, spec.location), name)
 
     def _stand_in(self, dataset: GraphDataset, *, change_feed: bool, streaming: bool) -> DataFrame:
         key = (dataset.name, change_feed, streaming)
@@ -161,8 +186,13 @@ class Resolution:
         return self._stand_ins[key]
 
     def _record(self, read: Read) -> None:
-        if self._reads and read not in self._reads[-1]:
-            self._reads[-1].append(read)
+        if self._analyses and read not in self._analyses[-1].reads:
+            self._analyses[-1].reads.append(read)
+
+    def _flow_settings(self) -> dict[str, str]:
+        """The settings of the flow that is analysed, as far as the reads so far show."""
+        analysis = self._analyses[-1]
+        return flow_settings(analysis.flow, analysis.reads, self._specs)
 
     def _dataset(self, name: QualifiedName) -> GraphDataset | None:
         """The resolved dataset; None if it or one of its inputs has a fault."""
@@ -186,7 +216,7 @@ class Resolution:
         specs = self._into.get(spec.name, [])
         flows = [self._flow(spec, flow) for flow in specs]
         resolved = [flow for flow in flows if flow is not None]
-        if len(resolved) < len(specs) or spec.name in self._faulty or not specs:
+        if len(resolved) < len(specs) or spec.name in self._faulty or not (specs or spec.kind.is_sink):
             return None
         try:
             return self._typed(spec, resolved)
@@ -203,16 +233,19 @@ class Resolution:
         if errors:
             self._errors.extend(errors)
             return None
-        valid = sum(not self._meets_expectations(spec, flow.frame) for flow in resolved) == 0
+        valid = sum(not self._meets_expectations(spec, flow) for flow in resolved) == 0
         if not dataset.is_sink:
             versions = {flow.flow.spec.name: flow.versions for flow in resolved if flow.versions is not None}
-            dataset = table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored, versions)
+            settings = dict(ChainMap(*(dict(flow.settings) for flow in resolved)))
+            with self._settings.applied(settings):
+                dataset = table_target(dataset, [(flow.flow.spec, flow.frame) for flow in resolved], stored, versions)
         return dataset if valid else None
 
-    def _meets_expectations(self, spec: DatasetSpec, frame: DataFrame) -> bool:
+    def _meets_expectations(self, spec: DatasetSpec, flow: _ResolvedFlow) -> bool:
         """Whether all expectations are valid; faults are gathered, so that the schema is still checked."""
         try:
-            check_expectations(spec, frame)
+            with self._settings.applied(flow.settings):
+                check_expectations(spec, flow.frame)
         except GraphErrors as error:
             self._gather(error, spec)
             return False
@@ -226,7 +259,7 @@ class Resolution:
         if spec.name in self._flows:
             return self._flows[spec.name]
         self._flows[spec.name] = None
-        self._reads.append([])
+        self._analyses.append(_Analysis(flow=spec))
         try:
             is_handed_out = spec.name in self.registry.snapshot_functions
             self._flows[spec.name] = self._handing_out(spec) if is_handed_out else self._analysed(dataset, spec)
@@ -235,36 +268,61 @@ class Resolution:
         except (SluiceError, *SPARK_ERRORS) as error:
             self._gather(error, spec)
         finally:
-            self._reads.pop()
+            self._analyses.pop()
         return self._flows[spec.name]
 
     def _analysed(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
-        frame, fingerprint = call_query(self._query(spec), spec.name, spec.location), None
+        """The flow, analysed with its settings; those of views are known only when it has read the views."""
+        settings = self._flow_settings()
+        try:
+            resolved = self._analysed_with(settings, dataset, spec)
+        except (SluiceError, *SPARK_ERRORS):
+            if self._flow_settings() == settings:
+                raise
+        else:
+            if self._flow_settings() == settings:
+                return resolved
+        settings = self._flow_settings()
+        self._analyses[-1].reads.clear()
+        return self._analysed_with(settings, dataset, spec)
+
+    def _analysed_with(self, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
+        with self._settings.applied(settings):
+            frame = call_query(self._query(spec), spec.name, spec.location)
+            flow = self._graph_flow(frame, settings, dataset, spec)
+        versions = TimestampType() if spec.from_snapshots else None
+        return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
+
+    def _graph_flow(
+        self, frame: DataFrame, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec
+    ) -> GraphFlow:
+        fingerprint = None
         is_compared = spec.from_snapshots or dataset.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW}
         if is_compared and not frame.isStreaming:
             fingerprint = plan_fingerprint(
-                frame, code_version=self.code_version, file_identity=self.tables.file_identity
+                frame, code_version=self.code_version, settings=settings, file_identity=self.tables.file_identity
             )
         sources = streamed_sources(frame) if frame.isStreaming else ()
         tables = [str(source.location) for source in sources if source.shape is SourceShape.TABLE]
-        flow = GraphFlow(
+        return GraphFlow(
             spec=spec,
-            reads=(*self._reads[-1], *(Read(text=path, streaming=True, path=path) for path in tables)),
+            reads=(*self._analyses[-1].reads, *(Read(text=path, streaming=True, path=path) for path in tables)),
             streaming=frame.isStreaming,
             fingerprint=fingerprint,
             schema=frame.schema.json(),
             sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
+            batch_paths=batch_paths(frame),
         )
-        return _ResolvedFlow(flow=flow, frame=frame, versions=TimestampType() if spec.from_snapshots else None)
 
     def _handing_out(self, spec: FlowSpec) -> _ResolvedFlow:
         """A flow from a snapshot function, with the schema of its stored target or of its first snapshot."""
         function = self.registry.snapshot_functions[spec.name]
-        shape = snapshot_shape(function, spec, self._stored_schema(spec.target))
+        with self._settings.applied({}):  # it runs with the pipeline's settings, and not with those of its reader
+            shape = snapshot_shape(function, spec, self._stored_schema(spec.target))
         read = Read(text=f"{display_name(function)}()", streaming=False)
         flow = GraphFlow(spec=spec, reads=(read,), schema=shape.schema.json())
         frame = stand_in(self.spark, shape.schema, streaming=False)
-        return _ResolvedFlow(flow=flow, frame=frame, versions=shape.versions)
+        return _ResolvedFlow(flow=flow, frame=frame, settings={}, versions=shape.versions)
 
     def _query(self, spec: FlowSpec) -> Callable[[], DataFrame]:
         """The flow's query function, or the read of its named source."""
@@ -288,11 +346,43 @@ class Resolution:
             raise error.at(spec.location) from error
 
     def _gather(self, error: Exception, spec: FlowSpec | DatasetSpec) -> None:
-        """Add an error to the gathered ones, with its own location or that of its declaration."""
+        """Add an error to the gathered ones, with its own location or that of its declaration.
+
+        Raises:
+            OperationError: the error is not one of the declarations.
+        """
+        if isinstance(error, OperationError):
+            raise error
+        if self.registry.is_incomplete and self._may_lack_columns(self._reads_of(spec)):
+            return
         if isinstance(error, SluiceError):
             self._errors.append(error if error.location else located(error, spec))
         else:
             self._errors.append(query_failed(error, spec.name, spec.location))
+
+    def _reads_of(self, spec: FlowSpec | DatasetSpec) -> list[Read]:
+        """The reads of the flow that is analysed, or of all flows into a dataset."""
+        if isinstance(spec, FlowSpec):
+            return self._analyses[-1].reads
+        flows = [self._flows.get(flow.name) for flow in self._into.get(spec.name, ())]
+        return [read for flow in flows if flow is not None for read in flow.flow.reads]
+
+    def _may_lack_columns(self, reads: Sequence[Read]) -> bool:
+        """Whether a module that raised may declare a table that is read, or further flows into it.
+
+        Then the analysed schema of the table may lack columns, and an error of its reader may be a consequence.
+        """
+        for read in reads:
+            if read.dataset is None:
+                if read.path is not None:  # a table in the pipeline's storage, as an earlier update left it
+                    return True
+                continue
+            dataset = self._datasets.get(read.dataset)
+            if dataset is None or dataset.kind is DatasetKind.STREAMING_TABLE:
+                return True
+            if dataset.kind is DatasetKind.MATERIALIZED_VIEW and self._may_lack_columns(self._reads_of(dataset.spec)):
+                return True
+        return False
 
     def _raise_errors(self) -> None:
         if self._errors:

@@ -62,13 +62,12 @@ def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
     """A table or view needs at least one flow; a sink may have none."""
     fed = {flow.target for flow in registry.flows}
     for dataset in registry.datasets:
-        is_sink = dataset.kind in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
-        if not is_sink and dataset.name not in fed:
+        if not dataset.kind.is_sink and dataset.name not in fed:
             yield UserError("PIPELINE_DATASET_WITHOUT_FLOW", location=dataset.location, dataset=dataset.name)
 
 
 def single_query_views(registry: Registry) -> Iterator[UserError]:
-    """A materialized view has exactly one query."""
+    """A materialized view has exactly one query; datasets whose names clash are not reported again."""
     for dataset, flows in _flows_by_dataset(registry):
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW and len(flows) > 1:
             names = ", ".join(str(flow.name) for flow in flows)
@@ -138,6 +137,9 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
             )
 
 
+COMPLETE_ONLY = frozenset({"PIPELINE_FLOW_WITHOUT_TARGET", "PIPELINE_DATASET_WITHOUT_FLOW"})
+"""Errors that mean nothing while a module is broken, because its declarations are missing."""
+
 RULES: tuple[Rule, ...] = (
     duplicate_datasets,
     duplicate_flows,
@@ -171,8 +173,10 @@ def _duplicate(condition: str, first: DatasetSpec | FlowSpec, later: DatasetSpec
 
 
 def _flows_by_dataset(registry: Registry) -> Iterator[tuple[DatasetSpec, list[FlowSpec]]]:
+    """The flows of each dataset; of datasets with equal names it is unknown which one a flow is for."""
     into: dict[QualifiedName, list[FlowSpec]] = defaultdict(list)
     for flow in registry.flows:
         into[flow.target].append(flow)
-    for dataset in registry.datasets:
-        yield dataset, into[dataset.name]
+    for name, same in _by_name(registry.datasets).items():
+        if len(same) == 1:
+            yield same[0], into[name]

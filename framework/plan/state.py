@@ -35,7 +35,7 @@ class TableState:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
-        definition: hash of the table's last applied definition; None if unknown.
+        definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
         rebuilding: number of an unpublished rebuild; None without one.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as sql
 
+from framework import Pipeline
 from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors, SluiceError
 from tests.support.engine_world import EngineWorld
@@ -293,3 +294,96 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines(spark: SparkSes
     found = faults(spark, tmp_path, declare)
     assert [error.condition for error in found] == ["TABLE_OR_VIEW_NOT_FOUND", "FLOW_QUERY_FAILED"]
     assert found[0].fields["hint"] == " Did you mean main.s.customers?"
+
+
+BROKEN = """
+from framework import pipelines as dp
+
+dp.create_streaming_table("first")
+
+@dp.append_flow(target="shared", name="further")
+def further():
+    return spark.readStream.format("rate").load().selectExpr("value AS extra")
+
+raise RuntimeError("at import")
+"""
+
+SOUND = """
+from framework import pipelines as dp
+
+@dp.materialized_view
+def misspelt():
+    return spark.range(1).select("nothing_of_this_name")
+
+@dp.materialized_view
+def two_of_a_name():
+    return spark.range(1)
+
+@dp.materialized_view(name="two_of_a_name")
+def other():
+    return spark.range(1)
+
+@dp.table
+def shared():
+    return spark.readStream.format("rate").load()
+
+@dp.append_flow(target="elsewhere")
+def into_elsewhere():
+    return spark.readStream.format("rate").load().select("also_wrong")
+
+dp.create_streaming_table("filled_elsewhere")
+
+@dp.materialized_view
+def reads_elsewhere():
+    return spark.read.table("elsewhere").select("any")
+
+@dp.materialized_view
+def reads_further_column():
+    return spark.read.table("shared").select("third")
+
+@dp.temporary_view
+def between():
+    return spark.read.table("through")
+
+@dp.materialized_view
+def through():
+    return spark.read.table("shared")
+
+@dp.materialized_view
+def reads_it_through_a_view():
+    return spark.read.table("between").select("third")
+
+@dp.materialized_view
+def reads_a_view():
+    return spark.read.table("complete").select("neither")
+
+@dp.materialized_view
+def complete():
+    return spark.range(1)
+"""
+
+
+def test_a_module_that_raises_does_not_hide_the_faults_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    """All faults that the broken module can not have caused are reported with its own, and no other ones."""
+    for name, text in {"broken": BROKEN, "sound": SOUND, "unreadable": "def ("}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    pipeline = Pipeline(
+        name="p", storage=tmp_path / "storage", spark=spark, modules=[*map(str, sorted(tmp_path.glob("*.py")))]
+    )
+    with pytest.raises(GraphErrors) as caught:
+        pipeline.validate()
+    found = [(error.condition, str(error.location).rpartition("/")[2]) for error in caught.value.errors]
+    lines = SOUND.splitlines()
+
+    def line(text: str) -> str:
+        return f"sound.py:{1 + next(number for number, each in enumerate(lines) if text in each)}"
+
+    assert sorted(found) == [
+        ("FLOW_QUERY_FAILED", line("also_wrong")),
+        ("FLOW_QUERY_FAILED", line("neither")),
+        ("FLOW_QUERY_FAILED", line("nothing_of_this_name")),
+        ("MODULE_FAILED", "broken.py:10"),
+        ("MODULE_FAILED", "unreadable.py:1"),
+        ("PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", line('name="two_of_a_name"')),
+    ]
+    assert not (tmp_path / "storage").exists()

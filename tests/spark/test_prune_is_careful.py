@@ -29,13 +29,16 @@ def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
     return world
 
 
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
 def views(world: EngineWorld, *names: str, **paths: str) -> Callable[[], None]:
     """Declares a materialized view for each name, those of `paths` with their own path."""
 
     def declare() -> None:
         for name in (*names, *paths):
 
-            @dp.materialized_view(name=name, path=paths.get(name))
+            @dp.materialized_view(name=name, path=paths.get(name), table_properties=FEED)
             def query() -> DataFrame:
                 return world.spark.read.format("delta").load(world.source())
 
@@ -53,16 +56,18 @@ def left(pipeline: Pipeline) -> list[str]:
 
 
 def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(world: EngineWorld) -> None:
-    """A renamed dataset with the same path, reads by name and by path, links, nested folders, the name of a sink."""
+    """A renamed dataset with the same path, all ways to read a table, links, folders around others, sinks, files."""
     root = world.root
     (root / "real").mkdir()
     (root / "link").symlink_to(root / "real")
     world.run(
         views(
-            world, "named", "sunk", "free", renamed_from=f"{root}/same", linked_from=f"{root}/link/t",
-            around=f"{root}/outer", by_path=f"{root}/by_path",
+            world, "named", "sunk", "spare", "free", "loaded", "tabled", "nested", "fed",
+            renamed_from=f"{root}/same", linked_from=f"{root}/link/t",
+            around=f"{root}/outer", by_path=f"{root}/by_path", alone=f"{root}/alone", crowded=f"{root}/crowded",
         )
     )  # fmt: skip
+    (root / "crowded" / "notes.txt").write_text("not Delta's")
 
     def declare() -> None:
         views(world, renamed_to=f"{root}/same", linked_to=f"{root}/real/t", inside=f"{root}/outer/inner")()
@@ -76,12 +81,29 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
         def reader() -> DataFrame:
             return world.spark.read.table("named")
 
+        dp.create_sink(name="spare", format="delta", options={"path": f"{root}/spare"})
+
         @dp.table
         def follower() -> DataFrame:
             return world.spark.readStream.format("delta").load(f"{root}/by_path")
 
+        @dp.temporary_view
+        def loader() -> DataFrame:
+            return world.spark.read.format("delta").load(world.path("loaded"))
+
+        @dp.materialized_view
+        def by_table() -> DataFrame:
+            tabled = world.spark.read.table(f"delta.`{world.path('tabled')}`")
+            changes = world.spark.read.format("delta").options(readChangeFeed=True, startingVersion=0)
+            return tabled.union(changes.load(world.path("fed")).select("id"))
+
+        @dp.materialized_view
+        def by_subquery() -> DataFrame:
+            nested = f"SELECT id FROM delta.`{world.path('nested')}`"
+            return world.spark.sql(f"SELECT id FROM range(3) WHERE id IN ({nested})")
+
     pipeline = world.pipeline(declare)
-    assert left(pipeline) == ["free"]
+    assert left(pipeline) == ["alone", "free"]
     prefix = "no longer declared, table kept; "
     assert {name: reason.removeprefix(prefix) for name, reason in kept(pipeline).items()} == {
         "named": "main.s.reader reads it",
@@ -90,10 +112,18 @@ def test_a_table_that_something_else_still_uses_is_kept_and_the_plan_says_why(wo
         "renamed_from": "its folder overlaps with that of main.s.renamed_to",
         "linked_from": "its folder overlaps with that of main.s.linked_to",
         "around": "its folder overlaps with that of main.s.inside",
+        "spare": "a sink of the pipeline has the same name",
+        "loaded": "main.s.loader reads it",
+        "tabled": "main.s.by_table reads it",
+        "fed": "main.s.by_table reads it",
+        "nested": "main.s.by_subquery reads it",
+        "crowded": "its folder also contains notes.txt, which does not belong to the table",
+        "alone": "`sluice prune` drops it",
         "free": "`sluice prune` drops it",
     }
-    assert [table.name.table for table in pipeline.prune(pipeline.left_tables())] == ["free"]
+    assert [table.name.table for table in pipeline.prune(pipeline.left_tables())] == ["alone", "free"]
     assert not Path(world.path("free")).exists()
+    assert not (root / "alone").exists()
     assert all(Path(root, folder, "_delta_log").exists() for folder in ("same", "real/t", "outer", "by_path"))
 
 

@@ -92,12 +92,13 @@ def test_every_faulty_command_is_told_what_is_wrong_with_it(sluice: Sluice, tmp_
 
 
 def test_every_damaged_file_is_named(sluice: Sluice, tmp_path: Path) -> None:
-    """Damaged or replaced files of Sluice fail the commands that need them, with their path."""
+    """Damaged or replaced files of Sluice fail the commands that need them with exit code 1, and their path."""
     found = {}
     for name, case in CASES["damage"].items():
         folder = project(tmp_path / name, module=CASES["sound"])
         assert sluice(folder, "run")[0] == 0
         for file in Path(folder, ".sluice", "p").glob(case["files"]):
             file.write_text("garbage{", "utf-8")
-        found[name] = sluice(folder, "run")[1]
-    assert found == {name: case["conditions"] for name, case in CASES["damage"].items()}
+        code, conditions, _ = sluice(folder, "run")
+        found[name] = [code, *conditions]
+    assert found == {name: [case["code"], *case["conditions"]] for name, case in CASES["damage"].items()}

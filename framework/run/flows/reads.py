@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.cdc.events.normalize import upsert_predicate
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
@@ -17,6 +16,7 @@ from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.interception import reading
 from framework.graph.relations import named
+from framework.graph.settings import SessionSettings
 from framework.graph.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded
 from framework.run.tables.table_store import TableStore
@@ -60,7 +60,7 @@ class TableQueries:
         """
         target = self.graph.dataset(flow.target)
         reads = _Reads(queries=self)
-        with self._lock, _settings(self.spark, settings), reading(reads):
+        with self._lock, SessionSettings(self.spark).applied(settings), reading(reads):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
                 held = "true" if flow.cdc is None else upsert_predicate(flow.cdc)
@@ -129,20 +129,3 @@ class _Reads:
         reader = spark.readStream if streaming else spark.read
         frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
-
-
-@contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply Spark settings for the block, and restore the previous ones after it."""
-    conf: Any = spark._jsparkSession.conf()
-    options = {key: conf.getOption(key) for key in settings}
-    before: dict[str, str | None] = {
-        key: option.get() if option.isDefined() else None for key, option in options.items()
-    }
-    try:
-        for key, value in settings.items():
-            conf.set(key, value)
-        yield
-    finally:
-        for key, former in before.items():
-            conf.unset(key) if former is None else conf.set(key, former)

@@ -61,17 +61,17 @@ class StateReader:
     def table_state(self, dataset: GraphDataset) -> TableState:
         """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild."""
         name = dataset.name
-        record = self.store.record(name)
+        stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             mark = last_user_metadata(self.storage, self.store.path(dataset.spec))
             computed_from = mark.content.get("computed_from") if mark is not None else None
         return TableState(
-            exists=self.store.exists(self.store.address(dataset.spec)),
+            exists=stored is not None,
             path=self.store.path(dataset.spec),
-            other_owner=self.store.other_owner(dataset),
-            definition=record.definition if record is not None else None,
+            other_owner=stored.other_owner if stored is not None else None,
+            definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,
             last_rebuild=rebuild.number if rebuild is not None else 0,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.foundation.errors import UserError
 from framework.foundation.wording import exception_text
-from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import cloned, moved
+from framework.graph.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
 
@@ -48,10 +47,7 @@ def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
     """
     session = cloned(spark)
     for key, value in settings.items():
-        try:
-            session._jsparkSession.conf().set(key, value)
-        except SPARK_ERRORS as error:
-            raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
+        set_option(session, key, value)
     return session
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import is_local
+from framework.foundation.storage import Storage, is_local, open_storage
 from framework.foundation.table_address import normal_path
 from framework.graph.graph import DataflowGraph
+from framework.run.tables.table_record import TableRecord
 from framework.run.tables.table_store import TableStore
 from framework.sources.port import SourceShape
+
+# The names that Delta gives to files and folders. With column mapping, files are in folders of a two-character name.
+_DELTA_FILE = re.compile(r"part-.+\.parquet|deletion_vector_.+\.bin")
+_DELTA_FOLDERS = frozenset({"_delta_log", "_change_data", "_delta_index", "_symlink_format_manifest"})
+_FILE_PREFIX_LENGTH = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,23 +30,27 @@ class FolderUses:
     graph: DataflowGraph
     store: TableStore
 
-    def why_kept(self, name: QualifiedName, path: str) -> str | None:
+    def why_kept(self, table: TableRecord) -> str | None:
         """Return why the table of an undeclared dataset may not be deleted; None if nothing uses it.
 
-        A folder is in use if it equals, is inside, or contains a used folder. Links are followed.
+        A folder is in use if it equals, is inside, or contains a used folder. Links are followed. A folder outside the
+        storage must also have nothing but the table at its top, because a user chose it.
         """
-        declared = self.graph.dataset(name)
+        declared = self.graph.dataset(table.dataset)
         if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
             return "a sink of the pipeline has the same name"
-        folder = _real(path)
+        folder = _real(table.path)
         root = _real(self.store.storage.root)
         if root.is_relative_to(folder):
             return "its folder contains the storage of the pipeline"
-        for used, reason in self._used(name):
+        for used, reason in self._used(table.dataset):
             other = _real(used)
             if folder.is_relative_to(other) or other.is_relative_to(folder):
                 return reason
-        return None
+        if folder.is_relative_to(root):
+            return None
+        foreign = foreign_entry(open_storage(table.path, self.store.spark), table.path, table.partition_columns)
+        return None if foreign is None else f"its folder also contains {foreign}, which does not belong to the table"
 
     def _used(self, name: QualifiedName) -> Iterator[tuple[str, str]]:
         """Yield the folders in use, each with the reason."""
@@ -50,7 +61,7 @@ class FolderUses:
         for flow in self.graph.flows:
             paths = [read.path for read in flow.reads if read.path is not None]
             streamed = [source.location for source in flow.sources if source.shape is not SourceShape.STREAM]
-            for path in (*paths, *(location for location in streamed if location is not None)):
+            for path in (*paths, *flow.batch_paths, *(location for location in streamed if location is not None)):
                 yield path, f"{flow.spec.target} reads it"
         for record in self.store.records(besides=(name,)):
             if self.graph.dataset(record.dataset) is None:
@@ -63,3 +74,21 @@ def _real(path: str) -> PurePosixPath:
         return PurePosixPath(normal_path(path))
     plain = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
     return PurePosixPath(os.path.realpath(plain))
+
+
+def foreign_entry(storage: Storage, folder: str, partition_columns: Sequence[str]) -> str | None:
+    """Return the first file or folder at the top of a table's folder that Delta did not write; None if there is none.
+
+    The folders of partitions are not searched: a table may have thousands, and a plan calls this function.
+    """
+    files = {file.name for file in storage.list_files(folder)}
+    for name in storage.list_names(folder):
+        if name in files:
+            known = _DELTA_FILE.fullmatch(name) is not None
+        elif len(name) == _FILE_PREFIX_LENGTH:
+            known = all(map(_DELTA_FILE.fullmatch, storage.list_names(f"{folder}/{name}")))
+        else:
+            known = name in _DELTA_FOLDERS or any(name.startswith(f"{column}=") for column in partition_columns[:1])
+        if not known:
+            return name
+    return None

@@ -80,7 +80,7 @@ class LeftTables:
                 table_id=tip.table_id if tip is not None else None,
                 version=tip.version if tip is not None else None,
             )
-            yield table, uses.why_kept(record.dataset, record.path)
+            yield table, uses.why_kept(record)
 
     def begun(self) -> tuple[LeftTable, ...]:
         """Return the tables whose deletion is not finished."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ from framework.run.tables.table_record import (
     read_records,
     write_record,
 )
-from framework.sources.delta.log import read_tip
+from framework.sources.delta.log import LogTip, read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -91,6 +91,20 @@ def _escaped(text: str) -> str:
 
 
 OWNER_PROPERTY = "sluice.pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """An existing table of a dataset.
+
+    Args:
+        definition: hash of its applied definition. None if it is unknown, or if columns were removed from the table
+            since (RESTORE to an earlier version, ALTER TABLE), so that the definition has to be applied again.
+        other_owner: the owner as text; None if it is this pipeline.
+    """
+
+    definition: str | None
+    other_owner: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,25 +164,22 @@ class TableStore:
         return self._owner(address) == self.pipeline
 
     def _is_recorded(self, record: TableRecord | None, address: TableAddress) -> bool:
-        """Whether the record was written for the table at an address.
+        return record is not None and _describes(record, address, read_tip(self.storage, str(address.path)))
 
-        The table may have been replaced, or the dataset may now have the path of another table. Then only the
-        table's own properties identify its owner. A record of an older version has no id and is matched by path.
-        """
-        if record is None or record.path != address.path:
-            return False
-        if record.table_id is None:
-            return True
+    def stored_table(self, dataset: GraphDataset) -> StoredTable | None:
+        """Return the state of a dataset's table; None if there is no table. Most tables need no Spark."""
+        address, record = self.address(dataset.spec), self.record(dataset.name)
         tip = read_tip(self.storage, str(address.path))
-        return tip is not None and tip.table_id == record.table_id
-
-    def other_owner(self, dataset: GraphDataset) -> str | None:
-        """Return the owner of a dataset's table as text; None if it is this pipeline or there is no table."""
-        address = self.address(dataset.spec)
-        if not self.exists(address) or self._is_recorded(self.record(dataset.name), address):
+        if tip is None:
             return None
-        owner = self._owner(address)
-        return None if owner == self.pipeline else _owner_text(owner)
+        if record is None or not _describes(record, address, tip):
+            owner = self._owner(address)
+            return StoredTable(
+                definition=record.definition if record is not None else None,
+                other_owner=None if owner == self.pipeline else _owner_text(owner),
+            )
+        is_complete = tip.schema is None or _names(json.loads(record.schema)) <= _names(json.loads(tip.schema))
+        return StoredTable(definition=record.definition if is_complete else None, other_owner=None)
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
         """Create the table, or change the existing one to the dataset's definition.
@@ -271,7 +282,7 @@ class TableStore:
     def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
         """Add the missing columns, nested ones included, by appending an empty DataFrame in one commit."""
         wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
-        if _names(wanted) <= _names(stored):
+        if _names(wanted.jsonValue()) <= _names(stored.jsonValue()):
             return
         empty = self.spark.createDataFrame([], wanted)
         empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
@@ -314,16 +325,29 @@ class TableStore:
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
 
 
+def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -> bool:
+    """Whether a record was written for the table at an address.
+
+    The table may have been replaced, or the dataset may now have the path of another table. Then only the
+    table's own properties identify its owner. A record of an older version has no id and is matched by path.
+    """
+    if record.path != address.path:
+        return False
+    return record.table_id is None or (tip is not None and tip.table_id == record.table_id)
+
+
 def _owner_text(owner: str | None) -> str:
     return f"pipeline {owner}" if owner else "an unknown owner"
 
 
-def _names(schema: StructType, prefix: str = "") -> set[str]:
+def _names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
     found = set()
-    for field in schema.fields:
-        found.add(f"{prefix}{field.name.lower()}")
-        if isinstance(field.dataType, StructType):
-            found |= _names(field.dataType, f"{prefix}{field.name.lower()}.")
+    for field in struct["fields"]:
+        name = f"{prefix}{field['name'].lower()}"
+        found.add(name)
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            found |= _names(field["type"], f"{name}.")
     return found
 
 

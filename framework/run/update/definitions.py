@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 from framework.declare.loader import load_modules
 from framework.declare.registry import Registry
+from framework.foundation.errors import GraphErrors
 from framework.foundation.names import QualifiedName
 from framework.graph.resolution import Resolution
 from framework.plan.request import RequestOptions, UpdateRequest
@@ -35,15 +36,21 @@ class Definitions:
     spark: SparkSession
 
     @classmethod
-    def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
+    def load(cls, spec: PipelineSpec, modules: Sequence[Module], store: TableStore) -> Definitions:
         """Run the pipeline's modules.
 
         Raises:
-            GraphErrors: the error of every module that raised, with its file and line.
+            GraphErrors: the error of every module that raised, with its file and line, and the errors of the other
+                modules' declarations and queries.
         """
         registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
-        version = load_modules(spec, modules, registry, spark)
-        return cls(spec=spec, registry=registry, code_version=version, spark=spark)
+        try:
+            version = load_modules(spec, modules, registry, store.spark)
+        except GraphErrors as error:
+            known = replace(registry, faults=list(error.errors), is_incomplete=True)
+            cls(spec=spec, registry=known, code_version=None, spark=store.spark).resolve(store, UpdateRequest())
+            raise
+        return cls(spec=spec, registry=registry, code_version=version, spark=store.spark)
 
     def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
         """Return the graph, analysed against the tables of a store, except those that the request rebuilds.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from framework.foundation.storage_port import Storage
@@ -24,10 +24,11 @@ _VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTip:
-    """A table's newest version and its id; the id is None when no small file holds it."""
+    """A table's newest version, its id, and its schema as JSON; id and schema are None if no small file has them."""
 
     version: int
     table_id: str | None
+    schema: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,8 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     if not files:
         return None
     version = max(files)
-    return LogTip(version=version, table_id=_read_table_id(storage, table_path, version, files))
+    metadata = _read_metadata(storage, table_path, version, files)
+    return LogTip(version=version, table_id=metadata.get("id"), schema=metadata.get("schemaString"))
 
 
 def commit_files(storage: Storage, table_path: str) -> dict[int, str]:
@@ -95,17 +97,17 @@ def _version_files(storage: Storage, table_path: str) -> dict[int, str]:
     return files
 
 
-def _read_table_id(storage: Storage, table_path: str, version: int, files: dict[int, str]) -> str | None:
-    """The id as the newest version has it: by its checksum file, else by the last few commits."""
+def _read_metadata(storage: Storage, table_path: str, version: int, files: dict[int, str]) -> Mapping[str, Any]:
+    """The table's metadata from its newest checksum file or from the last few commits; {} if neither has it."""
     checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
     metadata = checksum.get("metadata")
     if isinstance(metadata, dict) and "id" in metadata:
-        return str(metadata["id"])
+        return metadata
     for _, actions in _recent_commits(storage, table_path, files):
         for action in actions:
             if "metaData" in action:
-                return str(action["metaData"]["id"])
-    return None
+                return dict(action["metaData"])
+    return {}
 
 
 def _recent_commits(

@@ -80,8 +80,10 @@ def test_the_newest_version_is_the_highest_that_any_file_names(log: Log, name: s
 def test_the_table_id_comes_from_the_newest_checksum_file(log: Log) -> None:
     """A checksum file has the id, even if no commit within the limit has a metadata action."""
     log.commit(30)
-    log.file(f"{30:020d}.crc", json.dumps({"metadata": {"id": "t-1"}}))
-    assert read_tip(log.storage, log.table) == LogTip(version=30, table_id="t-1")
+    log.file(f"{30:020d}.crc", json.dumps({"metadata": {"id": "t-1", "schemaString": "{}"}}))
+    tip = read_tip(log.storage, log.table)
+    assert tip == LogTip(version=30, table_id="t-1")
+    assert tip.schema == "{}"
 
 
 def test_without_a_checksum_file_the_newest_metadata_action_tells_the_id(log: Log) -> None:

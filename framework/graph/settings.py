@@ -1,0 +1,70 @@
+"""The use of a flow's Spark settings in the session that modules share.
+
+A query is analysed and run with the same settings, so that an update runs what `validate` accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from framework.foundation.errors import UserError
+from framework.graph.calls import SPARK_ERRORS, first_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def set_option(spark: SparkSession, key: str, value: str) -> None:
+    """Set an option of a session, also where user code may not do so.
+
+    Raises:
+        UserError: SPARK_SETTING_INVALID.
+    """
+    try:
+        spark._jsparkSession.conf().set(key, value)
+    except SPARK_ERRORS as error:
+        raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
+
+
+class SessionSettings:
+    """The settings of the flow whose query is built at present, in a session that several flows share.
+
+    Args:
+        spark: the session; only one thread at a time may build queries in it.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._before: dict[str, str | None] = {}
+        self.present: Mapping[str, str] = {}
+
+    @contextmanager
+    def applied(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Use these settings for the block instead of those of the surrounding block.
+
+        Raises:
+            UserError: SPARK_SETTING_INVALID.
+        """
+        surrounding = self.present
+        try:
+            self._change(settings)
+            yield
+        finally:
+            self._change(surrounding)
+
+    def _change(self, settings: Mapping[str, str]) -> None:
+        if settings == self.present:
+            return
+        conf: Any = self._spark._jsparkSession.conf()
+        former, self.present = self.present, settings
+        for key in former.keys() - settings.keys():
+            value = self._before[key]
+            conf.unset(key) if value is None else conf.set(key, value)
+        for key, value in settings.items():
+            if key not in self._before:
+                option = conf.getOption(key)
+                self._before[key] = option.get() if option.isDefined() else None
+            if former.get(key) != value:
+                set_option(self._spark, key, value)

@@ -1,0 +1,134 @@
+"""AUTO CDC targets over several updates: a full refresh of some, and RESTORE to fewer columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import pipelines as dp
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+TARGETS: dict[str, tuple[int, dict[str, str]]] = {
+    "one": (1, {}), "one_merged": (1, FEED), "two": (2, {}), "two_merged": (2, FEED),
+}  # fmt: skip
+DDL = "id INT, name STRING, op STRING, seq INT"
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+    """Two keys."""
+    world = EngineWorld(interpreting, tmp_path)
+    world.feed([(1, "a", "U", 1), (2, "a", "U", 1)], DDL)
+    return world
+
+
+def targets(world: EngineWorld, *names: str, keys: tuple[str, ...] = ("id",)) -> Callable[[], None]:
+    """Declares AUTO CDC targets of one source, each with a flow of its own, beside a table that takes all events."""
+
+    def declare() -> None:
+        @dp.temporary_view
+        def changes() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.table
+        def events() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        for name in names:
+            scd_type, properties = TARGETS[name.removeprefix("beside_")]
+            dp.create_streaming_table(name, table_properties=properties)
+            dp.create_auto_cdc_flow(
+                target=name, source="changes", keys=list(keys), sequence_by="seq", apply_as_deletes="op = 'D'",
+                except_column_list=["op", "seq"], stored_as_scd_type=scd_type, name=f"into_{name}",
+            )  # fmt: skip
+
+    return declare
+
+
+def by_type(names: tuple[str, ...], one: Rows, two: Rows) -> dict[str, Rows]:
+    """The rows that each target has."""
+    return {name: one if "one" in name else two for name in names}
+
+
+def stored(world: EngineWorld, name: str) -> DataFrame:
+    """The table of a target."""
+    return world.spark.read.format("delta").load(world.path(name))
+
+
+def shown(world: EngineWorld, names: tuple[str, ...]) -> dict[str, Rows]:
+    """The rows of each target, with the interval at the end."""
+    found = {}
+    for name in names:
+        frame = stored(world, name)
+        interval = [column for column in ("__START_AT", "__END_AT") if column in frame.columns]
+        others = [column for column in frame.columns if not column.startswith("__")]
+        rows = (tuple(row) for row in frame.select(*others, *interval).collect())
+        found[name] = sorted(rows, key=repr)
+    return found
+
+
+def test_a_full_refresh_of_some_targets_rebuilds_them_and_leaves_the_others(world: EngineWorld) -> None:
+    """A row put in by hand goes with the refresh and stays beside it; recorded deletes hold in both afterwards."""
+    refreshed, beside = tuple(TARGETS), ("beside_one", "beside_two")
+    declare, names = targets(world, *TARGETS, "beside_one", "beside_two"), (*refreshed, *beside)
+    world.run(declare)
+    world.feed([(1, "b", "U", 4), (2, None, "D", 4), (3, "c", "U", 4)], DDL)
+    world.run(declare)
+    for name in names:
+        row = {"id": "9", "name": "'hand'"} | ({"__START_AT": "1"} if "two" in name else {})
+        world.spark.sql(f"INSERT INTO delta.`{world.path(name)}` ({', '.join(row)}) VALUES ({', '.join(row.values())})")
+    world.feed([(3, "d", "U", 5)], DDL)
+    mixed = world.run(declare, full_refresh=list(refreshed), refresh=[*beside, "events"])
+    assert mixed.state is UpdateState.COMPLETED
+    one: Rows = [(1, "b"), (3, "d")]
+    two: Rows = [(1, "a", 1, 4), (1, "b", 4, None), (2, "a", 1, 4), (3, "c", 4, 5), (3, "d", 5, None)]
+    by_hand_one, by_hand_two = (9, "hand"), (9, "hand", 1, None)
+    assert shown(world, names) == by_type(refreshed, one, two) | by_type(
+        beside, [*one, by_hand_one], [*two, by_hand_two]
+    )
+    world.feed([(1, "late", "U", 2), (2, "late", "U", 3)], DDL)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    two = [
+        *((1, "a", 1, 2), (1, "b", 4, None), (1, "late", 2, 4), (2, "a", 1, 3), (2, "late", 3, 4)),
+        *((3, "c", 4, 5), (3, "d", 5, None)),
+    ]
+    assert shown(world, names) == by_type(refreshed, one, two) | by_type(
+        beside, [*one, by_hand_one], [*two, by_hand_two]
+    )
+    assert len(world.rows("events")) == len(set(world.rows("events"))) == 8
+    assert world.run(declare).is_idle
+
+
+def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) -> None:
+    """Restored rows have nulls in the columns; a reset of the flows brings back the values that were undone."""
+    names = tuple(TARGETS)
+    declare = targets(world, *names)
+    world.run(declare)
+    versions = {name: world.versions(name) - 1 for name in names}
+    wide = f"{DDL}, city STRING"
+    world.feed([(1, "b", "U", 2, "X"), (2, None, "D", 2, None), (3, "c", "U", 2, "Y")], wide)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    for name in names:
+        world.spark.sql(f"RESTORE TABLE delta.`{world.path(name)}` TO VERSION AS OF {versions[name]}")
+    world.feed([(1, "d", "U", 4, "Z")], wide)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    one: Rows = [(1, "d", "Z"), (2, "a", None)]
+    two: Rows = [(1, "a", None, 1, 4), (1, "d", "Z", 4, None), (2, "a", None, 1, None)]
+    assert shown(world, names) == by_type(names, one, two)
+    assert world.run(declare).is_idle
+    assert world.run(declare, reset_checkpoints=[f"into_{name}" for name in names]).state is UpdateState.COMPLETED
+    one = [(1, "d", "Z"), (3, "c", "Y")]
+    two = [
+        *((1, "a", None, 1, 2), (1, "b", "X", 2, 4), (1, "d", "Z", 4, None), (2, "a", None, 1, 2)),
+        (3, "c", "Y", 2, None),
+    ]
+    assert shown(world, names) == by_type(names, one, two)
