@@ -25,6 +25,11 @@ _SMALL_BYTES = 32 * 1024 * 1024
 _OPTIMIZE = "spark.databricks.delta.optimize"
 
 
+def compaction_is_due(batch_id: int) -> bool:
+    """Whether a table whose files are not listed after each batch is compacted after this one."""
+    return batch_id % MANY == MANY - 1
+
+
 def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
     """Compact a table if it has many small files; its rows stay the same.
 
@@ -46,5 +51,5 @@ def compact(session: SparkSession, table: TableAddress, batch_id: int) -> None:
 def _has_many_small_files(session: SparkSession, table: TableAddress, batch_id: int) -> bool:
     files = TableVersion(session, table).listed_files() if can_open(table) else None
     if files is None:
-        return batch_id % MANY == MANY - 1
+        return compaction_is_due(batch_id)
     return files.size() >= MANY and sum(int(file.size()) < _SMALL_BYTES for file in each(files)) >= MANY

@@ -14,7 +14,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RunFlow
-from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.metrics import CommittedRows, FlowOutcome
 from framework.run.flows.reads import FlowQuery, TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
@@ -98,9 +98,11 @@ class FlowRun:
         """Return a session with the flow's settings."""
         return session_for(self.context.spark, self.settings)
 
-    def table_version(self) -> int | None:
-        """Return the latest version of the target's table; None if the target is not a table or has no version."""
-        return latest_version(self.storage, self.path) if self.dataset.is_table else None
+    def committed_rows(self) -> CommittedRows | None:
+        """Return a counter of the rows that are appended to the target from now on; None if its log does not tell."""
+        if not self.dataset.is_table or self.dataset.cdc is not None:
+            return None
+        return CommittedRows(self.storage, self.path, after=latest_version(self.storage, self.path))
 
     def writer_of(self, target: CdcTarget) -> AutoCdcWriter:
         """Return the AUTO CDC writer of the flow for the target."""

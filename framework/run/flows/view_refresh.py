@@ -15,7 +15,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted
-from framework.run.flows.metrics import FlowOutcome, Observed, observing, rows_written
+from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.streaming_query import session_for
@@ -53,15 +53,14 @@ class ViewRefresher:
         query = self.queries.flow_query(flow.spec, settings)
         session = session_for(self.spark, settings)
         path = self.store.path(dataset.spec)
-        before = latest_version(self.store.storage, path)
+        commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             self._replace(dataset, moved(query.frame, session), computed_from)
         failpoint("views.after_commit")
         # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
         # computed once more and then recorded.
         self.store.write_record(dataset)
-        written = rows_written(self.store.storage, path, after=before)
-        return FlowOutcome(written=written, quality=counted(observed, query.expectations))
+        return FlowOutcome(written=commits.take(), quality=counted(observed, query.expectations))
 
     def _replace(self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None) -> None:
         spec = dataset.spec

@@ -21,7 +21,7 @@ from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
-from framework.record.log import EventLog
+from framework.record.log import EventLog, delete_old_events
 from framework.run.flows.flow_run import FlowContext
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.reads import TableQueries
@@ -92,6 +92,7 @@ class Update:
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             self._left.finish_begun()
             self._rebuilds.settle_all()
+            delete_old_events(self.store.storage, self.clock.now())
             plan = self.plan()
             with self._log(update_id) as log:
                 return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)
