@@ -1,4 +1,7 @@
-"""`python -m bench [letters] [--pairs N]`: run benchmarks, print their figures, keep them in RESULTS.md."""
+"""`python -m bench [letters] [--pairs N]`: run benchmarks, print their figures, keep them in RESULTS.md.
+
+`python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import append, auto_cdc, deploys, idle, latest, loading, scale, side_by_side, start_up
+from bench import append, auto_cdc, continuous, deploys, idle, latest, loading, scale, side_by_side, start_up
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -30,6 +33,9 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 
 def main() -> int:
     """Run the requested benchmarks; returns 1 if a goal is missed."""
+    if sys.argv[1:2] == ["continuous"]:
+        fill_caches()
+        return continuous.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,6 +28,22 @@ _MOST_PENDING = 10_000
 _PART_BYTES = 8_000_000
 _MOST_PARTS = 16
 _MOST_SMALL_PARTS = 2_000
+# Each update adds files, so those of old updates are deleted, but never the newest ones of a pipeline that seldom runs.
+KEPT_DAYS = 30
+KEPT_FILES = 1_000
+
+
+def delete_old_events(storage: Storage, now: datetime) -> None:
+    """Delete the event files that are older than 30 days and not among the newest thousand.
+
+    A crash anywhere is safe: the next update deletes the rest.
+    """
+    files = storage.list_files(storage.path(EVENTS_FOLDER))
+    newest_first = sorted(files, key=lambda file: (file.modified_at, file.name), reverse=True)
+    oldest = (now - timedelta(days=KEPT_DAYS)).timestamp()
+    for file in newest_first[KEPT_FILES:]:
+        if file.modified_at < oldest and file.name.endswith(".jsonl"):
+            storage.delete_tree(storage.path(EVENTS_FOLDER, file.name))
 
 
 class EventLog:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.delta import open_tables, transaction, transaction_write
+from framework.cdc.delta import compaction, transaction, transaction_write
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.events.key_bounds import may_contain
 from framework.cdc.model.metrics import CdcMetrics
@@ -34,7 +34,7 @@ def two_by_two(world: World) -> None:
 
 def test_small_files_are_compacted(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
     """The rows stay the same, and replayed batches are still skipped."""
-    swap.setattr(open_tables, "MANY", 3)
+    swap.setattr(compaction, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
     two_by_two(world)
     world.apply("changes", [(number, "New", "N", "INSERT", 9) for number in (1, 2, 3)])

@@ -8,7 +8,7 @@ from framework.declare.specs import DatasetKind
 from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
-from framework.run.flows.metrics import FlowOutcome, observing, rows_written
+from framework.run.flows.metrics import FlowOutcome, observing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
     """
     query, session = run.query(), run.session()
     frame = moved(query.frame, session)
-    before = run.table_version()
+    commits = run.committed_rows()
     outcome = FlowOutcome()
     with observing(session) as observed:
         if run.dataset.cdc is not None:
@@ -31,8 +31,8 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
             )
         else:
             _append(run, frame)
-    if run.dataset.is_table and run.dataset.cdc is None:
-        outcome = FlowOutcome(written=rows_written(run.storage, run.path, after=before))
+    if commits is not None:
+        outcome = FlowOutcome(written=commits.take())
     outcome = outcome.plus(FlowOutcome(quality=counted(observed, query.expectations)))
     run.on_outcome(outcome, None)
     return outcome

@@ -11,10 +11,11 @@ from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
+from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RunFlow
-from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.metrics import CommittedRows, FlowOutcome
 from framework.run.flows.reads import FlowQuery, TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
@@ -28,12 +29,43 @@ if TYPE_CHECKING:
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
 
 
+class FlowSessions:
+    """One Spark session for each flow of an update, with the flow's settings.
+
+    A flow of a continuous update runs again and again. A session of its own for each run would never be freed:
+    Spark's listener bus keeps every session that has started a query.
+
+    Args:
+        spark: the pipeline's session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._sessions: dict[QualifiedName, SparkSession] = {}
+
+    def of(self, flow: QualifiedName, settings: Mapping[str, str]) -> SparkSession:
+        """Return the session of a flow.
+
+        Args:
+            flow: the flow, of which only one run uses the session at a time.
+            settings: the flow's settings, the same in each call.
+
+        Raises:
+            UserError: SPARK_SETTING_INVALID.
+        """
+        session = self._sessions.get(flow)
+        if session is None:
+            session = self._sessions[flow] = session_for(self._spark, settings)
+        return session
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowContext:
     """The context that all flows of an update share.
 
     Args:
         pipeline: the pipeline's name, part of its transaction identifiers.
+        sessions: the sessions of the flows.
         state: reads the current state of sources.
         stop: stops running queries.
         clock: the source of snapshot versions.
@@ -45,6 +77,7 @@ class FlowContext:
     spark: SparkSession
     store: TableStore
     queries: TableQueries
+    sessions: FlowSessions
     state: StateReader
     stop: StopSignal
     clock: Clock
@@ -96,11 +129,13 @@ class FlowRun:
 
     def session(self) -> SparkSession:
         """Return a session with the flow's settings."""
-        return session_for(self.context.spark, self.settings)
+        return self.context.sessions.of(self.flow.spec.name, self.settings)
 
-    def table_version(self) -> int | None:
-        """Return the latest version of the target's table; None if the target is not a table or has no version."""
-        return latest_version(self.storage, self.path) if self.dataset.is_table else None
+    def committed_rows(self) -> CommittedRows | None:
+        """Return a counter of the rows that are appended to the target from now on; None if its log does not tell."""
+        if not self.dataset.is_table or self.dataset.cdc is not None:
+            return None
+        return CommittedRows(self.storage, self.path, after=latest_version(self.storage, self.path))
 
     def writer_of(self, target: CdcTarget) -> AutoCdcWriter:
         """Return the AUTO CDC writer of the flow for the target."""

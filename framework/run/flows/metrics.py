@@ -19,7 +19,6 @@ import json
 
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.storage import Storage
-from framework.sources.delta.log import latest_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,23 +101,36 @@ def _values(row: Any) -> dict[str, int]:
     return {names[index]: int(row.get(index)) for index in range(row.length())}
 
 
-def rows_written(storage: Storage, path: str, *, after: int | None, query_id: str | None = None) -> int:
-    """Return the output rows of a table's commits after version `after` (None: of all), optionally of one query.
+class CommittedRows:
+    """Counts the output rows of a table's commits as they appear, optionally of one query.
 
     The counts are read from the Delta log: Spark's progress does not report the rows of a Delta sink,
-    and counting them in the query would cost a pass.
+    and counting them in the query would cost a pass. A query that runs for weeks has more commits than
+    can be read at its end, so each call reads only those since the last one.
+
+    Args:
+        storage: reads the log.
+        path: the folder of the table.
+        after: the version after which commits count; None: all.
     """
-    first = 0 if after is None else after + 1
-    last = latest_version(storage, path)
-    total = 0
-    for version in range(first, (last if last is not None else -1) + 1):
-        for info in _commit_infos(storage, f"{path}/_delta_log/{version:020d}.json"):
-            if query_id in (None, info.get("operationParameters", {}).get("queryId")):
-                total += int(info.get("operationMetrics", {}).get("numOutputRows", 0))
-    return total
+
+    def __init__(self, storage: Storage, path: str, *, after: int | None) -> None:
+        self._storage = storage
+        self._path = path
+        self._next = 0 if after is None else after + 1
+
+    def take(self, query_id: str | None = None) -> int:
+        """Return the rows of the commits since the last call; with `query_id`, only of that query."""
+        total = 0
+        while (text := self._storage.read_text(f"{self._path}/_delta_log/{self._next:020d}.json")) is not None:
+            self._next += 1
+            for info in _commit_infos(text):
+                if query_id in (None, info.get("operationParameters", {}).get("queryId")):
+                    total += int(info.get("operationMetrics", {}).get("numOutputRows", 0))
+        return total
 
 
-def _commit_infos(storage: Storage, file: str) -> Iterator[dict[str, Any]]:
-    for line in (storage.read_text(file) or "").splitlines():
+def _commit_infos(commit: str) -> Iterator[dict[str, Any]]:
+    for line in commit.splitlines():
         if line.startswith('{"commitInfo"'):
             yield json.loads(line)["commitInfo"]

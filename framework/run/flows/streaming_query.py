@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned, moved
@@ -101,13 +103,17 @@ class _Seen:
         self._last_batch = -1
 
     def look(self, query: StreamingQuery) -> None:
-        last = query._jsq.lastProgress()  # cheaper than parsing all recent ones from JSON ten times a second
+        last = query._jsq.lastProgress()
         if last is None or last.batchId() <= self._last_batch:
             return
-        for progress in query.recentProgress:
-            if progress["batchId"] > self._last_batch:
-                self._last_batch = progress["batchId"]
-                self._on_progress(progress)
+        fresh: list[Any] = []
+        for progress in reversed(query._jsq.recentProgress()):
+            if progress.batchId() <= self._last_batch:
+                break
+            fresh.append(progress)
+        for progress in reversed(fresh):  # only new reports are parsed: Spark keeps the last hundred
+            self._last_batch = progress.batchId()
+            self._on_progress(StreamingQueryProgress.fromJson(json.loads(progress.json())))
 
 
 class _Idle:

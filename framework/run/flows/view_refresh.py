@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from framework.foundation.failpoints import failpoint
@@ -15,10 +15,10 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted
-from framework.run.flows.metrics import FlowOutcome, Observed, observing, rows_written
+from framework.run.flows.flow_run import FlowSessions
+from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
-from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
 
@@ -30,11 +30,12 @@ class ViewRefresher:
     """Executes RefreshView steps.
 
     Args:
+        sessions: the sessions of the views.
         update_id: the id that the view's commits record.
     """
 
     graph: DataflowGraph
-    spark: SparkSession
+    sessions: FlowSessions
     store: TableStore
     queries: TableQueries
     state: StateReader
@@ -51,17 +52,16 @@ class ViewRefresher:
         computed_from = self.state.computable_from(dataset)
         settings = self.graph.settings(flow)
         query = self.queries.flow_query(flow.spec, settings)
-        session = session_for(self.spark, settings)
+        session = self.sessions.of(flow.spec.name, settings)
         path = self.store.path(dataset.spec)
-        before = latest_version(self.store.storage, path)
+        commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             self._replace(dataset, moved(query.frame, session), computed_from)
         failpoint("views.after_commit")
         # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
         # computed once more and then recorded.
         self.store.write_record(dataset)
-        written = rows_written(self.store.storage, path, after=before)
-        return FlowOutcome(written=written, quality=counted(observed, query.expectations))
+        return FlowOutcome(written=commits.take(), quality=counted(observed, query.expectations))
 
     def _replace(self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None) -> None:
         spec = dataset.spec

@@ -223,6 +223,9 @@ class Supervisor:
             if running:
                 wait(running)
                 self._collect(running)
+        for unit in self._units:
+            if not unit.is_over:
+                self.journal.ended(self._result(unit))
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
@@ -305,10 +308,10 @@ class Supervisor:
             case FlowState.FAILED:
                 self._fail(unit, result)
             case _:
-                unit.health = FlowHealth.DONE if self._flow(unit.step).spec.once else FlowHealth.IDLE
-                if result.state is FlowState.STOPPED:
-                    unit.health = FlowHealth.IDLE
-                unit.reason, unit.failures = "", 0
+                unit.health, unit.reason, unit.failures = FlowHealth.IDLE, "", 0
+                if self._flow(unit.step).spec.once and result.state is not FlowState.STOPPED:
+                    unit.health = FlowHealth.DONE
+                    self.journal.ended(result)
 
     def _degrade(self, unit: _Unit, error: SluiceError) -> None:
         unit.failures += 1

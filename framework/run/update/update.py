@@ -21,8 +21,8 @@ from framework.plan.request import UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
-from framework.record.log import EventLog
-from framework.run.flows.flow_run import FlowContext
+from framework.record.log import EventLog, delete_old_events
+from framework.run.flows.flow_run import FlowContext, FlowSessions
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
@@ -92,6 +92,7 @@ class Update:
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             self._left.finish_begun()
             self._rebuilds.settle_all()
+            delete_old_events(self.store.storage, self.clock.now())
             plan = self.plan()
             with self._log(update_id) as log:
                 return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)
@@ -177,15 +178,16 @@ class Update:
         return TableQueries(graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables)
 
     def _executor(self, journal: Journal, update_id: str) -> Executor:
-        queries = self.queries
+        queries, sessions = self.queries, FlowSessions(self.spark)
         runner = FlowRunner(
             context=FlowContext(
                 pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
-                store=self.store, queries=queries, state=self._state, stop=self.stop, clock=self.clock,
+                store=self.store, queries=queries, sessions=sessions, state=self._state, stop=self.stop,
+                clock=self.clock,
             )
         )  # fmt: skip
         refresher = ViewRefresher(
-            graph=self.graph, spark=self.spark, store=self.store, queries=queries, state=self._state,
+            graph=self.graph, sessions=sessions, store=self.store, queries=queries, state=self._state,
             update_id=update_id,
         )  # fmt: skip
         work = FlowAttempts(

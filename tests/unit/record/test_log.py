@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.storage import LocalStorage
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
-from framework.record.log import EventLog
+from framework.record.log import KEPT_DAYS, KEPT_FILES, EventLog, delete_old_events
 from framework.record.reader import event_filter, follow_events, read_events
 from framework.testing.manual_clock import ManualClock
 
@@ -236,3 +237,41 @@ def test_the_file_holds_nothing_but_lines_of_events(storage: LocalStorage) -> No
     text = pathlib.Path(storage.root, "events", "u-1.jsonl").read_text()
     assert all(parse_event(line) for line in text.split("\n")[:-1])
     assert (text.count("\n"), storage.list_names("events")) == (3, ["u-1.jsonl"])
+
+
+def test_old_files_are_deleted_but_never_the_newest_thousand(storage: LocalStorage, tmp_path: pathlib.Path) -> None:
+    """Of files that are all too old, the newest thousand stay; younger files stay however many there are."""
+    clock, events = ManualClock(), tmp_path / "events"
+    events.mkdir()
+    now, day = clock.now().timestamp(), 86_400
+    for number in range(KEPT_FILES + 3):
+        file = events / f"{number:05d}.jsonl"
+        file.touch()
+        os.utime(file, (0, now - KEPT_DAYS * day - number))
+    delete_old_events(storage, clock.now())
+    old = sorted(file.name for file in events.iterdir())
+    for number in range(KEPT_FILES):
+        (events / f"young-{number}.jsonl").touch()
+    os.utime(events / "00000.jsonl", (0, now - KEPT_DAYS * day))
+    delete_old_events(storage, clock.now())
+    left = {file.name for file in events.iterdir()}
+    assert old == [f"{number:05d}.jsonl" for number in range(KEPT_FILES)]
+    assert left == {"00000.jsonl", *(f"young-{number}.jsonl" for number in range(KEPT_FILES))}
+
+
+def test_the_files_of_one_update_roll_over_and_their_number_is_bounded(
+    storage: LocalStorage, tmp_path: pathlib.Path, swap: pytest.MonkeyPatch
+) -> None:
+    """The first file, which has the definitions, and the last sixteen stay; the events in between are deleted."""
+    swap.setattr("framework.record.log._PART_BYTES", 1)
+    with open_log(storage) as log:
+        for number in range(30):
+            log.emit("update_progress", str(number))
+            deadline = time.monotonic() + 60
+            while [event.message for event in read_events(storage)][-1:] != [str(number)]:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    assert {file.name for file in (tmp_path / "events").iterdir()} == {
+        "u-1.jsonl", *(f"u-1-{number:05d}.jsonl" for number in range(15, 30))
+    }  # fmt: skip
+    assert [int(event.message) for event in read_events(storage)] == [0, *range(15, 30)]

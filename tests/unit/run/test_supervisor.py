@@ -225,3 +225,24 @@ def test_a_dataset_that_could_not_be_set_up_fails_alone(world: World) -> None:
         (FlowState.FAILED, error),
         (FlowState.STOPPED, None),
     ]
+
+
+def test_when_the_update_stops_the_log_has_an_end_for_each_flow(world: World) -> None:
+    """STOPPED, COMPLETED for a once flow, FAILED for a failed flow and for one that was degraded at the stop."""
+
+    def fails(step: RunFlow | RefreshView) -> FlowResult:
+        return failed(step, may_heal=False)
+
+    def fails_for_now(step: RunFlow | RefreshView) -> FlowResult:
+        return failed(step, may_heal=True)
+
+    once = replace(world.flow("once", completed, once=True), trigger=AvailableNow())
+    world.supervise(
+        once, world.flow("broken", fails), world.flow("busy", completed), world.flow("degraded", fails_for_now)
+    )
+    ends = {
+        str(event.origin.dataset_name).rpartition(".")[2]: event.details["flow_progress"]["status"]
+        for event in world.events
+        if event.event_type == "flow_progress"
+    }
+    assert ends == {"once": "COMPLETED", "broken": "FAILED", "busy": "STOPPED", "degraded": "FAILED"}
