@@ -85,6 +85,7 @@ SCENARIOS = {
         update={"reset_checkpoints": ["change"]},
         again={"refresh": ["accounts"]},
     ),
+    "continuous": Scenario(start="begun", tables=ALL, update={"continuous": True}),
 }
 
 # Every failpoint at least once; one that an update passes several times, not only at the first passing.
@@ -111,6 +112,8 @@ POINTS = [
     ("anew", "generations.before_delete", 1),
     ("reset", "storage.before_replace", 1),
     ("reset", "cdc.after_merge", 1),
+    ("continuous", "cdc.after_merge", 1),
+    ("continuous", "views.after_commit", 1),
 ]
 # CI kills once at each place that an update can pass; with SLUICE_CRASH_POINTS=all also at its later passings and in
 # other kinds of updates.
@@ -124,8 +127,11 @@ ELSEWHERE = {
 
 
 def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """The last kill at each failpoint: rebuilds pass most of them, and the first ones are passed on the way there."""
-    return list({failpoint: (scenario, failpoint, nth) for scenario, failpoint, nth in points}.values())
+    """The last kill of a triggered and of a continuous update at each failpoint.
+
+    Rebuilds pass most failpoints, and the first ones are passed on the way there.
+    """
+    return list({(point[0] == "continuous", point[1]): point for point in points}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

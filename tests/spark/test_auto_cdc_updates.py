@@ -1,7 +1,8 @@
-"""AUTO CDC targets over several updates: a full refresh of some, and RESTORE to fewer columns."""
+"""AUTO CDC targets over several updates: a full refresh of some, RESTORE to fewer columns, CHAR and VARCHAR keys."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,3 +133,33 @@ def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) 
         (3, "c", "Y", 2, None),
     ]
     assert shown(world, names) == by_type(names, one, two)
+
+
+def test_keys_of_a_source_with_char_columns_are_padded_as_spark_reads_them(world: EngineWorld) -> None:
+    """CHAR keys that differ in trailing spaces are one key, VARCHAR keys are two; the target's columns are STRING."""
+    shutil.rmtree(world.source())
+    world.spark.sql(
+        f"CREATE TABLE delta.`{world.source()}` (id CHAR(4), v VARCHAR(4), name STRING, op STRING, seq INT) USING delta"
+    )
+
+    def insert(values: str) -> None:
+        world.spark.sql(f"INSERT INTO delta.`{world.source()}` VALUES {values}")
+
+    names = tuple(TARGETS)
+    declare = targets(world, *names, keys=("id", "v"))
+    for values in (
+        "('a', 'a', 'x', 'U', 1), ('a', 'a ', 'x', 'U', 1), ('b', 'b', 'x', 'U', 1)",
+        "('a ', 'a', 'y', 'U', 2), ('b', 'b', NULL, 'D', 2), ('c', 'c', 'y', 'U', 2)",
+        "('b', 'b', 'late', 'U', 0)",
+    ):
+        insert(values)
+        assert world.run(declare).state is UpdateState.COMPLETED
+    one: Rows = [("a   ", "a ", "x"), ("a   ", "a", "y"), ("c   ", "c", "y")]
+    two: Rows = [
+        *(("a   ", "a ", "x", 1, None), ("a   ", "a", "x", 1, 2), ("a   ", "a", "y", 2, None)),
+        *(("b   ", "b", "late", 0, 1), ("b   ", "b", "x", 1, 2), ("c   ", "c", "y", 2, None)),
+    ]
+    assert shown(world, names) == by_type(names, one, two)
+    assert {str(stored(world, name).select("id", "v").schema.simpleString()) for name in names} == {
+        "struct<id:string,v:string>"
+    }
