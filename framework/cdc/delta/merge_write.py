@@ -90,9 +90,10 @@ class MergeWrite:
         # Delta evaluates the conditions for unmatched rows too.
         is_safe = or_conflict(column(merge.target.keys[0], of=TARGET).isNull() | (~is_new & is_same))
         has_key = reduce(operator.and_, (column(key).isNotNull() for key in merge.target.keys))
-        with computed_once(decided.where(column(CHANGE).isNotNull() & has_key)) as changes, raising_conflicts():
-            builder = self._builder(broadcast_if_small(changes, merge.row_count), matching)
-            return _metrics(_with_changes(builder, merge.target, is_safe=is_safe))
+        with computed_once(decided.where(column(CHANGE).isNotNull() & has_key)) as decided_rows, raising_conflicts():
+            # The changes of a truncate are as many as the rows of the target.
+            changes = decided_rows if merge.sweeps else broadcast_if_small(decided_rows, merge.row_count)
+            return _metrics(_with_changes(self._builder(changes, matching), merge.target, is_safe=is_safe))
 
     def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
         """Commit a replacement of rows after the prior commit."""

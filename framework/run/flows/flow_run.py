@@ -26,6 +26,10 @@ from framework.sources.delta.log import latest_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# A process that is killed while it writes the first offsets leaves a temporary file beside them. With Spark's check,
+# which is new in 4.1, every later start fails. A generation has its own checkpoint folder, so the check is not needed.
+_CHECKPOINT_SETTINGS = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
+
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
 
 
@@ -36,11 +40,12 @@ class FlowSessions:
     Spark's listener bus keeps every session that has started a query.
 
     Args:
-        spark: the pipeline's session.
+        spark: the pipeline's session, before any flow runs. It is cloned at once, because query functions run in it
+            with the settings of their own flows, which other flows must not get.
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.pipeline = session_for(spark, _CHECKPOINT_SETTINGS)
         self._sessions: dict[QualifiedName, SparkSession] = {}
 
     def of(self, flow: QualifiedName, settings: Mapping[str, str]) -> SparkSession:
@@ -55,7 +60,7 @@ class FlowSessions:
         """
         session = self._sessions.get(flow)
         if session is None:
-            session = self._sessions[flow] = session_for(self._spark, settings)
+            session = self._sessions[flow] = session_for(self.pipeline, settings)
         return session
 
 

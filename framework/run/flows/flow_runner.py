@@ -36,7 +36,7 @@ class FlowRunner:
         flow, dataset = self._flow(step), self._dataset(step)
         generations = GenerationStore(self.context.store.storage)
         settings = self.context.graph.settings(flow)
-        forget_after = threshold_seconds(self.context.spark, settings)
+        forget_after = threshold_seconds(self.context.sessions.pipeline, settings)
         manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
         if flow.spec.once and manifest is not None and manifest.completed:
             return FlowOutcome(written=0)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
@@ -13,7 +18,8 @@ from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.reads import FlowQuery
-from framework.run.flows.streaming_query import Progress, StreamTarget, run_stream
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.streaming_query import POLL_SECONDS, Progress, StreamTarget, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +66,7 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
 
 
 class _Batches:
-    """Sums the outcomes of one stream's batches, and keeps the number of small files of an appended table low.
+    """Sums the outcomes of one stream's batches, and compacts an appended table now and then.
 
     An AUTO CDC batch has two reports: its writer reports the rows when they are committed, and the
     stream's progress reports the data quality shortly after.
@@ -69,9 +75,10 @@ class _Batches:
     def __init__(self, *, run: FlowRun, query: FlowQuery, session: SparkSession) -> None:
         self._run = run
         self._query = query
-        self._session = session
         self._commits = run.committed_rows()
-        self._compacts = self._commits is not None and _is_managed(run)
+        self._compaction = (
+            _Compaction(session, run.path, run.context.stop) if self._commits is not None and _is_managed(run) else None
+        )
         self._query_id: str | None = None
         self.total = FlowOutcome(written=None if self._commits is None else 0)
 
@@ -85,11 +92,13 @@ class _Batches:
         rows = {name: row.asDict() if hasattr(row, "asDict") else row for name, row in observed.items()}
         quality = counted(rows, self._query.expectations)
         self._add(FlowOutcome(written=self._written(), quality=quality), progress)
-        if self._compacts and compaction_is_due(progress["batchId"]) and not self._run.context.stop.is_set:
-            compact(self._session, TableAddress(path=self._run.path), progress["batchId"])
+        if self._compaction is not None and compaction_is_due(progress["batchId"]):
+            self._compaction.begin(progress["batchId"])
 
     def ended(self) -> None:
         """Add the rows of a last batch whose progress was not reported, because the query was stopped."""
+        if self._compaction is not None:
+            self._compaction.end()
         if written := self._written():
             self._add(FlowOutcome(written=written), None)
 
@@ -105,6 +114,46 @@ class _Batches:
         self._run.on_outcome(outcome, progress)
 
 
+class _Compaction:
+    """Compacts an appended table in the background: its query neither waits for it nor fails by it.
+
+    Args:
+        session: the flow's session.
+        path: the folder of the table.
+        stop: cancels a running compaction.
+    """
+
+    def __init__(self, session: SparkSession, path: str, stop: StopSignal) -> None:
+        self._session = session
+        self._path = path
+        self._stop = stop
+        self._group = f"compaction of {path}"
+        self._thread: Thread | None = None
+
+    def begin(self, batch_id: int) -> None:
+        """Compact the table if it has many small files, unless a compaction still runs."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = Thread(target=self._compact, args=(batch_id,), name=self._group, daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Wait for a running compaction; at a stop it is canceled, because the next update can make its commit."""
+        while self._thread is not None and self._thread.is_alive():
+            if self._stop.is_set:
+                self._session.sparkContext.cancelJobGroup(self._group)
+            self._thread.join(POLL_SECONDS)
+
+    def _compact(self, batch_id: int) -> None:
+        # The rows are committed, and the next batch that is due tries again.
+        with suppress(PySparkException, Py4JError):
+            self._session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
+            compact(self._session, TableAddress(path=self._path), batch_id)
+
+
 def _is_managed(run: FlowRun) -> bool:
-    """Whether the user lets us compact the target; Lakeflow's property with Lakeflow's default."""
-    return dict(run.dataset.spec.table_properties).get(MANAGED, "true").lower() != "false"
+    """Whether we compact the target: Lakeflow's property with Lakeflow's default.
+
+    A clustered table is left alone: its OPTIMIZE does not only merge small files, it clusters the table again.
+    """
+    spec = run.dataset.spec
+    return not spec.cluster_by and dict(spec.table_properties).get(MANAGED, "true").lower() != "false"

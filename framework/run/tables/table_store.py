@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
 from framework.declare.mutations import unguarded
-from framework.declare.specs import DatasetSpec
+from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
@@ -178,7 +178,11 @@ class TableStore:
                 definition=record.definition if record is not None else None,
                 other_owner=None if owner == self.pipeline else _owner_text(owner),
             )
-        is_complete = tip.schema is None or _names(json.loads(record.schema)) <= _names(json.loads(tip.schema))
+        # A view is replaced with the columns of its query, which may be fewer than the declared ones.
+        is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
+        is_complete = (
+            is_view or tip.schema is None or _names(json.loads(record.schema)) <= _names(json.loads(tip.schema))
+        )
         return StoredTable(definition=record.definition if is_complete else None, other_owner=None)
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:

@@ -27,6 +27,10 @@ _DEFAULT_SECONDS = 172_800
 def threshold_seconds(spark: SparkSession, settings: Mapping[str, str]) -> int:
     """Return the age at which tombstones are removed, from the flow's settings or the pipeline's.
 
+    Args:
+        spark: a session with the pipeline's settings, in which no query function runs.
+        settings: the flow's settings.
+
     Raises:
         UserError: INVALID_CONFIGURATION if the value is not a whole number from 0.
     """
