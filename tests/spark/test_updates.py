@@ -75,13 +75,23 @@ def test_a_first_update_fills_every_table_in_the_order_of_the_graph(first: tuple
     assert {flow.flow.table: flow.rows_written for flow in result.flows} == {"raw": 3, "big": 2, "seed": 1, "names": 3}
 
 
-def test_a_kill_during_the_first_write_of_offsets_does_not_block_the_flow(world: EngineWorld) -> None:
+def test_a_kill_during_the_first_write_of_offsets_does_not_block_the_flow(spark: SparkSession, tmp_path: Path) -> None:
     """The temporary file that Spark leaves beside the offsets fails no later start."""
-    left = world.root / "storage/checkpoints/main.s.raw/main.s.raw/1/offsets/.0.5f0c.tmp"
-    left.parent.mkdir(parents=True)
-    left.touch()
-    world.run(chain(world))
-    assert world.rows("raw") == [(1, "a"), (2, "b"), (3, "c")]
+    world, folder = EngineWorld(spark, tmp_path), tmp_path / "in"
+    folder.mkdir()
+
+    def declare() -> None:
+        @dp.table
+        def raw() -> DataFrame:
+            return spark.readStream.schema("id INT").json(str(folder))
+
+    world.run(declare)
+    offsets = world.root / "storage/checkpoints/main.s.raw/main.s.raw/1/offsets"
+    assert list(offsets.iterdir()) == []
+    (offsets / ".0.5f0c.tmp").touch()
+    (folder / "1.json").write_text('{"id": 1}', "utf-8")
+    world.run(declare)
+    assert world.rows("raw") == [(1,)]
 
 
 def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
