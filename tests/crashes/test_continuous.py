@@ -224,7 +224,7 @@ def terminate(shop: Shop) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(_DEADLINE_SECONDS) == 128 + signal.SIGTERM, shop.output
     states = _last_states(shop)
-    assert states.pop("history", "COMPLETED") == "COMPLETED"
+    assert states.pop("history", "COMPLETED") in {"COMPLETED", "STOPPED"}  # the signal may come before its end
     assert states == dict.fromkeys(("orders", "more_orders", "follow", "totals", "copy"), "STOPPED") | {
         "update": "CANCELED"
     }

@@ -194,6 +194,10 @@ def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_st
         until(lambda: world.rows("sound") == [(1,), (2,)], running)
         reasons = {flow.flow.table: flow.reason for flow in running.flows}
         until(lambda: {flow.written for flow in running.board.flows if flow.flow.endswith(".sound")} == {2}, running)
+        until(
+            lambda: ("reader", "IDLE") in {(flow.flow.rpartition(".")[2], flow.state) for flow in running.board.flows},
+            running,
+        )
         board, lines, html = running.board, repr(running).splitlines(), running._repr_html_()
         result = running.stop()
     states = {flow.dataset.rpartition(".")[2]: (flow.state, flow.reason) for flow in board.flows}

@@ -80,7 +80,7 @@ def test_tables_of_somebody_else_are_refused_by_plan_show_and_run_alike(shop: Sh
     pipeline = world.pipeline(shop.everything)
     plan = pipeline.plan()
     refused = {step.dataset.table: step.owner for step in plan.steps if isinstance(step, RefuseTable)}
-    assert refused == dict.fromkeys(("view", "table", "target"), "something else")
+    assert refused == dict.fromkeys(("view", "table", "target"), "an unknown owner")
     for read in (pipeline.table, pipeline.preview, lambda name: pipeline.sql(f"SELECT * FROM {name}")):
         with pytest.raises(SluiceError) as caught:
             read("table")
