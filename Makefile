@@ -30,8 +30,10 @@ test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test
 
+SMOKE_TESTS = test_a_new_project_runs_at_once test_a_second_run_finds_nothing_to_do test_rows_come_as_json
+
 smoke: $(VENV)/.dev ## few tests that show that this Java works (JAVA_HOME=...)
-	@$(BIN)/python -m pytest tests/e2e/test_command_line.py tests/unit/run $(ARGS)
+	@$(BIN)/python -m pytest tests/unit/run $(addprefix tests/e2e/test_command_line.py::,$(SMOKE_TESTS)) $(ARGS)
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check

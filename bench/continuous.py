@@ -17,13 +17,12 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from framework.run.update.running_update import RunningUpdate
-
 from bench.measure import Measure, scratch_folder
 from bench.piled_up import Processes, measure_pile
 from bench.results import render_line, save_measures
 from framework.pipeline import Pipeline
 from framework.run.update.supervisor import FlowHealth
+from framework.running_update import RunningUpdate
 from framework.session.spark_session import start_session, stop_session
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Measure
+from framework.session.java import find_java
 
 Kept = dict[str, dict[str, Any]]
 
@@ -45,7 +45,6 @@ def save_measures(measures: Sequence[Measure]) -> None:
 
 def describe_environment() -> dict[str, str]:
     """The machine, the versions and the date."""
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -54,7 +53,7 @@ def describe_environment() -> dict[str, str]:
         "versions": ", ".join(
             [
                 f"Python {platform.python_version()}",
-                f"Java {java.split(chr(34))[1]}",
+                f"Java {find_java().version}",
                 *(f"{package} {version(package)}" for package in ("pyspark", "delta-spark", "sluice")),
             ]
         ),

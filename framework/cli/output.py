@@ -76,9 +76,10 @@ class Output:
         if not self.stream.isatty():
             return None
         columns = os.environ.get("COLUMNS", "")
-        if columns.isdecimal():
+        # A terminal without a size reports 0.
+        if columns.isdecimal() and int(columns):
             return int(columns)
         try:
-            return os.get_terminal_size(self.stream.fileno()).columns
+            return os.get_terminal_size(self.stream.fileno()).columns or _DEFAULT_WIDTH
         except OSError:  # a stream without a file descriptor
             return _DEFAULT_WIDTH

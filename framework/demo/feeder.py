@@ -40,7 +40,7 @@ class Feed:
 
 
 def write_feed(folder: Path, months: int | None) -> Feed:
-    """Write the feed into `folder`, which must not exist yet, and tell what it holds.
+    """Write the feed into `folder`, which must not exist yet, and return its counts.
 
     The files are complete or absent: they are written beside the folder, which is then renamed. Two months
     take about 3 seconds on two cores, the year about 12.

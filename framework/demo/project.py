@@ -24,7 +24,7 @@ _PARTIAL_FEED = "data.partial"
 
 
 def prepare_folder(folder: Path, months: int | None) -> Feed:
-    """Make the folder a demo of so many months, and tell what was fed.
+    """Make the folder a demo of this number of months, and return the counts of its feed.
 
     A folder that already is one is left as it is, with whatever its user changed. Stopping in between is
     safe: the feed comes first and comes whole, and files of the project that are missing are written.

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import click
 
+from framework.foundation.wording import printable
 from framework.views.table import Cell, Column, Table, Tone
 
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.WARNING: "yellow"}
@@ -38,7 +39,7 @@ def table_text(
         indent: the number of spaces before each line.
     """
     rows = [[_cut(cell, longest) for cell in row] for row in table.rows]
-    names = [Cell(text=column.name) for column in table.columns]
+    names = [Cell(text=printable(column.name)) for column in table.columns]
     room = None if width is None else width - indent
     widths = _widths(table.columns, [names, *rows] if heads else rows, room)
     lines: list[str] = []
@@ -52,9 +53,9 @@ def table_text(
 
 
 def _cut(cell: Cell, longest: int | None) -> Cell:
-    if longest is None or len(cell.text) <= longest:
-        return cell
-    return replace(cell, text=f"{cell.text[: longest - 1]}…")
+    """Return the cell with its control characters as escapes, at most `longest` characters long."""
+    text = printable(cell.text)
+    return replace(cell, text=text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…")
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int | None) -> list[int]:

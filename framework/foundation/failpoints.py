@@ -36,7 +36,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
         "views.after_commit",  # a view's rows are replaced, its record is not written
         "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations do not exist
-        "rebuilds.after_companion",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
+        "rebuilds.after_auxiliary",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
         "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark is still `building`
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be

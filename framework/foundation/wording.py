@@ -72,12 +72,26 @@ def exception_text(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def one_line(text: str) -> str:
-    r"""A text in one line, truncated to 500 characters.
+def printable(text: str) -> str:
+    r"""Return a text with its control characters as escapes, which then can't break a line or control a terminal.
 
     Examples:
-        >>> one_line("first\n   second ")
-        'first second'
+        >>> printable("a\nb"), printable("\x1b[2J")
+        ('a\\nb', '\\x1b[2J')
     """
-    joined = " ".join(text.split())
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
+    )
+
+
+def one_line(text: str) -> str:
+    r"""A text in one line without control characters, truncated to 500 characters.
+
+    Examples:
+        >>> one_line("first\n   second \x1b[2J")
+        'first second \\x1b[2J'
+    """
+    joined = printable(" ".join(text.split()))
     return joined if len(joined) <= _LONGEST_MESSAGE else f"{joined[:_LONGEST_MESSAGE]} …"

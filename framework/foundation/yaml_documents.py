@@ -7,6 +7,7 @@ small file without bound. The kind of file decides the names of the errors and t
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -22,6 +23,7 @@ _MAX_DEPTH = 100
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = f"{_PREFIX}merge"
 _NUMBERS = (f"{_PREFIX}int", f"{_PREFIX}float")
+_DECIMAL_INTEGER = re.compile(r"[-+]?[0-9]+")
 _COLLECTIONS = (f"{_PREFIX}map", f"{_PREFIX}seq")
 _SCALARS = (*_NUMBERS, *(f"{_PREFIX}{name}" for name in ("str", "bool", "null", "timestamp")))
 
@@ -83,8 +85,10 @@ class YamlFormat(Generic[_N]):
         node: the class of the nodes.
         unreadable: condition of a file that can't be read; its fields are `path` and `cause`.
         invalid: condition of a text that is not a valid file of the kind; its fields are `path` and `cause`.
-        is_yaml_1_2: whether `yes`, `on`, dates, `12:30` and `.inf` are texts, as in the Databricks CLI; otherwise they
-            are booleans, dates and numbers, as in PyYAML and so in Spark's own pipeline specs.
+        is_yaml_1_2: whether to read the file as the Databricks CLI does: `yes`, `on`, dates, `12:30` and `.inf` are
+            texts, numbers are decimal, and of `<<: [*a, *b]` the last source takes precedence. Otherwise it is read as
+            by PyYAML, and so as Spark's own pipeline specs: these are booleans, dates and numbers, `010` is octal, and
+            the first source takes precedence.
         may_be_empty: whether a file without a document is an empty mapping.
         at_keys: whether the location of an entry of a mapping is that of its key, not that of its value.
     """
@@ -202,9 +206,9 @@ class _Reader(Generic[_N]):
                 if is_merged:
                     raise self._invalid(location, "`<<` is used twice; write one list, `<<: [*a, *b]`")
                 is_merged = True
-                # The first source takes precedence.
-                for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
-                    inherited |= self._merged(source, depth)
+                for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    further = self._merged(source, depth)
+                    inherited = inherited | further if self._kind.is_yaml_1_2 else further | inherited
                 continue
             if not isinstance(key, yaml.ScalarNode):
                 raise self._invalid(location, "a key is not a string")
@@ -225,13 +229,16 @@ class _Reader(Generic[_N]):
             raise self._invalid(location, f"the tag {node.tag} is not supported")
         if self._kind.is_yaml_1_2 and _is_text_in_yaml_1_2(node.tag, text):
             return text
+        is_decimal = self._kind.is_yaml_1_2 and node.tag in _NUMBERS
         try:
-            value = self._scalars.construct_object(node)
-        except (ValueError, yaml.YAMLError) as error:
-            raise self._invalid(location, str(error)) from error
-        if self._kind.is_yaml_1_2 and isinstance(value, float) and not math.isfinite(value):
-            return text
-        return value
+            if is_decimal:
+                return _decimal_number(text, is_integer=node.tag == _NUMBERS[0])
+            return self._scalars.construct_object(node)
+        # PyYAML raises all of these for a scalar that does not match its tag, such as `!!bool maybe` or `!!int ""`.
+        except (ValueError, ArithmeticError, LookupError, AttributeError, yaml.YAMLError) as error:
+            name = node.tag.removeprefix(_PREFIX)
+            hint = "; numbers are decimal and have no underscores, and a text needs quotes" if is_decimal else ""
+            raise self._invalid(location, f"`{text}` is not a valid {name}{hint}") from error
 
 
 def _is_text_in_yaml_1_2(tag: str, text: str) -> bool:
@@ -239,3 +246,17 @@ def _is_text_in_yaml_1_2(tag: str, text: str) -> bool:
     if tag == f"{_PREFIX}bool":
         return text.lower() not in ("true", "false")
     return tag == f"{_PREFIX}timestamp" or (tag in _NUMBERS and ":" in text)
+
+
+def _decimal_number(text: str, *, is_integer: bool) -> float | str:
+    """Return a decimal number; one that is not finite is a text.
+
+    Raises:
+        ValueError: the number has underscores or another base.
+    """
+    if "_" in text or (is_integer and not _DECIMAL_INTEGER.fullmatch(text)):
+        raise ValueError(text)
+    if is_integer:
+        return int(text)
+    number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return number if math.isfinite(number) else text

@@ -77,7 +77,7 @@ class EventLog:
         self._parts = 0
         self._part_bytes = 0
         self._observers: tuple[Observer, ...] = ()
-        self._telling = threading.RLock()
+        self._observing = threading.RLock()
         self._writer = threading.Thread(target=self._write_until_closed, name="sluice-event-log", daemon=True)
         self._writer.start()
 
@@ -96,7 +96,7 @@ class EventLog:
 
         The observer runs in the emitting thread, so it must be quick. An observer that raises is removed.
         """
-        with self._telling:
+        with self._observing:
             self._observers = (*self._observers, observer)
 
     def emit(
@@ -142,7 +142,7 @@ class EventLog:
             self._pending.append(event.to_line())
             self._urgent = self._urgent or event.level is EventLevel.ERROR
             self._state.notify_all()
-        self._tell(event)
+        self._notify(event)
         return event
 
     def close(self) -> None:
@@ -173,8 +173,8 @@ class EventLog:
             event_type=draft.event_type,
         )
 
-    def _tell(self, event: Event) -> None:
-        with self._telling:
+    def _notify(self, event: Event) -> None:
+        with self._observing:
             for observer in self._observers:
                 failure = failure_of(observer, event)
                 if failure is not None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,6 +30,9 @@ _AOT_CACHE, _CLASS_ARCHIVE = ".aot", ".jsa"
 _OLDEST_WITH_AOT_CACHE = 25
 _NEEDED_BYTES = 1 << 30
 _STALE_SECONDS = 900
+# Java ends at its start if it gets an AOT cache and any of these.
+_OWN_OPTION = re.compile(r"-Xshare|-XX:AOT|-XX:[+-]AOT|SharedArchive|SharedSpaces|ArchiveClassesAtExit")
+_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # The JVM reports a cache that it can't use on standard output, which belongs to results.
 _SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -44,6 +49,17 @@ def archive_path(java: Java, classes: str) -> Path:
             digest.update(f"{jar} {status.st_size} {status.st_mtime_ns}".encode())
     suffix = _AOT_CACHE if java.major >= _OLDEST_WITH_AOT_CACHE else _CLASS_ARCHIVE
     return cache_folder() / "classes" / f"{digest.hexdigest()[:24]}{suffix}"
+
+
+def excludes_archive(settings: Mapping[str, str]) -> bool:
+    """Return whether the user's settings and environment exclude an archive.
+
+    They do with options of their own for class-data sharing or AOT caches, and with a class path of their own: the
+    build in the background has neither.
+    """
+    options = [settings.get(f"spark.driver.{name}", "") for name in ("defaultJavaOptions", "extraJavaOptions")]
+    options += [os.environ.get(name, "") for name in _OPTION_VARIABLES]
+    return bool(settings.get("spark.driver.extraClassPath")) or any(map(_OWN_OPTION.search, options))
 
 
 def use_options(archive: Path) -> tuple[str, ...]:

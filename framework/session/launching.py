@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 
 from framework.foundation.clock import SystemClock
-from framework.session.class_archive import archive_path, build_options, use_options
+from framework.session.class_archive import archive_path, build_options, excludes_archive, use_options
 from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
 from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option
@@ -56,12 +56,12 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
     warehouse = _warehouse()
     settings = local_settings(request, machine_cores(request.master) or 1, warehouse.name)
     classes = class_path(spark_home, jars, settings)
-    archive = archive_path(java, classes)
+    archive = None if excludes_archive(settings) else archive_path(java, classes)
     command = gateway_command(
         java.program,
         classes,
         settings,
-        archive=build_options(archive_to_build) if archive_to_build else use_options(archive),
+        archive=_archive_options(archive, archive_to_build),
         short=request.short,
         verbose=request.verbose,
     )
@@ -92,7 +92,7 @@ def launch_by_submit(request: SessionRequest) -> Launch:
     options = " ".join([*log_option(options, verbose=request.verbose), options]).strip()
     if options:
         settings["spark.driver.extraJavaOptions"] = options
-    jvm = start_submitted_jvm(settings, java.home, verbose=request.verbose)
+    jvm = start_submitted_jvm(settings, java, verbose=request.verbose)
     return Launch(jvm=jvm, settings=settings, warehouse=warehouse)
 
 
@@ -106,6 +106,13 @@ def usual_archive() -> Path:
     java = find_java()
     spark_home = _bundled_spark()
     return archive_path(java, class_path(spark_home, _jars(java, spark_home, {}), {}))
+
+
+def _archive_options(archive: Path | None, archive_to_build: Path | None) -> tuple[str, ...]:
+    """Return the JVM options that write or use an archive; () if the user's settings exclude it."""
+    if archive is None:
+        return ()
+    return use_options(archive) if archive_to_build is None else build_options(archive_to_build)
 
 
 def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ...]:

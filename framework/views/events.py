@@ -11,6 +11,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_qualified
 from framework.foundation.storage_port import Storage
+from framework.foundation.wording import printable
 from framework.record.events import Event, EventLevel
 from framework.record.reader import event_filter, follow_events, read_events
 from framework.views.table import Cell, Column, Table, Tone
@@ -91,7 +92,7 @@ def events_json(events: Sequence[Event]) -> list[dict[str, Any]]:
 def event_line(event: Event) -> str:
     """Return one event as a line, aligned with the lines of other events."""
     time, level, type_, message = (cell.text for cell in _row(event))
-    return f"{time}  {level:<7}  {type_:<20}  {message}"
+    return f"{time}  {level:<7}  {type_:<20}  {printable(message)}"
 
 
 def _row(event: Event) -> tuple[Cell, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from framework.foundation.wording import printable
 from framework.views.table import Cell, Column, Table, Tone
 
 _EXACT_DIGITS = 15
@@ -88,9 +89,7 @@ def value_text(value: object) -> str:
             text = json.dumps(json_value(value), ensure_ascii=False)
         case _:
             text = str(value)
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
-    )
+    return printable(text)
 
 
 def _float_text(value: float) -> str:

@@ -103,7 +103,7 @@ POINTS = [
     ("rebuild", "rebuilds.after_begin", 1),
     ("rebuild", "run.before_once_mark", 1),
     ("rebuild", "cdc.after_tombstones", 1),
-    ("rebuild", "rebuilds.after_companion", 1),
+    ("rebuild", "rebuilds.after_auxiliary", 1),
     ("rebuild", "rebuilds.after_publish", 1),
     ("rebuild", "rebuilds.after_mark", 1),
     ("rebuild", "rebuilds.after_promote", 1),

@@ -90,7 +90,7 @@ def gateway_state(
 
     Args:
         update: the latest update; None if the gateway never ran.
-        now: current time, to tell fresh events from stale ones.
+        now: current time, by which an event is fresh or stale.
         events: the latest event of each table and flow.
         interval_seconds: interval of the gateway's progress events.
         ingested: last parts of the names, in lower case, of all ingested tables; None if unknown.

@@ -137,7 +137,7 @@ class FlowRun:
         return self.context.sessions.of(self.flow.spec.name, self.settings)
 
     def committed_rows(self) -> CommittedRows | None:
-        """Return a counter of the rows that are appended to the target from now on; None if its log does not tell."""
+        """Return a counter of the rows that are appended to the target from now on; None for a target without one."""
         if not self.dataset.is_table or self.dataset.cdc is not None:
             return None
         return CommittedRows(self.storage, self.path, after=latest_version(self.storage, self.path))
@@ -151,6 +151,6 @@ class FlowRun:
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
             table=store.address(self.dataset.spec, self.step.rebuild),
-            auxiliary=store.companion(self.dataset.spec, self.step.rebuild),
+            auxiliary=store.auxiliary(self.dataset.spec, self.step.rebuild),
             application_id=self.application_id,
         )

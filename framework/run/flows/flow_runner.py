@@ -57,8 +57,8 @@ class FlowRunner:
     def _collect_tombstones(self, dataset: GraphDataset, seconds: int) -> None:
         store = self.context.store
         if may_forget(self.context.graph, dataset, GenerationStore(store.storage)):
-            companion, now = store.companion(dataset.spec), self.context.clock.now()
-            forget_old_deletes(self.context.spark, companion, store.storage, now=now, older_than_seconds=seconds)
+            auxiliary, now = store.auxiliary(dataset.spec), self.context.clock.now()
+            forget_old_deletes(self.context.spark, auxiliary, store.storage, now=now, older_than_seconds=seconds)
 
     def _flow(self, step: RunFlow) -> GraphFlow:
         flow = self.context.graph.flow(step.flow)

@@ -107,7 +107,7 @@ class LeftTables:
         storage, layout = self.store.storage, self.store.layout
         unregister(self.store.spark, table.name, table.path)
         storage.delete_tree(layout.record(table.name))
-        storage.delete_tree(layout.companion(table.name))
+        storage.delete_tree(layout.auxiliary(table.name))
         failpoint("prune.before_table")
         if self._is_still_there(table):
             open_storage(table.path, self.store.spark).delete_tree(table.path)

@@ -121,7 +121,7 @@ class StorageLayout:
         """Return the folder of a dataset's table."""
         return self.storage.path("private" if private else "tables", name.catalog, name.schema, name.table)
 
-    def companion(self, name: QualifiedName) -> str:
+    def auxiliary(self, name: QualifiedName) -> str:
         """Return the folder of AUTO CDC's auxiliary table of a target."""
         return self.storage.path("tables", name.catalog, name.schema, f"{AUXILIARY_PREFIX}{name.table}")
 

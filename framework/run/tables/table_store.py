@@ -136,10 +136,10 @@ class TableStore:
             return TableAddress(path=self.path(spec))
         return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/table")
 
-    def companion(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
+    def auxiliary(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
         """Return the address of AUTO CDC's auxiliary table of a target, or of a rebuild of it."""
         if rebuild is None:
-            return TableAddress(path=self.layout.companion(spec.name))
+            return TableAddress(path=self.layout.auxiliary(spec.name))
         return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/companion")
 
     def exists(self, address: TableAddress) -> bool:

@@ -53,13 +53,13 @@ def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: Generat
 
 
 def forget_old_deletes(
-    session: SparkSession, companion: TableAddress, storage: Storage, *, now: datetime, older_than_seconds: int
+    session: SparkSession, auxiliary: TableAddress, storage: Storage, *, now: datetime, older_than_seconds: int
 ) -> None:
     """Remove older tombstones from an auxiliary table; a table whose log is younger is not read.
 
     A crash anywhere is safe: the removal is one commit, and the next call removes the rest.
     """
-    log = [file for file in storage.list_files(f"{companion.path}/_delta_log") if file.name.endswith(".json")]
+    log = [file for file in storage.list_files(f"{auxiliary.path}/_delta_log") if file.name.endswith(".json")]
     oldest = min((file.modified_at for file in log), default=None)
     if oldest is not None and now.timestamp() - oldest >= older_than_seconds:
-        forget_deletes(session, companion, older_than_seconds=older_than_seconds)
+        forget_deletes(session, auxiliary, older_than_seconds=older_than_seconds)

@@ -58,11 +58,11 @@ class Rebuilds:
         if dataset.cdc is not None:
             self._replace(
                 dataset,
-                self.store.companion(dataset.spec, step.rebuild),
-                self.store.companion(dataset.spec),
+                self.store.auxiliary(dataset.spec, step.rebuild),
+                self.store.auxiliary(dataset.spec),
                 step.rebuild,
             )
-            failpoint("rebuilds.after_companion")
+            failpoint("rebuilds.after_auxiliary")
             # A crash here is safe: no flow runs in between, and the next update publishes again before any flow runs.
         self._replace(
             dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild

@@ -106,7 +106,7 @@ class Update:
         try:
             flows = self._execute(plan, journal, update_id)
         except BaseException as error:
-            fault = error if isinstance(error, SluiceError) else flow_fault(error, _nobody(self.graph), None)
+            fault = error if isinstance(error, SluiceError) else flow_fault(error, _pipeline_name(self.graph), None)
             canceled = isinstance(error, KeyboardInterrupt)
             journal.update(UpdateState.CANCELED if canceled else UpdateState.FAILED, error=None if canceled else fault)
             raise
@@ -234,6 +234,6 @@ def _state(flows: Sequence[FlowResult]) -> UpdateState:
     return UpdateState.CANCELED if FlowState.STOPPED in states else UpdateState.COMPLETED
 
 
-def _nobody(graph: DataflowGraph) -> QualifiedName:
+def _pipeline_name(graph: DataflowGraph) -> QualifiedName:
     """Return the name for a fault outside of any flow: the pipeline's."""
     return QualifiedName(catalog="", schema="", table=graph.pipeline)

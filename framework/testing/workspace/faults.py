@@ -28,7 +28,7 @@ class Fault:
     after_effect: bool = False
     status: int = 500
     error_code: str = "INTERNAL_ERROR"
-    message: str = "The stand-in was told to fail."
+    message: str = "A fault that the test injected."
     retry_after_seconds: int | None = None
 
     def matches(self, request: Request) -> bool:

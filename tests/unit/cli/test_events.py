@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from framework.foundation.wording import exception_text
 from framework.record import drafts
-from framework.record.events import Origin
+from framework.record.events import EventDraft, EventType, Origin
 from framework.record.log import EventLog
 from framework.testing.manual_clock import ManualClock
+from framework.views.events import event_line
 from tests.support.fake_pipeline import FakePipeline
 
 Sluice = Callable[..., Result]
@@ -92,6 +94,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it f
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.foundation.local_storage import LocalStorage
+from framework.views.events import event_line
 from tests.support.fake_pipeline import FakePipeline
 pipeline = FakePipeline(storage=LocalStorage(sys.argv[1]))
 cli(["events", "--follow", "--last", "1", "-o", "json", "--spec", "any.yml"],
@@ -123,3 +126,11 @@ def test_follow_prints_new_events_until_ctrl_c(pipeline: FakePipeline) -> None:
     writer.join()
     assert (first["message"], second["message"]) == ("The update is FAILED.", "The update is QUEUED.")
     assert (process.returncode, errors) == (0, "")
+
+
+def test_an_event_cannot_control_the_terminal(pipeline: FakePipeline) -> None:
+    """`--follow` prints the message of a user's exception with its control characters as escapes."""
+    with log_of(pipeline) as log:
+        event = log.record(EventDraft(event_type=EventType.FLOW_PROGRESS, message="\x1b[2J"))
+    assert event_line(event).endswith("  \\x1b[2J")
+    assert exception_text(ValueError("\x1b[2J")) == "ValueError: \\x1b[2J"

@@ -45,6 +45,15 @@ def test_long_cells_are_cut_where_a_limit_is_set() -> None:
     assert table_text(Table.of(("a",), [("abcde",)]), longest=5).splitlines()[2] == "abcde"
 
 
+def test_control_characters_are_escaped_in_every_cell_and_name() -> None:
+    """A text can neither break a line nor control a terminal; a limit counts the escapes."""
+    assert table_text(Table.of(("a\x1b[2J", "b"), [("x\ny", "\x1b[2J")])).splitlines()[::2] == [
+        "a\\x1b[2J  b",
+        "x\\ny      \\x1b[2J",
+    ]
+    assert table_text(Table.of(("a",), [("\x1b[2J",)]), longest=5).splitlines()[2] == "\\x1b…"
+
+
 def test_texts_wrap_between_words_to_the_width_of_the_terminal() -> None:
     """Columns that wrap become narrower; times and numbers keep their line."""
     assert table_text(EVENTS, width=60).splitlines() == [

@@ -60,10 +60,13 @@ def test_an_unsafe_text_is_refused_with_line_and_column(
         ("true", True, True),
         ("2013-01-01", date(2013, 1, 1), "2013-01-01"),
         ("12:30", 750, "12:30"),
+        ("007123", 3667, 7123),
+        ("-7", -7, -7),
         ("0o14", "0o14", "0o14"),
         ("1e3", "1e3", "1e3"),
         ("1.5", 1.5, 1.5),
         (".inf", float("inf"), ".inf"),
+        ("-.INF", float("-inf"), "-.INF"),
         ("~", None, None),
         ("'5'", "5", "5"),
     ],
@@ -91,9 +94,29 @@ def test_an_entry_is_located_at_its_key_or_its_value() -> None:
 
 
 def test_own_entries_replace_inherited_ones() -> None:
-    """The first source of a merge takes precedence over the later ones."""
+    """Of several sources, the first takes precedence in a spec, and the last in a bundle, as in the Databricks CLI."""
     text = "a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc: {<<: [*a, *b], x: 3}\n"
-    assert parse_yaml(text, BUNDLE, name="f").plain()["c"] == {"x": 3, "y": 1, "z": 2}
+    merged = [parse_yaml(text, kind, name="f").plain()["c"] for kind in (SPEC, BUNDLE)]
+    assert merged == [{"x": 3, "y": 1, "z": 2}, {"x": 3, "y": 2, "z": 2}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "tag"),
+    [
+        (SPEC, "!!bool maybe", "bool"),
+        *((kind, f"!!int {text}", "int") for kind in (SPEC, BUNDLE) for text in ('""', "x")),
+        *((kind, f"!!float {text}", "float") for kind in (SPEC, BUNDLE) for text in ('""', "x")),
+        (SPEC, "!!timestamp x", "timestamp"),
+        (SPEC, "2026-02-30", "timestamp"),
+        *((BUNDLE, text, "int") for text in ("0x1F", "1_000", "0b11")),
+        (BUNDLE, "1_000.5", "float"),
+    ],
+)
+def test_a_scalar_that_does_not_match_its_tag_is_refused(kind: YamlFormat[YamlNode], text: str, tag: str) -> None:
+    """A bundle has decimal numbers only: the Databricks CLI refuses other bases and underscores."""
+    with pytest.raises(UserError, match=f"is not a valid {tag}") as caught:
+        parse_yaml(f"a: {text}\n", kind, name="f")
+    assert (caught.value.condition, str(caught.value.location)) == (kind.invalid, "f:1:4")
 
 
 def test_an_empty_file_is_a_mapping_only_where_the_kind_says_so() -> None:

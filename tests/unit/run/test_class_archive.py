@@ -14,6 +14,7 @@ from framework.session.class_archive import (
     archive_path,
     build_in_background,
     build_options,
+    excludes_archive,
     publish,
     use_options,
 )
@@ -72,6 +73,26 @@ def test_java_25_uses_an_aot_cache() -> None:
     assert f"-XX:AOTCacheOutput={archive}" in build_options(archive)
     archive.touch()
     assert f"-XX:AOTCache={archive}" in use_options(archive)
+
+
+@pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=/a.jsa", "-XX:AOTMode=on", "-XX:AOTCache=/a"])
+def test_options_of_the_user_exclude_an_archive(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """Java 25 ends at its start with an AOT cache and any other option of this kind."""
+    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+    for name in variables:
+        monkeypatch.delenv(name, raising=False)
+    assert not excludes_archive({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseG1GC"})
+    for name in ("extraJavaOptions", "defaultJavaOptions"):
+        assert excludes_archive({f"spark.driver.{name}": f"-Xss4m {option}"})
+    for name in variables:
+        with monkeypatch.context() as changed:
+            changed.setenv(name, f"-Xss4m {option}")
+            assert excludes_archive({})
+
+
+def test_a_class_path_of_the_user_excludes_an_archive() -> None:
+    """The build in the background has the plain class path, and no session could use its archive."""
+    assert excludes_archive({"spark.driver.extraClassPath": "/opt/a.jar"})
 
 
 def test_publishing_keeps_the_two_used_last(cache: Path) -> None:

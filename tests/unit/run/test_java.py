@@ -37,12 +37,38 @@ def test_java_home_wins_then_the_package_then_the_path(tmp_path: Path) -> None:
     assert find_java({"PATH": "/nowhere"}, for_cluster=True, packaged=lambda: box) == of_box
 
 
+@pytest.mark.parametrize("release", ["11.0.22", None])
+def test_an_unsupported_java_on_the_path_does_not_hide_the_package(tmp_path: Path, release: str | None) -> None:
+    """A session on a cluster gets the packaged Java in place of an old one or a stub; without it, an error."""
+    box = tmp_path / "box"
+    install_java(box, release="25.0.2")
+    variables = {"PATH": str(install_java(tmp_path / "path", release=release).parent)}
+    assert find_java(variables, for_cluster=True, packaged=lambda: box).source is JavaSource.PACKAGE
+    with pytest.raises(UserError) as raised:
+        find_java(variables, for_cluster=True, packaged=none)
+    assert raised.value.condition == "JAVA_TOO_OLD"
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_shim_is_run_by_its_name_and_sets_no_java_home(tmp_path: Path, *, linked: bool) -> None:
+    """The shim of a version manager is a script, or a link to the manager, and its folder is in no JAVA_HOME."""
+    shim = tmp_path / "shims" / "java"
+    shim.parent.mkdir()
+    script = shim.with_name("manager") if linked else shim
+    script.write_text("#!/bin/sh\n[ ${0##*/} = java ] && echo 'openjdk version \"21.0.2\"' >&2\n", "utf-8")
+    script.chmod(0o755)
+    if linked:
+        shim.symlink_to(script)
+    java = find_java({"PATH": str(shim.parent)}, for_cluster=True)
+    assert (java.program, java.version, java.environment) == (str(shim), "21.0.2", {})
+
+
 def test_the_package_is_installed_with_sluice() -> None:
     """Python is the only prerequisite."""
     home = packaged_java()
     assert home is not None
     java = find_java({"PATH": "/nowhere"})
-    assert (java.source, java.home) == (JavaSource.PACKAGE, str(home.resolve()))
+    assert (java.source, java.environment) == (JavaSource.PACKAGE, {"JAVA_HOME": str(home.resolve())})
     assert java.major >= 25
 
 

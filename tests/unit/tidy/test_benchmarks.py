@@ -1,0 +1,28 @@
+"""Both sides of a benchmark run on one Java."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as bench
+from bench.results import describe_environment
+from framework.session.java import packaged_java
+
+
+def test_benchmarks_run_on_the_java_of_sluice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark's side gets it as JAVA_HOME, the results name its version, and a machine without `java` is sufficient."""
+    monkeypatch.setattr(os, "environ", {**os.environ, "PATH": str(tmp_path)})
+    os.environ.pop("JAVA_HOME", None)
+    monkeypatch.setattr(sys, "argv", ["bench", "no-such-benchmark"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    home = packaged_java()
+    assert home is not None
+    assert Path(os.environ["JAVA_HOME"]).samefile(home)
+    release = (home / "release").read_text("utf-8")
+    version = describe_environment()["versions"].split("Java ")[1].split(",")[0]
+    assert f'JAVA_VERSION="{version}"' in release
