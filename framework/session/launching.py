@@ -80,7 +80,7 @@ def launch_by_submit(request: SessionRequest) -> Launch:
     """
     spark_home = os.environ.get("SPARK_HOME") or _bundled_spark()
     cores = machine_cores(request.master)
-    java = find_java(for_cluster=cores is None)
+    java = find_java(by_submit=True)
     jars = _jars(java, spark_home, request.spark_conf)
     warehouse = None if cores is None else _warehouse()
     if cores is None or warehouse is None:

