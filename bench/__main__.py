@@ -33,24 +33,24 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 }
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Run the requested benchmarks; returns 1 if a goal is missed. Spark's side runs on the Java of Sluice's side."""
     os.environ.update(find_java().environment)
-    if sys.argv[1:2] == ["continuous"]:
+    if arguments[:1] == ["continuous"]:
         fill_caches()
-        return continuous.main(sys.argv[2:])
+        return continuous.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")
-    arguments = parser.parse_args()
-    unknown = set(arguments.letters) - set(BENCHMARKS)
+    chosen = parser.parse_args(arguments)
+    unknown = set(chosen.letters) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}")
     fill_caches()
     measures = []
-    for letter in arguments.letters or BENCHMARKS:
+    for letter in chosen.letters or BENCHMARKS:
         run, pairs = BENCHMARKS[letter]
-        found = run(arguments.pairs or pairs)
+        found = run(chosen.pairs or pairs)
         for measure in found:
             print(render_line(measure), flush=True)
         save_measures(found)
@@ -59,4 +59,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import io
+import fcntl
 import os
+import pty
+import struct
+import termios
 
 import pytest
 
 from framework.cli.output import Output
 from framework.views.table import Table
-
-
-class Terminal(io.StringIO):
-    """A terminal with a file descriptor."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-    def fileno(self) -> int:
-        """Return a number; the test replaces the call that reads it."""
-        return 1
 
 
 @pytest.mark.parametrize(("columns", "size", "width"), [(None, 0, 80), ("0", 0, 80), ("0", 60, 60), ("40", 60, 40)])
@@ -31,6 +22,8 @@ def test_a_terminal_without_a_size_has_80_columns(
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((size, 0)))
-    text = Output(stream=Terminal()).formatted(Table.of(("message",), [("word " * 50,)]))
+    controller, terminal = pty.openpty()
+    with os.fdopen(controller), os.fdopen(terminal, "w") as stream:
+        fcntl.ioctl(stream, termios.TIOCSWINSZ, struct.pack("HHHH", 0, size, 0, 0))
+        text = Output(stream=stream).formatted(Table.of(("message",), [("word " * 50,)]))
     assert max(map(len, text.splitlines()[2:])) == (width + 1) // 5 * 5 - 1

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkRuntimeError
 
 from framework.foundation.errors import OperationError
-from framework.session import jvm_process, launching
 from framework.session.class_archive import VARIABLE
-from framework.session.java import Java, JavaSource
-from framework.session.jvm_process import start_submitted_jvm
-from framework.session.launching import launch_by_submit, launch_directly
+from framework.session.jars import delta_coordinate
+from framework.session.launching import launch_by_submit, launch_directly, usual_archive
 from framework.session.settings import SessionRequest
 from tests.support.fake_java import install_java
 
@@ -59,38 +57,33 @@ def test_an_archive_is_not_used_with_options_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, *, is_used: bool
 ) -> None:
     """An existing archive does not end the session of a user with such options."""
-    install_java(tmp_path / "jdk", release="25.0.2")
-    (tmp_path / "a.aot").touch()
+    script = 'for each in "$@"; do case $each in -XX:AOT*) echo "$each" >&2; esac; done; exit 3'
+    install_java(tmp_path / "jdk", script=script, release="25.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", option)
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(launching, "delta_jars", lambda *_: ())
-    monkeypatch.setattr(launching, "archive_path", lambda *_: tmp_path / "a.aot")
-    command: list[str] = []
-
-    def start(arguments: list[str], *_: object, **__: object) -> None:
-        command.extend(arguments)
-        raise OperationError("SPARK_NOT_STARTED", java="java", failure="ended", output="")
-
-    monkeypatch.setattr(launching, "start_local_jvm", start)
-    with pytest.raises(OperationError):
+    (tmp_path / "cache" / "sluice" / "jars" / delta_coordinate().replace(":", "_")).mkdir(parents=True)
+    archive = usual_archive()
+    archive.parent.mkdir()
+    archive.touch()
+    with pytest.raises(OperationError) as raised:
         launch_directly(SessionRequest(app_name="app", master="local[1]", spark_conf={}))
-    assert (f"-XX:AOTCache={tmp_path / 'a.aot'}" in command) == is_used
+    assert (f"-XX:AOTCache={archive}" in str(raised.value.fields["output"])) == is_used
 
 
 def test_a_shim_gives_spark_submit_no_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """spark-submit then runs `java` of the PATH, which is the shim."""
-    seen: list[str | None] = []
-
-    def launch(*_: object) -> None:
-        seen.append(os.environ.get("JAVA_HOME"))
-        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-
+    shim = tmp_path / "shims" / "java"
+    shim.parent.mkdir()
+    shim.write_text(
+        '#!/bin/sh\n[ "$1" != -version ] || exec echo \'openjdk version "21"\' >&2\n'
+        'echo "the shim ran, JAVA_HOME=${JAVA_HOME-is not set}" >&2\nexit 3\n',
+        "utf-8",
+    )
+    shim.chmod(0o755)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(jvm_process, "launch_gateway", launch)
-    program = install_java(tmp_path / "jdk")
-    for each in (program, tmp_path / "shims" / "java"):
-        java = Java(program=str(each), version="21", source=JavaSource.PATH)
-        with pytest.raises(OperationError):
-            start_submitted_jvm({}, java, verbose=False)
-    assert seen == [str(tmp_path / "jdk"), None]
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    with pytest.raises(OperationError) as raised:
+        launch_by_submit(replace(request(), master="spark://127.0.0.1:1"))
+    assert "the shim ran, JAVA_HOME=is not set" in str(raised.value.fields["output"])

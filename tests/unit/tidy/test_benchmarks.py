@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from framework.session.java import packaged_java
 
 def test_benchmarks_run_on_the_java_of_sluice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Spark's side gets it as JAVA_HOME, the results name its version, and a machine without `java` is sufficient."""
-    monkeypatch.setattr(os, "environ", {**os.environ, "PATH": str(tmp_path)})
-    os.environ.pop("JAVA_HOME", None)
-    monkeypatch.setattr(sys, "argv", ["bench", "no-such-benchmark"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
     with pytest.raises(SystemExit):
-        bench.main()
+        bench.main(["no-such-benchmark"])
     home = packaged_java()
     assert home is not None
     assert Path(os.environ["JAVA_HOME"]).samefile(home)
