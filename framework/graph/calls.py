@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkAttributeError, PySparkException
 from pyspark.sql import DataFrame
 
 from framework.declare.mutations import guarded_query
@@ -17,6 +17,9 @@ from framework.foundation.wording import exception_text, one_line
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
+
+
+_ERRORS_OF_COLUMNS = (AnalysisException, Py4JError, PySparkAttributeError, LookupError)
 
 
 class UpstreamInvalidError(Exception):
@@ -61,6 +64,18 @@ def query_failed(error: BaseException, flow: QualifiedName, location: SourceLoca
     """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code."""
     found = innermost_user_line(error.__traceback__) or location
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error))
+
+
+def is_of_columns(error: BaseException) -> bool:
+    """Whether a query's error depends on the columns of its inputs: a failed analysis, or a failed look-up in Python.
+
+    An error of a name, a type, a rule or a syntax is the same whatever columns the inputs have.
+    """
+    if isinstance(error, SluiceError):
+        if error.condition != "FLOW_QUERY_FAILED" or error.__cause__ is None:
+            return False
+        error = error.__cause__
+    return isinstance(error, _ERRORS_OF_COLUMNS) and not isinstance(error, ParseException)
 
 
 def first_words(error: BaseException) -> str:

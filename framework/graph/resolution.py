@@ -20,16 +20,16 @@ from pyspark.sql.types import StructType, TimestampType
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
+from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError, UserErrors
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import SPARK_ERRORS, UpstreamInvalidError, call_query, query_failed
+from framework.graph.calls import SPARK_ERRORS, UpstreamInvalidError, call_query, is_of_columns, query_failed
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings
 from framework.graph.interception import reading
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.relations import batch_paths, named, stand_in
-from framework.graph.rules import COMPLETE_ONLY, RULES
+from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES
 from framework.graph.schemas import with_change_feed
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
@@ -55,9 +55,14 @@ class _ResolvedFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Analysis:
-    """The analysis of one flow's query, and the reads that it has made so far."""
+    """The analysis of one flow's query, and the reads that it has made so far.
+
+    Args:
+        is_final: whether the settings of all views that the query reads are in use.
+    """
 
     flow: FlowSpec
+    is_final: bool = False
     reads: list[Read] = field(default_factory=list)
 
 
@@ -171,8 +176,8 @@ class Resolution:
         for read in view.flow.reads:
             self._record(read)
         present = self._settings.present
-        # With other settings, the reader is analysed again, and then the view's query has the reader's settings.
-        if present == view.settings or present != self._flow_settings():
+        # The view's query has the reader's settings. If they are not known yet, the reader is analysed again.
+        if present == view.settings or not self._knows(present):
             return named(view.frame, name)
         spec = view.flow.spec
         return named(call_query(self._query(spec), spec.name, spec.location), name)
@@ -188,6 +193,10 @@ class Resolution:
     def _record(self, read: Read) -> None:
         if self._analyses and read not in self._analyses[-1].reads:
             self._analyses[-1].reads.append(read)
+
+    def _knows(self, settings: Mapping[str, str]) -> bool:
+        """Whether the settings in use are those of all views that the query reads."""
+        return self._analyses[-1].is_final or settings == self._flow_settings()
 
     def _flow_settings(self) -> dict[str, str]:
         """The settings of the flow that is analysed, as far as the reads so far show."""
@@ -283,7 +292,7 @@ class Resolution:
             if self._flow_settings() == settings:
                 return resolved
         settings = self._flow_settings()
-        self._analyses[-1].reads.clear()
+        self._analyses[-1] = _Analysis(flow=spec, is_final=True)
         return self._analysed_with(settings, dataset, spec)
 
     def _analysed_with(self, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
@@ -353,12 +362,27 @@ class Resolution:
         """
         if isinstance(error, OperationError):
             raise error
-        if self.registry.is_incomplete and self._may_lack_columns(self._reads_of(spec)):
-            return
-        if isinstance(error, SluiceError):
-            self._errors.append(error if error.location else located(error, spec))
-        else:
-            self._errors.append(query_failed(error, spec.name, spec.location))
+        for each in error.errors if isinstance(error, UserErrors) else (error,):
+            if self.registry.is_incomplete and self._may_be_consequence(each, spec):
+                continue
+            if isinstance(each, SluiceError):
+                self._errors.append(each if each.location else located(each, spec))
+            else:
+                self._errors.append(query_failed(each, spec.name, spec.location))
+
+    def _may_be_consequence(self, error: Exception, spec: FlowSpec | DatasetSpec) -> bool:
+        """Whether an error may be due to a column that a flow of a module that raised adds."""
+        if isinstance(spec, FlowSpec):
+            return is_of_columns(error) and self._may_lack_columns(self._reads_of(spec))
+        condition = error.condition if isinstance(error, SluiceError) else None
+        if condition in OF_ALL_FLOWS and self._takes_more_flows(spec):
+            return True
+        return condition != "INVALID_SCHEMA" and self._may_lack_columns(self._reads_of(spec))
+
+    def _takes_more_flows(self, spec: DatasetSpec) -> bool:
+        """Whether another module may declare further flows into a dataset, all of whose known flows are valid."""
+        flows = [flow.flow for each in self._into.get(spec.name, ()) if (flow := self._flows[each.name]) is not None]
+        return dataset_kind(spec, flows) is DatasetKind.STREAMING_TABLE
 
     def _reads_of(self, spec: FlowSpec | DatasetSpec) -> list[Read]:
         """The reads of the flow that is analysed, or of all flows into a dataset."""

@@ -140,6 +140,9 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
 COMPLETE_ONLY = frozenset({"PIPELINE_FLOW_WITHOUT_TARGET", "PIPELINE_DATASET_WITHOUT_FLOW"})
 """Errors that mean nothing while a module is broken, because its declarations are missing."""
 
+OF_ALL_FLOWS = frozenset({"LAYOUT_COLUMN_NOT_FOUND"})
+"""Errors of a dataset that a further flow into it can correct."""
+
 RULES: tuple[Rule, ...] = (
     duplicate_datasets,
     duplicate_flows,

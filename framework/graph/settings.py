@@ -58,13 +58,14 @@ class SessionSettings:
         if settings == self.present:
             return
         conf: Any = self._spark._jsparkSession.conf()
+        # All former values are read before the first key is set, because an invalid value ends the loop.
+        for key in settings.keys() - self._before.keys():
+            option = conf.getOption(key)
+            self._before[key] = option.get() if option.isDefined() else None
         former, self.present = self.present, settings
         for key in former.keys() - settings.keys():
             value = self._before[key]
             conf.unset(key) if value is None else conf.set(key, value)
         for key, value in settings.items():
-            if key not in self._before:
-                option = conf.getOption(key)
-                self._before[key] = option.get() if option.isDefined() else None
             if former.get(key) != value:
                 set_option(self._spark, key, value)

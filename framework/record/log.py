@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -29,21 +30,27 @@ _PART_BYTES = 8_000_000
 _MOST_PARTS = 16
 _MOST_SMALL_PARTS = 2_000
 # Each update adds files, so those of old updates are deleted, but never the newest ones of a pipeline that seldom runs.
+# The files of all pipelines in a storage count together, because the name of a file does not contain the pipeline.
 KEPT_DAYS = 30
 KEPT_FILES = 1_000
 
 
 def delete_old_events(storage: Storage, now: datetime) -> None:
-    """Delete the event files that are older than 30 days and not among the newest thousand.
+    """Delete the event files that are older than 30 days and not among the newest thousand of the storage.
 
-    A crash anywhere is safe: the next update deletes the rest.
+    A crash anywhere is safe: the next update deletes the rest. A file that can't be deleted is kept.
     """
     files = storage.list_files(storage.path(EVENTS_FOLDER))
     newest_first = sorted(files, key=lambda file: (file.modified_at, file.name), reverse=True)
     oldest = (now - timedelta(days=KEPT_DAYS)).timestamp()
     for file in newest_first[KEPT_FILES:]:
         if file.modified_at < oldest and file.name.endswith(".jsonl"):
-            storage.delete_tree(storage.path(EVENTS_FOLDER, file.name))
+            _delete_if_possible(storage, storage.path(EVENTS_FOLDER, file.name))
+
+
+def _delete_if_possible(storage: Storage, path: str) -> None:
+    with suppress(OperationError):  # an old file is no reason to fail an update
+        storage.delete_tree(path)
 
 
 class EventLog:
@@ -215,7 +222,7 @@ class EventLog:
         """Begin the next file; above `most` files, delete the oldest except the first, which has the definitions."""
         self._parts, self._part_bytes = self._parts + 1, 0
         if self._parts > most:
-            self._storage.delete_tree(self._part(self._parts - most))
+            _delete_if_possible(self._storage, self._part(self._parts - most))
 
     def _part(self, number: int) -> str:
         suffix = f"-{number:05d}" if number or not self._storage.can_append else ""

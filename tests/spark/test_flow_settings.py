@@ -46,6 +46,14 @@ def product():
 def exact():
     return spark.read.table("product")
 
+@dp.temporary_view(spark_conf=LENIENT)
+def first_of_two():
+    return spark.sql(f"SELECT {PRODUCT} AS d")
+
+@dp.materialized_view
+def two_views():
+    return spark.read.table("first_of_two").join(spark.read.table("product").select(F.lit(1).alias("one")))
+
 @dp.materialized_view(spark_conf=ROUNDED)
 def rounded():
     return spark.read.table("product")
@@ -86,12 +94,13 @@ def test_a_flow_is_analysed_and_run_with_its_own_settings(spark: SparkSession, t
     pipeline = pipeline_of(world, MODULE)
     assert pipeline.run().state is UpdateState.COMPLETED
     assert pipeline.spark.conf.get("spark.sql.ansi.enabled") == spark.conf.get("spark.sql.ansi.enabled") == "true"
-    names = ("own", "by_view", "exact", "rounded", "within", "around", "stream")
+    names = ("own", "by_view", "exact", "two_views", "rounded", "within", "around", "stream")
     tables = {name: spark.read.format("delta").load(world.path(name)) for name in names}
     assert {name: [field.dataType.simpleString() for field in table.schema] for name, table in tables.items()} == {
         "own": ["int"],
         "by_view": ["int", "int"],
         "exact": ["decimal(38,20)"],
+        "two_views": ["decimal(38,20)", "int"],
         "rounded": ["decimal(38,6)"],
         "within": ["decimal(38,6)"],
         "around": ["decimal(38,6)", "decimal(38,20)"],

@@ -333,6 +333,15 @@ def into_elsewhere():
 
 dp.create_streaming_table("filled_elsewhere")
 
+@dp.table(partition_cols=["region"])
+def partitioned_by_a_column_of_a_further_flow():
+    return spark.readStream.format("rate").load()
+
+@dp.materialized_view
+def reads_and_misnames():
+    spark.read.table("shared")
+    return no_such_name
+
 @dp.materialized_view
 def reads_elsewhere():
     return spark.read.table("elsewhere").select("any")
@@ -378,12 +387,13 @@ def test_a_module_that_raises_does_not_hide_the_faults_of_the_others(spark: Spar
     def line(text: str) -> str:
         return f"sound.py:{1 + next(number for number, each in enumerate(lines) if text in each)}"
 
-    assert sorted(found) == [
+    assert sorted(found) == sorted([
         ("FLOW_QUERY_FAILED", line("also_wrong")),
+        ("FLOW_QUERY_FAILED", line("return no_such_name")),
         ("FLOW_QUERY_FAILED", line("neither")),
         ("FLOW_QUERY_FAILED", line("nothing_of_this_name")),
         ("MODULE_FAILED", "broken.py:10"),
         ("MODULE_FAILED", "unreadable.py:1"),
         ("PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", line('name="two_of_a_name"')),
-    ]
+    ])  # fmt: skip
     assert not (tmp_path / "storage").exists()

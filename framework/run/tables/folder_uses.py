@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
 from framework.foundation.table_address import normal_path
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.table_record import TableRecord
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import read_tip
 from framework.sources.port import SourceShape
 
-# The names that Delta gives to files and folders. With column mapping, files are in folders of a two-character name.
+# The names that Delta gives to files and folders.
 _DELTA_FILE = re.compile(r"part-.+\.parquet|deletion_vector_.+\.bin")
 _DELTA_FOLDERS = frozenset({"_delta_log", "_change_data", "_delta_index", "_symlink_format_manifest"})
-_FILE_PREFIX_LENGTH = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,16 +44,16 @@ class FolderUses:
         root = _real(self.store.storage.root)
         if root.is_relative_to(folder):
             return "its folder contains the storage of the pipeline"
-        for used, reason in self._used(table.dataset):
+        for used, reason in self._used(table, folder):
             other = _real(used)
             if folder.is_relative_to(other) or other.is_relative_to(folder):
                 return reason
         if folder.is_relative_to(root):
             return None
-        foreign = foreign_entry(open_storage(table.path, self.store.spark), table.path, table.partition_columns)
+        foreign = foreign_entry(open_storage(table.path, self.store.spark), table)
         return None if foreign is None else f"its folder also contains {foreign}, which does not belong to the table"
 
-    def _used(self, name: QualifiedName) -> Iterator[tuple[str, str]]:
+    def _used(self, table: TableRecord, folder: PurePosixPath) -> Iterator[tuple[str, str]]:
         """Yield the folders in use, each with the reason."""
         for dataset in self.graph.datasets:
             path = dict(dataset.spec.options).get("path") if dataset.is_sink else None
@@ -63,8 +64,10 @@ class FolderUses:
             streamed = [source.location for source in flow.sources if source.shape is not SourceShape.STREAM]
             for path in (*paths, *flow.batch_paths, *(location for location in streamed if location is not None)):
                 yield path, f"{flow.spec.target} reads it"
-        for record in self.store.records(besides=(name,)):
-            if self.graph.dataset(record.dataset) is None:
+        for record in self.store.records(besides=(table.dataset,)):
+            # A renamed dataset leaves two records of one table, which must not keep each other.
+            is_same = _real(record.path) == folder and self.store.is_ours(record)
+            if self.graph.dataset(record.dataset) is None and not is_same:
                 yield record.path, f"its folder overlaps with that of {record.dataset}"
 
 
@@ -76,19 +79,33 @@ def _real(path: str) -> PurePosixPath:
     return PurePosixPath(os.path.realpath(plain))
 
 
-def foreign_entry(storage: Storage, folder: str, partition_columns: Sequence[str]) -> str | None:
+def _prefix_length(storage: Storage, table: TableRecord) -> int | None:
+    """Return the length of the random folder names that Delta gives to a table's files; None if it uses none."""
+    tip = read_tip(storage, table.path)
+    properties = tip.properties if tip is not None else {}
+    is_mapped = properties.get("delta.columnMapping.mode", "none").lower() != "none"
+    if is_mapped or properties.get("delta.randomizeFilePrefixes", "").lower() == "true":
+        return int(properties.get("delta.randomPrefixLength", "2"))
+    return None
+
+
+def foreign_entry(storage: Storage, table: TableRecord) -> str | None:
     """Return the first file or folder at the top of a table's folder that Delta did not write; None if there is none.
 
-    The folders of partitions are not searched: a table may have thousands, and a plan calls this function.
+    The folders of partitions are not searched: a table may have thousands, and a plan calls this function. The folders
+    of former partition columns stay until VACUUM deletes them.
     """
-    files = {file.name for file in storage.list_files(folder)}
-    for name in storage.list_names(folder):
+    prefix_length = _prefix_length(storage, table)
+    columns = {field["name"].lower() for field in json.loads(table.schema)["fields"]}
+    files = {file.name for file in storage.list_files(table.path)}
+    for name in storage.list_names(table.path):
         if name in files:
             known = _DELTA_FILE.fullmatch(name) is not None
-        elif len(name) == _FILE_PREFIX_LENGTH:
-            known = all(map(_DELTA_FILE.fullmatch, storage.list_names(f"{folder}/{name}")))
+        elif len(name) == prefix_length:
+            known = all(map(_DELTA_FILE.fullmatch, storage.list_names(f"{table.path}/{name}")))
         else:
-            known = name in _DELTA_FOLDERS or any(name.startswith(f"{column}=") for column in partition_columns[:1])
+            column, equals, _ = name.partition("=")
+            known = name in _DELTA_FOLDERS or (equals != "" and unquote(column).lower() in columns)
         if not known:
             return name
     return None

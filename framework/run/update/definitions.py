@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 from framework.declare.loader import load_modules
 from framework.declare.registry import Registry
-from framework.foundation.errors import GraphErrors
+from framework.foundation.errors import GraphErrors, OperationError
 from framework.foundation.names import QualifiedName
 from framework.graph.resolution import Resolution
 from framework.plan.request import RequestOptions, UpdateRequest
@@ -48,7 +49,8 @@ class Definitions:
             version = load_modules(spec, modules, registry, store.spark)
         except GraphErrors as error:
             known = replace(registry, faults=list(error.errors), is_incomplete=True)
-            cls(spec=spec, registry=known, code_version=None, spark=store.spark).resolve(store, UpdateRequest())
+            with suppress(OperationError):  # if the storage can't be read, the errors of the modules are still reported
+                cls(spec=spec, registry=known, code_version=None, spark=store.spark).resolve(store, UpdateRequest())
             raise
         return cls(spec=spec, registry=registry, code_version=version, spark=store.spark)
 

@@ -301,17 +301,17 @@ class Supervisor:
             self._ended(running.pop(future), future.result())
 
     def _ended(self, unit: _Unit, result: FlowResult) -> None:
-        unit.result = result if unit.result is None else unit.result.plus(result)
+        unit.result = total = result if unit.result is None else unit.result.plus(result)
         match result.state:
             case FlowState.FAILED if result.may_heal and result.error is not None:
                 self._degrade(unit, result.error)
             case FlowState.FAILED:
-                self._fail(unit, result)
+                self._fail(unit, total)
             case _:
                 unit.health, unit.reason, unit.failures = FlowHealth.IDLE, "", 0
                 if self._flow(unit.step).spec.once and result.state is not FlowState.STOPPED:
                     unit.health = FlowHealth.DONE
-                    self.journal.ended(result)
+                    self.journal.ended(total)
 
     def _degrade(self, unit: _Unit, error: SluiceError) -> None:
         unit.failures += 1

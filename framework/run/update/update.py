@@ -6,13 +6,13 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
-from framework.foundation.errors import SluiceError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.continuous import rebuild_steps, supervised_steps
@@ -92,7 +92,8 @@ class Update:
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             self._left.finish_begun()
             self._rebuilds.settle_all()
-            delete_old_events(self.store.storage, self.clock.now())
+            with suppress(OperationError):  # an update does not need the list of old events
+                delete_old_events(self.store.storage, self.clock.now())
             plan = self.plan()
             with self._log(update_id) as log:
                 return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)

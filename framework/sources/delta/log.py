@@ -24,11 +24,12 @@ _VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTip:
-    """A table's newest version, its id, and its schema as JSON; id and schema are None if no small file has them."""
+    """A table's newest version, and its id, schema (JSON) and properties: None and {} if no small file has them."""
 
     version: int
     table_id: str | None
     schema: str | None = field(default=None, repr=False, compare=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,12 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
         return None
     version = max(files)
     metadata = _read_metadata(storage, table_path, version, files)
-    return LogTip(version=version, table_id=metadata.get("id"), schema=metadata.get("schemaString"))
+    return LogTip(
+        version=version,
+        table_id=metadata.get("id"),
+        schema=metadata.get("schemaString"),
+        properties=metadata.get("configuration") or {},
+    )
 
 
 def commit_files(storage: Storage, table_path: str) -> dict[int, str]:

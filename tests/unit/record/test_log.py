@@ -275,3 +275,24 @@ def test_the_files_of_one_update_roll_over_and_their_number_is_bounded(
         "u-1.jsonl", *(f"u-1-{number:05d}.jsonl" for number in range(15, 30))
     }  # fmt: skip
     assert [int(event.message) for event in read_events(storage)] == [0, *range(15, 30)]
+
+
+def test_an_old_file_that_cannot_be_deleted_is_kept(
+    storage: LocalStorage, tmp_path: pathlib.Path, swap: pytest.MonkeyPatch
+) -> None:
+    """The other old files are deleted, and no error is raised."""
+    swap.setattr("framework.record.log.KEPT_FILES", 0)
+    (tmp_path / "events").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "events" / f"{name}.jsonl").touch()
+        os.utime(tmp_path / "events" / f"{name}.jsonl", (0, 0))
+    delete = storage.delete_tree
+
+    def refuses_b(path: str) -> None:
+        if path.endswith("b.jsonl"):
+            raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="immutable")
+        delete(path)
+
+    swap.setattr(storage, "delete_tree", refuses_b)
+    delete_old_events(storage, ManualClock().now())
+    assert [file.name for file in (tmp_path / "events").iterdir()] == ["b.jsonl"]

@@ -209,6 +209,34 @@ def test_a_once_flow_runs_once(world: World) -> None:
     assert len(world.ran) == 1
 
 
+def test_the_end_of_a_flow_counts_all_its_runs(world: World) -> None:
+    """The end event and the result of a once flow, and of a flow that fails for good, have the sum of the runs."""
+
+    def fails(step: RunFlow | RefreshView) -> FlowResult:
+        return replace(failed(step, may_heal=True), rows_written=2)
+
+    def and_a_file(step: RunFlow | RefreshView) -> FlowResult:
+        world.clock.sleep(20)
+        world.file("broken")
+        return completed(step, rows=5)
+
+    def fails_for_good(step: RunFlow | RefreshView) -> FlowResult:
+        return failed(step, may_heal=False)
+
+    once = replace(world.flow("once", fails, completed, once=True), trigger=AvailableNow())
+    supervisor = world.supervise(once, world.flow("broken", and_a_file, fails_for_good))
+    ends = [
+        event.details["flow_progress"]["metrics"]["num_output_rows"]
+        for event in world.events
+        if event.details.get("flow_progress", {}).get("status") == "COMPLETED"
+    ]
+    assert ends == [3]
+    assert [(result.state, result.rows_written) for result in supervisor.results] == [
+        (FlowState.COMPLETED, 3),
+        (FlowState.FAILED, 5),
+    ]
+
+
 def test_the_last_free_thread_reads_what_is_there_and_an_unknown_source_keeps_its_query(world: World) -> None:
     """With two threads the first flow keeps its query, without end for an unknown source; the second does not."""
     world.supervise(world.flow("a", completed, unknown=True), world.flow("b", completed), threads=2)
