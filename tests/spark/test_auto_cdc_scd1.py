@@ -136,6 +136,14 @@ def test_a_concurrent_delete_of_another_process_is_applied(world: World, swap: p
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
 
+def test_a_kill_during_the_creation_of_the_auxiliary_table_does_not_block_the_flow(world: World) -> None:
+    """The log folder without a commit that Delta leaves is not a table."""
+    Path(str(world.auxiliary.path), "_delta_log").mkdir(parents=True)
+    world.apply("changes", [(1, "Ada", "A", "INSERT", 1), (2, None, None, "DELETE", 1)])
+    world.apply("changes", [(2, "Bea", "B", "INSERT", 0)])
+    assert world.rows() == [(1, "Ada", "A")]
+
+
 @pytest.mark.parametrize("name", ["cdc.after_tombstones", "cdc.after_merge"])
 def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World, name: str) -> None:
     """The replayed batch ends in the same rows, whatever another flow applied in between."""

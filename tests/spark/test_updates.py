@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,6 @@ from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -92,6 +92,15 @@ def test_a_kill_during_the_first_write_of_offsets_does_not_block_the_flow(spark:
     (folder / "1.json").write_text('{"id": 1}', "utf-8")
     world.run(declare)
     assert world.rows("raw") == [(1,)]
+
+
+def test_a_kill_during_the_creation_of_a_table_does_not_block_its_flows(world: EngineWorld) -> None:
+    """The log folder without a commit that Delta leaves is not a table."""
+    for table in ("raw", "names"):
+        Path(world.path(table), "_delta_log", "_staged_commits").mkdir(parents=True)
+    world.run(chain(world))
+    assert world.rows("raw") == [(1, "a"), (2, "b"), (3, "c")]
+    assert world.rows("names") == [("b", 1), ("c", 1), ("seed", 1)]
 
 
 def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(

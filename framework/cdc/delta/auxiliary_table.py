@@ -7,7 +7,7 @@ has no effect.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,8 +50,17 @@ def table_exists(session: SparkSession, table: TableAddress) -> bool:
     return session.catalog.tableExists(table.sql)
 
 
+def _delete_log_without_commits(session: SparkSession, path: str) -> None:
+    """Delete the log folder of a creation that was killed: Delta creates no table where one exists."""
+    jvm: Any = session._jvm
+    log = jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
+    log.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(log, True)  # noqa: FBT003 - Java's
+
+
 def create_auxiliary_table(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
-    """Create the auxiliary table of a target if it does not exist; the user's readers never need it."""
+    """Create the auxiliary table of a target, which does not exist; the user's readers never need it."""
+    if table.path is not None:
+        _delete_log_without_commits(session, table.path)
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.property(*CHECKPOINT_INTERVAL)

@@ -20,6 +20,7 @@ from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import latest_version
 
 _MOST_FILES = 10_000
 _CATALOG_KEY = "spark.sql.catalog."
@@ -67,7 +68,7 @@ class StoredTables:
             path = self.store.layout.table(self.registry.name(name))
         except UserError:  # a path such as delta.`/x`, which Spark's catalog resolves
             return None
-        return path if self.store.storage.list_names(f"{path}/_delta_log") else None
+        return path if latest_version(self.store.storage, path) is not None else None
 
     def file_identity(self, files: list[str]) -> str | None:
         """Return a hash of path, size and modification time of each file; None if it is unavailable."""

@@ -42,7 +42,7 @@ from framework.run.tables.table_record import (
     read_records,
     write_record,
 )
-from framework.sources.delta.log import LogTip, read_tip
+from framework.sources.delta.log import LogTip, latest_version, read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -144,7 +144,8 @@ class TableStore:
 
     def exists(self, address: TableAddress) -> bool:
         """Whether there is a Delta table at an address."""
-        return bool(self.storage.list_names(f"{address.path}/_delta_log"))
+        # A process that is killed while it creates a table leaves a log folder without a commit.
+        return latest_version(self.storage, str(address.path)) is not None
 
     def record(self, name: QualifiedName) -> TableRecord | None:
         """Return the record of the dataset's table; None if there is none."""
@@ -220,6 +221,8 @@ class TableStore:
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec
+        # A process that was killed while it created the table left a log folder, where Delta then creates none.
+        self.storage.delete_tree(f"{address.path}/_delta_log")
         builder = DeltaTable.createIfNotExists(self.spark).location(str(address.path))
         builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
         for key, value in self.properties(dataset).items():
