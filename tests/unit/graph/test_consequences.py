@@ -22,7 +22,7 @@ FLOW = QualifiedName(catalog="main", schema="s", table="t")
         (UserError("PIPELINE_SINK_READ", sink=FLOW), False),
     ],
 )
-def test_only_a_failed_look_up_of_columns_is_a_consequence(error: Exception, expected: bool) -> None:  # noqa: FBT001
+def test_only_a_failed_look_up_of_columns_is_a_consequence(error: Exception, *, expected: bool) -> None:
     """An analysis and a look-up depend on the columns; a name, a syntax and a rule do not."""
 
     def query() -> None:
