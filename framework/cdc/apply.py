@@ -41,7 +41,7 @@ from framework.cdc.scd2.merge import (
     count_history,
     unrecorded_events,
 )
-from framework.cdc.spark.execution import computed_once, in_background, planned_once
+from framework.cdc.spark.execution import computed_once, in_background, planned_for
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 
@@ -81,8 +81,7 @@ def apply_events(
         pyspark.errors.PySparkException: one of Delta's conflicts, if every attempt ends in one.
     """
     apply = _apply_latest_events if destination.target.scd_type == 1 else _apply_history
-    session = events.sparkSession
-    with locked(destination.table), planned_once(session), naming_violations(destination, batch_id):
+    with locked(destination.table), planned_for(events), naming_violations(destination, batch_id):
         if as_rows is not None and not observed:
             loaded = _load(as_rows, destination, batch_id)
             if isinstance(loaded, CdcMetrics):

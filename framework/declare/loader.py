@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.mutations import guarded_module
 from framework.declare.neighbours import Neighbours
-from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import namespace_of
@@ -25,9 +25,6 @@ from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-from collections.abc import Collection
-
-from framework.declare.pipeline_spec import Library
 
 _WILD = frozenset("*?[")
 _LEFT_OUT = ("__pycache__", ".", "_delta_log")

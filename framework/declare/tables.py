@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
 
 from framework.declare.call import Call, declaration
 from framework.declare.expectations import read_expectations
-from framework.declare.queries import QueryDecorator, check_query
+from framework.declare.queries import Declared, QueryDecorator, check_query, declared_of, default_name, marked
 from framework.declare.registry import QueryFunction, active_registry
-from framework.declare.specs import DatasetKind
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-from dataclasses import dataclass
-from typing import Any
-
-from framework.declare.queries import Declared, declared_of, default_name, marked
-from framework.declare.specs import DatasetSpec, FlowSpec
-from framework.foundation.names import QualifiedName
 
 _REFRESH_POLICIES = frozenset({"auto", "incremental", "incremental_strict", "full"})
 Texts = Mapping[str, str] | None

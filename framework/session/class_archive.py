@@ -98,7 +98,7 @@ def build_in_background(archive: Path, clock: Clock) -> None:
 
 
 def publish(built: Path, archive: Path) -> None:
-    """Move a finished archive to its path, and delete all but the most recently used ones: each is 190 MB."""
+    """Move a finished archive to its path, and delete all but the most recently used ones: each is 200 to 250 MB."""
     built.replace(archive)
     archives = [*archive.parent.glob(f"*{_AOT_CACHE}"), *archive.parent.glob(f"*{_CLASS_ARCHIVE}")]
     by_use = sorted(archives, key=lambda file: file.stat().st_mtime, reverse=True)

@@ -17,15 +17,13 @@ from framework.sources.port import (
     Lag,
     SourcePosition,
     SourceReference,
+    SourceShape,
     StreamingRelation,
     StreamingSource,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-from framework.sources.port import (
-    SourceShape,
-)
 
 
 class OpaqueSource:

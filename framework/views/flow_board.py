@@ -33,7 +33,7 @@ TONES = {
 """The tone of each state of a flow; other states have none."""
 
 _PRIORITY = ("FAILED", "DEGRADED", "RUNNING", "STARTING", "STOPPED", "SKIPPED", "COMPLETED", "QUEUED")
-_COLUMNS = (
+FLOW_COLUMNS = (
     Column(name="flow", wraps=False),
     Column(name="state"),
     Column(name="rows", right=True),
@@ -41,6 +41,7 @@ _COLUMNS = (
     Column(name="expectations"),
     Column(name="reason"),
 )
+"""The columns of a table of flows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class FlowBoard:
     def table(self, now: datetime) -> Table:
         """Return one row for each flow, without the columns that are empty."""
         short = self._short()
-        return Table.of(_COLUMNS, [_row(flow, short, now) for flow in self.flows]).without_empty_columns()
+        return Table.of(FLOW_COLUMNS, [_row(flow, short, now) for flow in self.flows]).without_empty_columns()
 
     def to_json(self, now: datetime) -> dict[str, Any]:
         """Return the board as JSON values, with full names."""
@@ -247,9 +248,14 @@ def _qualified(name: str) -> QualifiedName | None:
     return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
 
+def title_of(flow: str, dataset: str) -> str:
+    """Return a flow's name, and its target if that has another name."""
+    return flow if flow == dataset else f"{flow} into {dataset}"
+
+
 def _title(flow: FlowProgress, short: ShortNames) -> str:
     names = [short(name) if (name := _qualified(text)) is not None else text for text in (flow.flow, flow.dataset)]
-    return names[0] if flow.flow == flow.dataset else " into ".join(names)
+    return title_of(*names)
 
 
 def _row(flow: FlowProgress, short: ShortNames, now: datetime) -> tuple[Cell, ...]:

@@ -10,21 +10,13 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.names import ShortNames
 from framework.foundation.wording import counted, quality_text, rows_text, seconds_text
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
-from framework.views.flow_board import TONES
+from framework.views.flow_board import FLOW_COLUMNS, TONES, title_of
 from framework.views.table import Cell, Column, Table, Tone
 
 UPDATE_TONES = {UpdateState.COMPLETED: Tone.GOOD, UpdateState.FAILED: Tone.BAD, UpdateState.CANCELED: Tone.WARNING}
 """The tone of each final state of an update."""
 
 _WITHOUT_WORK = frozenset({FlowState.IDLE, FlowState.EXCLUDED})
-_FLOW_COLUMNS = (
-    Column(name="flow", wraps=False),
-    Column(name="state"),
-    Column(name="rows", right=True),
-    Column(name="time", right=True),
-    Column(name="expectations"),
-    Column(name="reason"),
-)
 _QUALITY_COLUMNS = (
     Column(name="dataset", wraps=False),
     Column(name="expectation"),
@@ -117,7 +109,7 @@ def result_errors(result: UpdateResult) -> tuple[tuple[str, SluiceError], ...]:
 def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:
     """Return one row for each flow: state, rows, time, violated expectations, and the reason unless it completed."""
     return Table.of(
-        _FLOW_COLUMNS,
+        FLOW_COLUMNS,
         [
             (
                 flow_title(flow, short),
@@ -134,7 +126,7 @@ def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:
 
 def flow_title(flow: FlowResult, short: ShortNames) -> str:
     """Return a flow's short name, and its target if that has another name."""
-    return short(flow.flow) if flow.flow == flow.dataset else f"{short(flow.flow)} into {short(flow.dataset)}"
+    return title_of(short(flow.flow), short(flow.dataset))
 
 
 def _short_names(result: UpdateResult) -> ShortNames:

@@ -1,4 +1,4 @@
-"""The plans of a batch grow linearly with the number of a target's leaves."""
+"""The work of planning a batch: plans, generated code and calls to the JVM stay small for targets of many columns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from py4j.clientserver import ClientServerConnection
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc import apply as applying
@@ -74,3 +75,67 @@ def test_plans_grow_linearly_with_the_leaves_of_a_target(
     growth = [(second - first, third - second) for first, second, third in zip(one, two, three, strict=True)]
     assert len(growth) >= 1
     assert [] == [(former, latter) for former, latter in growth if latter > 1.1 * former]
+
+
+def written(rows: DataFrame, folder: Path) -> DataFrame:
+    """Return rows as a source reads them: from files, whose size Spark knows."""
+    rows.write.parquet(str(folder))
+    return rows.sparkSession.read.schema(rows.schema).parquet(str(folder))
+
+
+def wide_world(spark: SparkSession, root: Path, strings: int) -> World:
+    """A target with so many text columns, each a leaf with an author."""
+    columns = ", ".join(f"c{number} STRING" for number in range(strings))
+    return World(spark, root, {"changes": (SPEC, f"id INT, {columns}, op STRING, seq INT", False)})
+
+
+@pytest.mark.parametrize("case", [(50, "files", "NO_CODEGEN"), (50, "memory", "FALLBACK"), (5, "files", "FALLBACK")])
+def test_few_rows_of_many_columns_are_interpreted(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, case: tuple[int, str, str]
+) -> None:
+    """Code is generated for few columns, and for rows whose size is unknown; the setting ends with the batch."""
+    strings, source, mode = case
+    world = wide_world(spark, tmp_path / "target", strings)
+    rows = world.frame("changes", [(1, *["one"] * strings, "U", 1)])
+    modes = set()
+
+    @contextmanager
+    def recording(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
+        modes.add(frame.sparkSession.conf.get("spark.sql.codegen.factoryMode"))
+        with execution.computed_once(frame, at_once=at_once) as computed:
+            yield computed
+
+    for module in (applying, merge_write, target_write, transaction_write):
+        swap.setattr(module, "computed_once", recording)
+    world.apply("changes", [(2, *["two"] * strings, "U", 1)])
+    modes.clear()
+    world.apply_frame("changes", written(rows, tmp_path / "rows") if source == "files" else rows)
+    assert modes == {mode}
+    assert spark.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
+    assert world.rows("id", "c0") == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_a_second_batch_into_many_columns_builds_few_expressions(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, scd_type: int
+) -> None:
+    """Expressions are built once per target: a batch passes columns to the JVM, and no expression of each leaf."""
+    strings = 50
+    columns = ", ".join(f"c{number} STRING" for number in range(strings))
+    spec = replace(SPEC, scd_type=scd_type)
+    world = World(interpreting, tmp_path, {"changes": (spec, f"id INT, {columns}, op STRING, seq INT", False)})
+    for sequence in (1, 2):
+        events = [(1, *[f"{sequence}"] * strings, "U", sequence), (2, *["late"] * strings, "D", sequence)]
+        world.apply("changes", events)
+    frame = world.frame("changes", [(1, *["3"] * strings, "U", 3), (2, *["3"] * strings, "U", 3)])
+    calls = 0
+    send = ClientServerConnection.send_command
+
+    def counted(connection: ClientServerConnection, command: str) -> str:
+        nonlocal calls
+        calls += 1
+        return send(connection, command)
+
+    swap.setattr(ClientServerConnection, "send_command", counted)
+    world.apply_frame("changes", frame)
+    assert calls < 100 * strings, calls

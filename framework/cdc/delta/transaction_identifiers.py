@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.exceptions import (
@@ -17,18 +18,10 @@ from delta.exceptions import (
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from framework.cdc.spark.execution import with_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from pyspark.sql import Column, SparkSession
 
 _CHANGED = "sluice: a row changed between reading and merging"
 

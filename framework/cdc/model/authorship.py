@@ -14,22 +14,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from framework.cdc.model.columns import column
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-
-from typing import TYPE_CHECKING
-
-from framework.cdc.model.columns import struct_of
+from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import order_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructField
-
 
 _SEPARATOR = "/"
 

@@ -63,7 +63,7 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
     latest = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
-    return clear_undone(latest, target, deleted=column(DELETED), floor=None)
+    return clear_undone(latest, target, floor=None)
 
 
 @built_once
@@ -136,22 +136,39 @@ def apply_recorded_deletes(
     checked = latest.join(tombstones.hint("merge"), list(target.keys), "left")
     checked = checked.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
     if floor is None:
-        return clear_undone(checked, target, deleted=column(DELETED), floor=None)
+        return clear_undone(checked, target, floor=None)
     checked = checked.crossJoin(F.broadcast(floor))
-    checked = clear_undone(checked, target, deleted=column(DELETED), floor=column(RECORDED)).drop(RECORDED)
+    checked = clear_undone(checked, target, floor=column(RECORDED)).drop(RECORDED)
     return checked.where(has_effect())
 
 
-def clear_undone(latest: DataFrame, target: CdcTarget, *, deleted: Column | None, floor: Column | None) -> DataFrame:
-    """Clear the upserts, and the leaves, that a delete or a truncate undoes."""
-    order = column(ORDER)
+def clear_undone(latest: DataFrame, target: CdcTarget, *, by_deletes: bool = True, floor: Column | None) -> DataFrame:
+    """Clear the upserts, and the leaves, that a delete or a truncate undoes.
+
+    Args:
+        latest: latest events.
+        target: the target.
+        by_deletes: whether the deletes in `DELETED` undo them.
+        floor: the latest truncate; None if there is none.
+    """
+    if floor is None:
+        return latest.withColumns(_cleared(target, by_deletes=by_deletes, by_truncate=False))
+    cleared = _cleared(target, by_deletes=by_deletes, by_truncate=True)
+    return latest.withColumn(_FLOOR, floor).withColumns(cleared).drop(_FLOOR)
+
+
+@built_once
+def _cleared(target: CdcTarget, *, by_deletes: bool, by_truncate: bool) -> dict[str, Column]:
+    """Return the columns that undone events change; the latest truncate is in the column `_FLOOR`."""
+    order, deleted = column(ORDER), column(DELETED) if by_deletes else None
+    floor = column(_FLOOR) if by_truncate else None
     undone = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
     changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
             is_cleared = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
             changes |= {name: F.when(~is_cleared, column(name)) for name in (value, author)}
-    return latest.withColumns(changes)
+    return changes
 
 
 @built_once

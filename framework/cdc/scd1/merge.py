@@ -50,7 +50,7 @@ def merge_of(
         apply_recorded: applies the recorded deletes and truncates; None if none are recorded.
     """
     if counts.floor is not None:
-        latest = clear_undone(latest, target, deleted=None, floor=counts.floor)
+        latest = clear_undone(latest, target, by_deletes=False, floor=counts.floor)
     if target.is_authored:
         decide = partial(authored_rows.decide_rows, target=target, floor=counts.floor)
     else:

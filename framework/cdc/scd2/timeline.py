@@ -137,23 +137,31 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return one entry per event, where events author parts; equal events of several flows merge their leaves."""
+    aggregates, entry, is_known = _merged_leaves(target)
+    grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(*aggregates)
+    return grouped.withColumns(entry).withColumn(KNOWN, is_known)
+
+
+@built_once
+def _merged_leaves(target: CdcTarget) -> tuple[list[Column], dict[str, Column], Column]:
+    """Return the aggregates of equal events, the columns of their entry, and whether one is recorded."""
     is_upsert = column(OPERATION) == F.lit(UPSERT)
     names, flags = value_names(target), wrote_names(target)
     wrote = [column(flag) & is_upsert for flag in flags]
     values = [F.max_by(column(name), F.when(flag, F.lit(1))) for name, flag in zip(names, wrote, strict=True)]
-    grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(
+    rank = column(_RANK)
+    aggregates = [
         *aliased(names, values),
         *aliased(flags, [F.bool_or(flag) for flag in wrote]),
         *(F.max(OLD).alias(OLD), F.count(OLD).alias(OLD_ROWS)),
         (F.max(ORIGIN) >= F.lit(FROM_TARGET)).alias(FRESH),
-        F.collect_set(F.when(column(ORIGIN) == F.lit(FROM_AUXILIARY), _identity(target, column(_RANK)))).alias(KNOWN),
-    )
-    rank = column(_RANK)
+        F.collect_set(F.when(column(ORIGIN) == F.lit(FROM_AUXILIARY), _identity(target, rank))).alias(KNOWN),
+    ]
     strength = rank.getField(_STRENGTH)
     operation = F.when(strength == F.lit(_DELETE_STRENGTH), F.lit(DELETE))
     operation = operation.when(strength == F.lit(_END_STRENGTH), F.lit(END)).otherwise(F.lit(UPSERT))
-    entries = grouped.withColumns({OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)})
-    return entries.withColumn(KNOWN, F.array_contains(column(KNOWN), _identity(target, rank)))
+    entry = {OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)}
+    return aggregates, entry, F.array_contains(column(KNOWN), _identity(target, rank))
 
 
 def _identity(target: CdcTarget, rank: Column) -> Column:
@@ -169,16 +177,27 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     A delete clears all leaves from before it and at its own point. An `END` change the same, but any other
     event at its point overrides it.
     """
+    is_inner, counts, marks, latest = _leaves_before(target)
+    marked = events.withColumn(IS_INNER, is_inner).where(counts).withColumns(marks).withColumns(latest)
+    return marked.select(*_current_leaves(target)).select(*_whole(target))
+
+
+@built_once
+def _leaves_before(target: CdcTarget) -> tuple[Column, Column, dict[str, Column], dict[str, Column]]:
+    """Return how leaves are filled.
+
+    Returns:
+        Whether an entry is inner; whether it counts; where leaves were last cleared and what an event wrote; each
+        leaf's latest value with its order.
+    """
     ordered = Window.partitionBy(*key_columns(target)).orderBy(POINT, _RANK)
     upto = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_inner = F.coalesce(F.lead(POINT).over(ordered) == column(POINT), F.expr("false"))
     operation = column(OPERATION)
-    events = events.withColumn(IS_INNER, is_inner).where(~(column(IS_INNER) & (operation == F.lit(END))))
     cleared_at = F.last(F.when(operation.isin(DELETE, END), column(POINT)), ignorenulls=True).over(upto)
     names = value_names(target)
     row = assembled(target, [column(name) for name in names])
     written = F.struct(*(value.alias(name) for name, value in row.items()))
-    marked = events.withColumns({_CLEARED_AT: cleared_at, WRITTEN: written})
     # The supposed upsert at a row's start does not count if the true event is known.
     counts = (column(_RANK).getField(_STRENGTH) >= F.lit(_KNOWN_STRENGTH)) | ~column(IS_INNER)
     order = _order(target)
@@ -186,7 +205,12 @@ def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     for name, flag in zip(names, wrote_names(target), strict=True):
         value = F.struct(column(name).alias("value"), order.alias("order"))
         latest[f"{name}{_LATEST}"] = F.last(F.when(counts & column(flag), value), ignorenulls=True).over(upto)
-    return marked.withColumns(latest).select(*_current_leaves(target)).select(*_whole(target))
+    return (
+        is_inner,
+        ~(column(IS_INNER) & (operation == F.lit(END))),
+        {_CLEARED_AT: cleared_at, WRITTEN: written},
+        latest,
+    )
 
 
 @built_once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,16 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.java_gateway import ensure_callback_server_started
 
+from framework.cdc.model.metrics import CdcMetrics
+from framework.foundation.storage import Storage
 from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_BUS_TIMEOUT_MILLISECONDS = 10_000
 
-import json
-
-from framework.cdc.model.metrics import CdcMetrics
-from framework.foundation.storage import Storage
+Observed = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +47,6 @@ class FlowOutcome:
             late=self.late + other.late,
             quality=self.quality.plus(other.quality),
         )
-
-
-_BUS_TIMEOUT_MILLISECONDS = 10_000
-
-Observed = dict[str, dict[str, int]]
 
 
 @contextmanager

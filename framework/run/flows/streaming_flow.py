@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.spark.execution import thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.table_address import TableAddress
@@ -133,7 +135,9 @@ class _Compaction:
     def begin(self, batch_id: int) -> None:
         """Compact the table if it has many small files, unless a compaction still runs."""
         if self._thread is None or not self._thread.is_alive():
-            self._thread = Thread(target=self._compact, args=(batch_id,), name=self._group, daemon=True)
+            self._thread = Thread(
+                target=thread_target(self._session, partial(self._compact, batch_id)), name=self._group, daemon=True
+            )
             self._thread.start()
 
     def end(self) -> None:

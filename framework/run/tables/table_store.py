@@ -7,18 +7,10 @@ external table, so that other programs find it by name, and a dropped entry lose
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from framework.foundation.names import QualifiedName
-
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
 from pyspark.sql.types import StructType
@@ -46,7 +38,6 @@ from framework.sources.delta.log import LogTip, latest_version, read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-
 
 _SESSION_CATALOG = "spark_catalog"
 

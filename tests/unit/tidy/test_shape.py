@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from itertools import takewhile
 
 import pytest
 
@@ -47,6 +48,25 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     """A module over 450 lines has two subjects."""
     long = {source.path: len(source.text.splitlines()) for source in sources("framework")}
     assert {path: lines for path, lines in long.items() if lines > _MODULE_LINES} == {}
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def test_the_imports_of_a_module_come_first_and_those_for_types_last() -> None:
+    """A reader finds everything that a module uses in one block."""
+    scattered = []
+    for source in sources("framework"):
+        body = [node for node in source.tree.body if not isinstance(node, ast.Expr)]
+        head = list(takewhile(lambda node: isinstance(node, ast.Import | ast.ImportFrom), body))
+        rest = body[len(head) + (len(head) < len(body) and _is_for_types(body[len(head)])) :]
+        scattered += [
+            f"{source.path}:{node.lineno}"
+            for node in rest
+            if isinstance(node, ast.Import | ast.ImportFrom) or _is_for_types(node)
+        ]
+    assert scattered == []
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
