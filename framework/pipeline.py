@@ -93,7 +93,7 @@ class Pipeline:
             spark_conf=tuple((spark_conf or {}).items()),
             development=development,
         )
-        self._set_up(modules, master=master, spark=spark, short=False, verbose=False)
+        self._set_up(modules, master=master, spark=spark)
 
     @classmethod
     def from_spec(
@@ -106,6 +106,7 @@ class Pipeline:
         spark: SparkSession | None = None,
         short: bool = False,
         verbose: bool = False,
+        cold: bool = False,
     ) -> Self:
         """Create the pipeline of a spec file.
 
@@ -117,6 +118,7 @@ class Pipeline:
             spark: an existing session to use.
             short: start Spark for a short-running command.
             verbose: print Spark's log.
+            cold: start Spark, even if `sluice session start` has it ready for this folder.
 
         Raises:
             UserError: the file is missing or not YAML, or has unknown keys or invalid values.
@@ -125,11 +127,18 @@ class Pipeline:
         spec = load_spec(Path(path))
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
-        pipeline._set_up((), master=master, spark=spark, short=short, verbose=verbose)  # noqa: SLF001 - our own
+        pipeline._set_up((), master=master, spark=spark, short=short, verbose=verbose, cold=cold)  # noqa: SLF001 - our own
         return pipeline
 
     def _set_up(
-        self, modules: Sequence[Module], *, master: str | None, spark: SparkSession | None, short: bool, verbose: bool
+        self,
+        modules: Sequence[Module],
+        *,
+        master: str | None,
+        spark: SparkSession | None,
+        short: bool = False,
+        verbose: bool = False,
+        cold: bool = False,
     ) -> None:
         self._modules = tuple(modules)
         self._master = master
@@ -138,6 +147,7 @@ class Pipeline:
         self._session: SparkSession | None = None
         self._short = short
         self._verbose = verbose
+        self._cold = cold
         self._running: list[StopSignal] = []
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
@@ -169,6 +179,7 @@ class Pipeline:
                     spark_conf=dict(self._spec.spark_conf),
                     verbose=self._verbose,
                     short=self._short,
+                    cold=self._cold,
                 )
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -16,7 +17,10 @@ from framework.cli.output import Output
 from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import UserError
+from framework.foundation.wording import seconds_text
 from framework.plan.request import RequestOptions
+
+_LONG_START_SECONDS = 3.0
 
 _Rest = ParamSpec("_Rest")
 _Given = TypeVar("_Given", bound=Callable[..., Any])
@@ -40,6 +44,7 @@ class Call:
         master: Spark's master; None for the default.
         parameters: entries of the configuration, which override those of the spec.
         verbose: whether to show Spark's log and tracebacks.
+        cold: whether to start Spark even if the folder's session is ready.
         output: the output of the result.
     """
 
@@ -47,6 +52,7 @@ class Call:
     master: str | None
     parameters: tuple[tuple[str, str], ...]
     verbose: bool
+    cold: bool
     output: Output
     surroundings: Surroundings
 
@@ -63,10 +69,45 @@ class Call:
         By then errors are reported: the text of a Spark error is not available after Spark has stopped.
         """
         opened = self.surroundings.open_pipeline(
-            self.spec_file(), master=self.master, parameters=dict(self.parameters), short=short, verbose=self.verbose
+            self.spec_file(),
+            master=self.master,
+            parameters=dict(self.parameters),
+            short=short,
+            verbose=self.verbose,
+            cold=self.cold,
         )
-        click.get_current_context().call_on_close(opened.close)
+        context = click.get_current_context()
+        context.call_on_close(opened.close)
+        context.call_on_close(mention_session)
         return opened
+
+
+def mention_session() -> None:
+    """Print why the folder's session was not used; or once, on a terminal, that there can be one."""
+    from framework.session.cold_start import take_cold_start
+
+    start = take_cold_start()
+    if start is None:
+        return
+    if start.refusal is not None:
+        click.echo(f"This command started Spark itself. A session is ready, but {start.refusal}.", err=True)
+    elif sys.stderr.isatty() and start.seconds > _LONG_START_SECONDS and is_first_mention():
+        text = (
+            f"Spark took {seconds_text(start.seconds)} to start. `sluice session start` keeps it ready for next time."
+        )
+        click.echo(text, err=True)
+
+
+def is_first_mention() -> bool:
+    """Return whether the session was never mentioned to this user; remembers that it is now."""
+    from framework.session.jars import cache_folder
+
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        (cache_folder() / "session-mentioned").touch(exist_ok=False)
+    except OSError:
+        return False
+    return True
 
 
 def verbose_option(command: _Given) -> _Given:
@@ -100,6 +141,7 @@ def pipeline_options(
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
         @click.option("--spec", metavar="FILE", help="Spec file of the pipeline.  [default: the nearest pipeline.yml]")
         @master_option
+        @click.option("--cold", is_flag=True, help="Start Spark, even if `sluice session` has it ready.")
         @verbose_option
         @click.pass_context
         @wraps(function)
@@ -129,6 +171,7 @@ def _call(context: click.Context, options: dict[str, Any]) -> Call:
         master=options.pop("master"),
         parameters=tuple(_parameter(text) for text in options.pop("param", ())),
         verbose=verbose,
+        cold=options.pop("cold"),
         output=Output(stream=context.meta[RESULTS], as_json=options.pop("output", "table") == "json"),
         surroundings=surroundings,
     )

@@ -29,6 +29,7 @@ _COMMANDS = {
     "show": "Print rows of a dataset.",
     "sql": "Print the result of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
+    "session": "Keep Spark ready for the commands of this folder.",
     "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }

@@ -95,14 +95,14 @@ class PipelineOpener(Protocol):
     """Function that opens a command's pipeline."""
 
     def __call__(
-        self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
+        self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
     ) -> PipelinePort:
-        """Open the pipeline of a spec file; `short` is True for a short-running command."""
+        """Open the pipeline of a spec file; `short` is True for a short-running command, `cold` to start Spark."""
         ...
 
 
 def open_pipeline(
-    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
+    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
 ) -> PipelinePort:
     """Open the real pipeline of a spec file."""
     # PySpark is imported here, because an invalid command line and `--help` don't need it.
@@ -112,4 +112,4 @@ def open_pipeline(
         from framework.session.query_log import silence_query_log
 
         silence_query_log()
-    return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose)
+    return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose, cold=cold)

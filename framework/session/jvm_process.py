@@ -103,7 +103,7 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
                 raise _not_started(command[0], process, said)
             clock.sleep(_POLL_SECONDS)
         port, secret = _read_connection(connection)
-    return Jvm(process=process, gateway=_adopt(_connect(port, secret), process), said=said)
+    return Jvm(process=process, gateway=_adopt(connect(port, secret), process), said=said)
 
 
 def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: bool) -> Jvm:
@@ -160,7 +160,7 @@ def _read_connection(file: Path) -> tuple[int, str]:
     return port, content[8 : 8 + length].decode()
 
 
-def _connect(port: int, secret: str) -> JavaGateway:
+def connect(port: int, secret: str) -> JavaGateway:
     """Connect PySpark to a running JVM by the two environment variables that PySpark reads."""
     with _variables(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         return launch_gateway()

@@ -31,12 +31,41 @@ class Launch:
         settings: the settings of the session.
         warehouse: the folder of its managed tables, which is deleted when the session ends.
         archive: the path of the class archive for such a session; None if it can't use one.
+        jars: the jars of Delta that were added to the class path.
     """
 
     jvm: Jvm
     settings: Mapping[str, str]
     warehouse: tempfile.TemporaryDirectory[str] | None = None
     archive: Path | None = None
+    jars: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectLaunch:
+    """What a launch on this machine needs, before anything is started.
+
+    Args:
+        java: the Java.
+        jars: Delta's jars.
+        settings: the settings of the session.
+    """
+
+    java: Java
+    jars: tuple[str, ...]
+    settings: dict[str, str]
+
+
+def prepare_launch(request: SessionRequest, warehouse: str = "") -> DirectLaunch:
+    """Find what a launch on this machine needs.
+
+    Raises:
+        UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
+        OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE.
+    """
+    java = find_java()
+    settings = local_settings(request, machine_cores(request.master) or 1, warehouse)
+    return DirectLaunch(java=java, jars=_jars(java, _bundled_spark(), request.spark_conf), settings=settings)
 
 
 def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = None) -> Launch:
@@ -50,15 +79,13 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
         OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED.
     """
-    java = find_java()
-    spark_home = _bundled_spark()
-    jars = _jars(java, spark_home, request.spark_conf)
-    warehouse = _warehouse()
-    settings = local_settings(request, machine_cores(request.master) or 1, warehouse.name)
-    classes = class_path(spark_home, jars, settings)
-    archive = None if excludes_archive(settings) else archive_path(java, classes)
+    spark_home, warehouse = _bundled_spark(), _warehouse()
+    prepared = prepare_launch(request, warehouse.name)
+    settings = prepared.settings
+    classes = class_path(spark_home, prepared.jars, settings)
+    archive = None if excludes_archive(settings) else archive_path(prepared.java, classes)
     command = gateway_command(
-        java.program,
+        prepared.java.program,
         classes,
         settings,
         archive=_archive_options(archive, archive_to_build),
@@ -68,7 +95,8 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
     jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
     if archive_to_build is not None:
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
-    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=None if archive_to_build else archive)
+    archive = None if archive_to_build else archive
+    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive, jars=prepared.jars)
 
 
 def launch_by_submit(request: SessionRequest) -> Launch:

@@ -16,9 +16,18 @@ _ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": 
 # Spark caches the last 100 generated classes. A batch of AUTO CDC uses some 150 in turn, the same in each
 # batch, so with 100 each is compiled again in every batch: a third of the CPU time of a small batch.
 _GENERATED_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
+# Spark keeps the plans of the last 1,000 queries for its UI: half a gigabyte of heap in ten minutes of micro-batches.
+_FEW_QUERIES_IN_UI = {
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 # Delta stores the file list of a small table in its last commit's checksum; AUTO CDC compacts its tables at 40 files.
 _FILE_LISTS = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100"}
+
+_OF_ONE_SESSION = frozenset({"spark.app.name", "spark.sql.warehouse.dir"})
 
 # Settings that only spark-submit supports: with one of these, spark-submit starts a local session too.
 _NEEDS_SUBMIT = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.driver.extraLibraryPath")
@@ -116,7 +125,13 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         **_ROWS_TO_PYTHON,
         **_GENERATED_CODE,
         **_FILE_LISTS,
+        **({} if user.get("spark.ui.enabled") == "true" else _FEW_QUERIES_IN_UI),
         **({"spark.sql.warehouse.dir": warehouse} if in_memory else {}),
         **user,
         **delta_settings(user),
     }
+
+
+def comparable_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without those that differ between any two sessions: application name and warehouse."""
+    return {key: value for key, value in settings.items() if key not in _OF_ONE_SESSION}

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -20,10 +21,13 @@ from pyspark.sql import SparkSession
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
 from framework.session.class_archive import build_in_background
+from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
 from framework.session.jvm_process import forget_gateway, last_words
-from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores
-from framework.session.settings import SessionRequest, delta_settings, has_delta, needs_submit
+from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores, prepare_launch
+from framework.session.server.client import attach, detach, is_attached
+from framework.session.server.identity import SessionIdentity
+from framework.session.settings import SessionRequest, comparable_settings, delta_settings, has_delta, needs_submit
 
 DEFAULT_MASTER = "local[*]"
 
@@ -41,8 +45,11 @@ def start_session(
     spark_conf: Mapping[str, str],
     verbose: bool = False,
     short: bool = False,
+    cold: bool = False,
 ) -> SparkSession:
     """Return a session with Delta: the active one of this process, else a new one.
+
+    A new one is in the JVM of this folder's session server (`sluice session start`) if it would be the same.
 
     Args:
         app_name: the name in the Spark UI.
@@ -50,6 +57,7 @@ def start_session(
         spark_conf: the user's settings; they override ours.
         verbose: enable Spark's log and progress bar on standard error.
         short: optimize for start-up time, because the command ends soon.
+        cold: start a JVM in any case.
 
     Raises:
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD, SESSION_WITHOUT_DELTA.
@@ -69,7 +77,22 @@ def start_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     by_files = any(os.environ.get(name) for name in _SUBMIT_VARIABLES)
     direct = local and not by_files and not needs_submit(spark_conf)
-    return open_session(launch_directly(request) if direct else launch_by_submit(request))
+    found = attach(partial(identity_of, request)) if direct and not cold and not verbose else None
+    if isinstance(found, SparkSession):
+        return found
+    clock = SystemClock()
+    began = clock.monotonic()
+    spark = open_session(launch_directly(request) if direct else launch_by_submit(request))
+    refusal = None if found is None else found.reason
+    record_cold_start(ColdStart(seconds=clock.monotonic() - began, refusal=refusal))
+    return spark
+
+
+def identity_of(request: SessionRequest, salt: str) -> SessionIdentity:
+    """Return the identity of the session that this process would start."""
+    launch = prepare_launch(request)
+    settings = comparable_settings(launch.settings)
+    return SessionIdentity.of_this_process(java=str(launch.java), jars=launch.jars, settings=settings, salt=salt)
 
 
 def open_session(launch: Launch) -> SparkSession:
@@ -92,8 +115,12 @@ def open_session(launch: Launch) -> SparkSession:
 def stop_session(spark: SparkSession) -> None:
     """Stop a session that `start_session` started, with its JVM; a session that was already active stays.
 
-    After the JVM has ended, a class archive may be built in the background for the next start.
+    After the JVM has ended, a class archive may be built in the background for the next start. A session in the JVM of
+    a session server is given back to the server.
     """
+    if is_attached(spark):
+        detach()
+        return
     if not _ours or spark.sparkContext._gateway is not _ours[0].jvm.gateway:
         return
     launch = _ours.pop()

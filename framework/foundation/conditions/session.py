@@ -30,6 +30,18 @@ CONDITIONS: dict[str, Condition] = {
         "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`. -v prints the complete "
         "output.",
     ),
+    "SESSION_NOT_STARTED": Condition(
+        "The session ended before it was ready. Its last output: {output}",
+        "Run the command that you need with `--cold` to see whether Spark starts. All output is in {path}.",
+    ),
+    "SESSION_IN_USE": Condition(
+        "Process {pid} ({command}) uses the session of this folder.",
+        "Wait for it, or interrupt it; then run `sluice session stop` again.",
+    ),
+    "SESSION_LOST": Condition(
+        "The session of this folder ended while this command used it.",
+        "Run the command again: without a session it starts Spark itself.",
+    ),
     "SPARK_SETTINGS_REFUSED": Condition(
         "Spark cannot start with master {master}: {problem}",
         "Check `--master` and `spark_conf`, and that the cluster is reachable. -v prints the complete output of Spark.",

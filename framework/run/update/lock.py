@@ -16,6 +16,7 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
+from framework.session.server.client import held_by_server
 
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"
@@ -105,7 +106,7 @@ def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
 
     The file stays when the lock is released: deleting it would let one process lock the deleted
     file while another locks its successor. Python opens it as not inheritable, so neither Spark's
-    JVM nor its workers keep the lock after this process ends.
+    JVM nor its workers keep the lock after this process ends. A session server does, until it has killed its JVM.
     """
     storage.check_writable()
     path = pathlib.Path(storage.path(LOCK_FILE))
@@ -116,10 +117,11 @@ def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
             text = storage.read_text(LOCK_FILE) or ""
             raise _already_running(text, str(path), _FREE_WITH_PROCESS) from None
         _rewrite(path, json.dumps(asdict(holder)))
-        try:
-            yield
-        finally:
-            _rewrite(path, "")
+        with held_by_server(path, file.fileno()):
+            try:
+                yield
+            finally:
+                _rewrite(path, "")
 
 
 def _opened(path: pathlib.Path) -> IO[str]:

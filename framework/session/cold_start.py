@@ -1,0 +1,33 @@
+"""What the last start of Spark in this process took, so that the command line can mention the session server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdStart:
+    """A start of Spark.
+
+    Args:
+        seconds: the time that it took.
+        refusal: why the session that is ready for this folder could not be used; None if none is ready.
+    """
+
+    seconds: float
+    refusal: str | None
+
+
+_starts: list[ColdStart] = []
+
+
+def record_cold_start(start: ColdStart) -> None:
+    """Remember a start of Spark."""
+    _starts.append(start)
+
+
+def take_cold_start() -> ColdStart | None:
+    """Return the last start of Spark in this process, once; None if there was none since the last call."""
+    last = _starts[-1] if _starts else None
+    _starts.clear()
+    return last
