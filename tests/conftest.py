@@ -15,6 +15,8 @@ from tests.support.settings import INTERPRETED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
+# ... and no session that a developer started in this folder.
+os.environ["SLUICE_SESSION"] = "off"
 
 
 # The folders by the time that a file of theirs takes. The workers get the files in this order: the last ones are short,

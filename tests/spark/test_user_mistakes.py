@@ -31,9 +31,9 @@ def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
     """Calls `sluice` in a folder, on the tests' session: returns exit code, conditions, and the output."""
 
     def open_here(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
+        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
     ) -> PipelinePort:
-        del master, short, verbose
+        del master, short, verbose, cold
         return Pipeline.from_spec(spec, parameters=parameters, spark=spark)
 
     def call(folder: Path, *arguments: str) -> tuple[int, list[str], str]:

@@ -15,7 +15,7 @@ from framework.foundation.clock import SystemClock
 
 @click.group("session")
 def command() -> None:
-    """Keep Spark ready, so that the commands in this folder don't start it."""
+    """Keep Spark ready for the commands of this folder."""
 
 
 @command.command("start", cls=SluiceCommand)

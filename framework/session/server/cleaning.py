@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.finalizer import ThreadSafeFinalizer
 from py4j.java_gateway import JavaObject
 from py4j.protocol import smart_decode
+
+from framework.foundation.clock import Clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,9 +29,11 @@ class Baseline:
 
     Args:
         spark: the session of the server; each command has a new one.
+        clock: the clock of the time that work may take to end.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, clock: Clock) -> None:
+        self._clock = clock
         jvm: Any = spark._jvm
         self._jvm = jvm
         gateway: Any = spark.sparkContext._gateway
@@ -66,11 +69,11 @@ class Baseline:
         self._jvm.java.lang.System.gc()
 
     def _has_stopped(self) -> bool:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
         while self._is_busy():
-            if time.monotonic() > deadline:
+            if self._clock.monotonic() > deadline:
                 return False
-            time.sleep(_POLL_SECONDS)
+            self._clock.sleep(_POLL_SECONDS)
         return True
 
     def _is_busy(self) -> bool:

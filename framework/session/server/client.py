@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -96,7 +97,7 @@ class Attachment:
 def _forget(context: Any) -> None:
     """Remove the session from PySpark without stopping Spark in the JVM."""
     gateway = context._gateway
-    with suppress(Exception):  # the JVM may have ended
+    with suppress(Py4JError, OSError):  # the JVM may have ended
         context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
         gateway.close(keep_callback_server=False, close_callback_server_connections=True)
     SparkContext._active_spark_context = None

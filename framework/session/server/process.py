@@ -19,9 +19,11 @@ import sys
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.session.jvm_process import Jvm
@@ -39,7 +41,6 @@ _ANSWER_SECONDS = 2.0
 _SALT_BYTES = 16
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class _User:
     """The command that uses the JVM.
 
@@ -47,21 +48,28 @@ class _User:
         connection: its connection.
         pid: its process.
         command: its command line.
-        locks: the descriptors of its locks, by path.
     """
 
-    connection: Connection
-    pid: int
-    command: str
-    locks: dict[str, int] = field(default_factory=dict)
+    def __init__(self, connection: Connection, pid: int, command: str) -> None:
+        self.connection = connection
+        self.pid = pid
+        self.command = command
+        self._locks: dict[str, int] = {}
+
+    def hold(self, path: str, descriptor: int) -> None:
+        """Keep a lock of the command."""
+        self.release(path)
+        self._locks[path] = descriptor
 
     def release(self, path: str) -> None:
-        descriptor = self.locks.pop(path, None)
+        """Close the descriptor of a lock."""
+        descriptor = self._locks.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close(self) -> None:
-        for path in tuple(self.locks):
+        """Close all locks and the connection."""
+        for path in tuple(self._locks):
             self.release(path)
         self.connection.close()
 
@@ -152,7 +160,7 @@ class SessionServer:
     def _answer(self, message: Message, connection: Connection) -> Mapping[str, Any]:
         want = message.get("want")
         if want == "session" and self._user is None:
-            self._user = _User(connection=connection, pid=int(message["pid"]), command=str(message["command"]))
+            self._user = _User(connection, int(message["pid"]), str(message["command"]))
             parameters: Any = self._jvm.gateway.gateway_parameters
             gateway = {"port": parameters.port, "secret": parameters.auth_token}
             return {"identity": self._identity.to_json(), "gateway": gateway}
@@ -203,7 +211,7 @@ class SessionServer:
     def _keep(self, user: _User, message: Message, descriptors: list[int]) -> None:
         """Keep or release a lock of the command."""
         if "hold" in message and descriptors:
-            user.locks[str(message["hold"])] = descriptors[0]
+            user.hold(str(message["hold"]), descriptors[0])
         elif "release" in message:
             user.release(str(message["release"]))
         with suppress(OSError):
@@ -213,7 +221,7 @@ class SessionServer:
         kill_python_workers(self._jvm.process.pid)
         try:
             return self._baseline.restore()
-        except Exception:  # noqa: BLE001 - a JVM that can't be cleaned for any reason is replaced
+        except (Py4JError, PySparkException, OSError):  # a JVM that can't be cleaned is replaced
             traceback.print_exc()
             return False
 
@@ -256,7 +264,7 @@ def _start(options: Mapping[str, Any]) -> tuple[Launch, Baseline, SessionIdentit
     # Before the start of Spark, because PySpark sets environment variables.
     identity = identity_of(request, os.urandom(_SALT_BYTES).hex())
     launch = launch_directly(request)
-    return launch, Baseline(open_session(launch)), identity
+    return launch, Baseline(open_session(launch), SystemClock()), identity
 
 
 if __name__ == "__main__":

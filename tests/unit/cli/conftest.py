@@ -34,9 +34,9 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(folder)
 
     def open_fake(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool
+        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
     ) -> PipelinePort:
-        opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose}
+        opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose, "cold": cold}
         pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 

@@ -64,6 +64,7 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
         "parameters": {"start": "2013=x", "empty": ""},
         "short": command == "plan",
         "verbose": False,
+        "cold": False,
     }
     assert pipeline.calls[1] == (
         command,

@@ -30,10 +30,21 @@ def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> Non
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
         "spark.sql.warehouse.dir": "/tmp/warehouse",  # noqa: S108 - a name, nothing is written
         "spark.sql.catalog.spark_catalog": _CATALOG,
         "spark.sql.extensions": _EXTENSION,
     }
+
+
+def test_only_a_session_with_a_ui_keeps_the_plans_of_many_queries() -> None:
+    """Spark keeps 1,000 queries for its UI, half a gigabyte; a setting of the user wins."""
+    few = "spark.sql.ui.retainedExecutions"
+    assert few not in local_settings(request("local[2]", **{"spark.ui.enabled": "true"}), 2, "")
+    assert local_settings(request("local[2]", **{few: "7"}), 2, "")[few] == "7"
 
 
 def test_a_cluster_gets_deltas_jars_and_nothing_of_one_machine() -> None:
