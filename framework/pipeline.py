@@ -25,6 +25,7 @@ from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
+from framework.record.reader import longest_update_seconds
 from framework.run.configuration import whole_number
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import session_for
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 PARALLEL_FLOWS = "pipelines.maxParallelFlows"
 _DEFAULT_PARALLEL_FLOWS = 4
+_SHORT_UPDATE_SECONDS = 60.0
 
 Module = str | Path | ModuleType | Callable[[], object]
 Observer = Callable[[Event], None]
@@ -104,7 +106,7 @@ class Pipeline:
         parameters: Mapping[str, str] | None = None,
         storage: str | Path | None = None,
         spark: SparkSession | None = None,
-        short: bool = False,
+        short: bool | None = False,
         verbose: bool = False,
         cold: bool = False,
     ) -> Self:
@@ -116,7 +118,7 @@ class Pipeline:
             parameters: entries of the configuration that override those of the file.
             storage: overrides the storage of the file, for example with the folder of a test.
             spark: an existing session to use.
-            short: start Spark for a short-running command.
+            short: start Spark for a short-running command; None: if the last updates were short.
             verbose: print Spark's log.
             cold: start Spark, even if `sluice session start` has it ready for this folder.
 
@@ -136,7 +138,7 @@ class Pipeline:
         *,
         master: str | None,
         spark: SparkSession | None,
-        short: bool = False,
+        short: bool | None = False,
         verbose: bool = False,
         cold: bool = False,
     ) -> None:
@@ -178,7 +180,7 @@ class Pipeline:
                     master=self._master or DEFAULT_MASTER,
                     spark_conf=dict(self._spec.spark_conf),
                     verbose=self._verbose,
-                    short=self._short,
+                    short=self._updates_are_short() if self._short is None else self._short,
                     cold=self._cold,
                 )
             # An existing session may lack our settings; static ones can't be changed.
@@ -186,6 +188,16 @@ class Pipeline:
             settings = {key: value for key, value in self._spec.spark_conf if base.conf.isModifiable(key)}
             self._session = session_for(base, {**settings, **dict(self._spec.configuration)})
         return self._session
+
+    def _updates_are_short(self) -> bool:
+        """Return whether the last updates took less than a minute each: then Java compiles for its start only.
+
+        Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26).
+        """
+        if self._spec.continuous or not is_local(self._spec.storage):
+            return False
+        longest = longest_update_seconds(self.storage)
+        return longest is not None and longest < _SHORT_UPDATE_SECONDS
 
     @property
     def storage(self) -> Storage:

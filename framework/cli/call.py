@@ -63,7 +63,7 @@ class Call:
 
         return find_spec(Path.cwd()) if self.spec is None else Path(self.spec)
 
-    def pipeline(self, *, short: bool = True) -> PipelinePort:
+    def pipeline(self, *, short: bool | None = True) -> PipelinePort:
         """Open the pipeline of the call; it is closed when the command ends.
 
         By then errors are reported: the text of a Spark error is not available after Spark has stopped.

@@ -95,14 +95,21 @@ class PipelineOpener(Protocol):
     """Function that opens a command's pipeline."""
 
     def __call__(
-        self, spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
+        self,
+        spec: Path,
+        *,
+        master: str | None,
+        parameters: Mapping[str, str],
+        short: bool | None,
+        verbose: bool,
+        cold: bool,
     ) -> PipelinePort:
         """Open the pipeline of a spec file; `short` is True for a short-running command, `cold` to start Spark."""
         ...
 
 
 def open_pipeline(
-    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
+    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
 ) -> PipelinePort:
     """Open the real pipeline of a spec file."""
     # PySpark is imported here, because an invalid command line and `--help` don't need it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.storage_port import FileStatus, Storage
@@ -83,6 +84,16 @@ def follow_events(
             yield from (event for event in sorted(fresh, key=_age) if matches is None or matches(event))
         first = False
         waiting.sleep(_POLL_SECONDS)
+
+
+def longest_update_seconds(storage: Storage, *, last: int = 5) -> float | None:
+    """Return the time from the first to the last event of the longest of the last updates; None if there are none."""
+    files = sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True)
+    times: dict[str, list[datetime]] = {}
+    for file in files[:last]:
+        for event in _events_of(storage, file):
+            times.setdefault(event.origin.update_id, []).append(datetime.fromisoformat(event.timestamp))
+    return max(((max(each) - min(each)).total_seconds() for each in times.values()), default=None)
 
 
 def _event_files(storage: Storage) -> list[FileStatus]:

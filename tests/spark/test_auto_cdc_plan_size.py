@@ -131,7 +131,7 @@ def test_a_second_batch_into_many_columns_builds_few_expressions(
     calls = 0
     send = ClientServerConnection.send_command
 
-    def counted(connection: ClientServerConnection, command: str) -> str:
+    def counted(connection: ClientServerConnection, command: str) -> object:
         nonlocal calls
         calls += 1
         return send(connection, command)

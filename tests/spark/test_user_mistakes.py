@@ -31,7 +31,7 @@ def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
     """Calls `sluice` in a folder, on the tests' session: returns exit code, conditions, and the output."""
 
     def open_here(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
+        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
     ) -> PipelinePort:
         del master, short, verbose, cold
         return Pipeline.from_spec(spec, parameters=parameters, spark=spark)

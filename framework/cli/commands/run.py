@@ -38,5 +38,8 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
             raise click.UsageError(msg)
     from framework.cli.updating import run_and_report
 
-    pipeline = call.pipeline(short=False)
+    reads_much = any(
+        refresh.get(name) for name in ("continuous", "full_refresh", "full_refresh_all", "reset_checkpoints")
+    )
+    pipeline = call.pipeline(short=False if reads_much else None)
     run_and_report(call, pipeline, refresh)

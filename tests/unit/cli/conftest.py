@@ -34,7 +34,7 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(folder)
 
     def open_fake(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool, verbose: bool, cold: bool
+        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
     ) -> PipelinePort:
         opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose, "cold": cold}
         pipeline.calls.append(("open", (spec, opened)))

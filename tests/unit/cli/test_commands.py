@@ -51,6 +51,22 @@ def test_plan_prints_the_text_or_the_json_of_the_explainer(sluice: Sluice) -> No
     assert json.loads(sluice("plan", "-o", "json").stdout) == plan_json(PLAN)
 
 
+@pytest.mark.parametrize(
+    ("options", "short"),
+    [((), None), (("--refresh", "a"), None), (("--full-refresh", "a"), False), (("--full-refresh-all",), False),
+     (("--reset-checkpoint", "f"), False), (("--continuous",), False)],
+)  # fmt: skip
+def test_an_update_that_reads_much_starts_spark_for_a_long_run(
+    sluice: Sluice,
+    pipeline: FakePipeline,
+    options: tuple[str, ...],
+    short: bool | None,  # noqa: FBT001 - a case
+) -> None:
+    """Any other update starts Spark as the last updates suggest."""
+    assert sluice("run", *options).exit_code == 0
+    assert pipeline.calls[0][1][1]["short"] is short
+
+
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: FakePipeline, command: str) -> None:
     """Lists with commas and repeated options are combined; `plan` gets the request of `run`."""

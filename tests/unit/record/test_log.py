@@ -18,7 +18,7 @@ from framework.foundation.storage import LocalStorage
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
 from framework.record.log import KEPT_DAYS, KEPT_FILES, EventLog, delete_old_events
-from framework.record.reader import event_filter, follow_events, read_events
+from framework.record.reader import event_filter, follow_events, longest_update_seconds, read_events
 from framework.testing.manual_clock import ManualClock
 
 EMITTER = """
@@ -209,6 +209,21 @@ def test_events_are_read_by_type_level_dataset_update_and_number(storage: LocalS
     assert {name: [event.message for event in found] for name, (found, _) in expected.items()} == {
         name: messages for name, (_, messages) in expected.items()
     }
+
+
+def test_the_longest_of_the_last_updates_is_the_time_between_its_first_and_last_event(storage: LocalStorage) -> None:
+    """An update has the events of all its files; older updates than the last ones don't count."""
+    assert longest_update_seconds(storage) is None
+    clock = ManualClock()
+    for update, seconds in (("u-1", 500.0), ("u-2", 20.0), ("u-3", 7.5)):
+        with open_log(storage, update, clock) as log:
+            log.record(update_progress(state="RUNNING"))
+            clock.sleep(seconds)
+            log.record(update_progress(state="COMPLETED"))
+        modified = 1_000 + int(update[-1])
+        os.utime(storage.path("events", f"{update}.jsonl"), (modified, modified))
+    assert longest_update_seconds(storage) == 500.0
+    assert longest_update_seconds(storage, last=2) == 20.0
 
 
 def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:
