@@ -23,6 +23,9 @@ _FEW_QUERIES_IN_UI = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
 }
+# Each sort and aggregation of a task takes at least one page. Spark's pages are 32 MB with 2 GB on two cores, so some small
+# micro-batches at a time took 600 MB. Times are the same with small pages.
+_SMALL_PAGES = {"spark.buffer.pageSize": "4m"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 # Delta stores the file list of a small table in its last commit's checksum; AUTO CDC compacts its tables at 40 files.
 _FILE_LISTS = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100"}
@@ -125,6 +128,7 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         **_ROWS_TO_PYTHON,
         **_GENERATED_CODE,
         **_FILE_LISTS,
+        **_SMALL_PAGES,
         **({} if user.get("spark.ui.enabled") == "true" else _FEW_QUERIES_IN_UI),
         **({"spark.sql.warehouse.dir": warehouse} if in_memory else {}),
         **user,

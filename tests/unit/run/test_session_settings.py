@@ -30,6 +30,7 @@ def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> Non
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100",
+        "spark.buffer.pageSize": "4m",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
