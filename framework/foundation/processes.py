@@ -1,4 +1,4 @@
-"""Kills all processes of a session at once, as the end of a container does."""
+"""Processes of the operating system: their identity, and the end of all processes of a session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _PROCESSES = pathlib.Path("/proc")
+
+
+def start_of_process(pid: int) -> str:
+    """Return when a process was started, in ticks since the boot; "" if it has ended, or without `/proc`.
+
+    The numbers of processes are used again, so a number and its start identify a process. A zombie has ended.
+    """
+    try:
+        fields = (_PROCESSES / str(pid) / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def kill_session(leader: int) -> None:

@@ -43,7 +43,7 @@ def archive_path(java: Java, classes: str) -> Path:
     The JVM compares size and modification time of each jar with the archived ones, so the name's hash includes them.
     """
     digest = hashlib.sha256(f"{java.program} {java.version} {classes}".encode())
-    for jar in _jars(classes):
+    for jar in class_path_jars(classes):
         with suppress(OSError):
             status = Path(jar).stat()
             digest.update(f"{jar} {status.st_size} {status.st_mtime_ns}".encode())
@@ -132,7 +132,8 @@ def _claim_file(archive: Path) -> Path:
     return archive.with_suffix(".building")
 
 
-def _jars(classes: str) -> list[str]:
+def class_path_jars(classes: str) -> list[str]:
+    """Return the jars of a class path."""
     found: list[str] = []
     for entry in classes.split(":"):
         folder = Path(entry).parent

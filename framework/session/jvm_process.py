@@ -129,6 +129,17 @@ def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: boo
     return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
 
 
+def current_jvm() -> int:
+    """Return the process of the JVM that PySpark of this process uses; 0 if there is none."""
+    jvm: Any = SparkContext._jvm
+    if jvm is None:
+        return 0
+    try:
+        return int(jvm.java.lang.ProcessHandle.current().pid())
+    except (Py4JError, OSError):
+        return 0
+
+
 def last_words(said: IO[bytes] | None) -> str:
     """Return the last lines of a JVM's output; a verbose JVM has displayed them already."""
     if said is None:

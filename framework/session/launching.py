@@ -31,14 +31,12 @@ class Launch:
         settings: the settings of the session.
         warehouse: the folder of its managed tables, which is deleted when the session ends.
         archive: the path of the class archive for such a session; None if it can't use one.
-        jars: the jars of Delta that were added to the class path.
     """
 
     jvm: Jvm
     settings: Mapping[str, str]
     warehouse: tempfile.TemporaryDirectory[str] | None = None
     archive: Path | None = None
-    jars: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +45,12 @@ class DirectLaunch:
 
     Args:
         java: the Java.
-        jars: Delta's jars.
+        class_path: Delta's jars, Spark's, and the user's.
         settings: the settings of the session.
     """
 
     java: Java
-    jars: tuple[str, ...]
+    class_path: str
     settings: dict[str, str]
 
 
@@ -64,8 +62,10 @@ def prepare_launch(request: SessionRequest, warehouse: str = "") -> DirectLaunch
         OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE.
     """
     java = find_java()
+    spark_home = _bundled_spark()
     settings = local_settings(request, machine_cores(request.master) or 1, warehouse)
-    return DirectLaunch(java=java, jars=_jars(java, _bundled_spark(), request.spark_conf), settings=settings)
+    classes = class_path(spark_home, _jars(java, spark_home, request.spark_conf), settings)
+    return DirectLaunch(java=java, class_path=classes, settings=settings)
 
 
 def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = None) -> Launch:
@@ -81,8 +81,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
     """
     spark_home, warehouse = _bundled_spark(), _warehouse()
     prepared = prepare_launch(request, warehouse.name)
-    settings = prepared.settings
-    classes = class_path(spark_home, prepared.jars, settings)
+    settings, classes = prepared.settings, prepared.class_path
     archive = None if excludes_archive(settings) else archive_path(prepared.java, classes)
     command = gateway_command(
         prepared.java.program,
@@ -96,7 +95,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
     if archive_to_build is not None:
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
     archive = None if archive_to_build else archive
-    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive, jars=prepared.jars)
+    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive)
 
 
 def launch_by_submit(request: SessionRequest) -> Launch:

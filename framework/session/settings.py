@@ -23,14 +23,12 @@ _FEW_QUERIES_IN_UI = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
 }
-# Each sort and aggregation of a task takes at least one page. Spark's pages are 32 MB with 2 GB on two cores, so some small
-# micro-batches at a time took 600 MB. Times are the same with small pages.
+# Each sort and aggregation of a task takes at least one page. Spark's pages are 32 MB with 2 GB on two cores, so a few
+# small micro-batches at a time took 600 MB. Times are the same with small pages.
 _SMALL_PAGES = {"spark.buffer.pageSize": "4m"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 # Delta stores the file list of a small table in its last commit's checksum; AUTO CDC compacts its tables at 40 files.
 _FILE_LISTS = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100"}
-
-_OF_ONE_SESSION = frozenset({"spark.app.name", "spark.sql.warehouse.dir"})
 
 # Settings that only spark-submit supports: with one of these, spark-submit starts a local session too.
 _NEEDS_SUBMIT = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.driver.extraLibraryPath")
@@ -137,5 +135,5 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
 
 
 def comparable_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without those that differ between any two sessions: application name and warehouse."""
-    return {key: value for key, value in settings.items() if key not in _OF_ONE_SESSION}
+    """Return the settings without the application's name, which differs between sessions that are otherwise equal."""
+    return {key: value for key, value in settings.items() if key != "spark.app.name"}

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.session.class_archive import build_in_background
+from framework.session.class_archive import build_in_background, class_path_jars
 from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
 from framework.session.jvm_process import forget_gateway, last_words
@@ -92,7 +92,8 @@ def identity_of(request: SessionRequest, salt: str) -> SessionIdentity:
     """Return the identity of the session that this process would start."""
     launch = prepare_launch(request)
     settings = comparable_settings(launch.settings)
-    return SessionIdentity.of_this_process(java=str(launch.java), jars=launch.jars, settings=settings, salt=salt)
+    jars = tuple(class_path_jars(launch.class_path))
+    return SessionIdentity.of_this_process(java=str(launch.java), jars=jars, settings=settings, salt=salt)
 
 
 def open_session(launch: Launch) -> SparkSession:

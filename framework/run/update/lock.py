@@ -14,23 +14,28 @@ from typing import IO
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
+from framework.foundation.processes import start_of_process
 from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
+from framework.session.jvm_process import current_jvm
 from framework.session.server.client import held_by_server
 
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"
+_JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
 _FREE_WITH_PROCESS = "The lock is released when its process ends."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHolder:
-    """The holder of a pipeline's lock: host, process, update and start time."""
+    """The holder of a pipeline's lock: host, process, update and start time; its JVM, and when that was started."""
 
     host: str
     pid: int
     update_id: str
     since: str
+    jvm: int = 0
+    jvm_started: str = ""
 
 
 @contextmanager
@@ -59,14 +64,18 @@ def update_lock(
         OperationError: UPDATE_ALREADY_RUNNING with its holder; UPDATE_LOCK_LOST at the end of the
             block, if the lease was lost.
     """
+    now = clock or SystemClock()
+    jvm = current_jvm()
     holder = LockHolder(
         host=socket.gethostname(),
         pid=os.getpid(),
         update_id=update_id,
-        since=timestamp_text((clock or SystemClock()).now()),
+        since=timestamp_text(now.now()),
+        jvm=jvm,
+        jvm_started=start_of_process(jvm) if jvm else "",
     )
     if isinstance(storage, LocalStorage):
-        with _locked_file(storage, holder):
+        with _locked_file(storage, holder, now):
             yield
         return
     lease = Lease(storage, storage.path(LEASE_FOLDER), terms or LeaseTerms(), on_lost)
@@ -101,7 +110,7 @@ def check_unlocked(storage: Storage) -> None:
 
 
 @contextmanager
-def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
+def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Iterator[None]:
     """Hold an exclusive `flock` on a file with the name of its holder.
 
     The file stays when the lock is released: deleting it would let one process lock the deleted
@@ -116,12 +125,32 @@ def _locked_file(storage: LocalStorage, holder: LockHolder) -> Iterator[None]:
         except BlockingIOError:
             text = storage.read_text(LOCK_FILE) or ""
             raise _already_running(text, str(path), _FREE_WITH_PROCESS) from None
+        _wait_for_jvm_of(storage.read_text(LOCK_FILE) or "", holder, str(path), clock)
         _rewrite(path, json.dumps(asdict(holder)))
         with held_by_server(path, file.fileno()):
             try:
                 yield
             finally:
                 _rewrite(path, "")
+
+
+def _wait_for_jvm_of(killed_json: str, holder: LockHolder, path: str, clock: Clock) -> None:
+    """Wait for the end of the JVM of an update that was killed: its streams run until its JVM ends.
+
+    An update that ended left no text in the file. The JVM ends itself when its Python process is gone, a little later.
+
+    Raises:
+        OperationError: UPDATE_ALREADY_RUNNING, if it does not end.
+    """
+    killed = _parse_holder(killed_json)
+    if killed is None or killed.host != holder.host or not killed.jvm_started or killed.jvm == holder.jvm:
+        return
+    deadline = clock.monotonic() + _JVM_END_SECONDS
+    while start_of_process(killed.jvm) == killed.jvm_started:
+        if clock.monotonic() > deadline:
+            remedy = f"The update was killed, but its Java process {killed.jvm} still runs: end that process."
+            raise _already_running(killed_json, path, remedy)
+        clock.sleep(_POLL_SECONDS)
 
 
 def _opened(path: pathlib.Path) -> IO[str]:

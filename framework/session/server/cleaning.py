@@ -9,10 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.finalizer import ThreadSafeFinalizer
-from py4j.java_gateway import JavaObject
-from py4j.protocol import smart_decode
-
 from framework.foundation.clock import Clock
 
 if TYPE_CHECKING:
@@ -20,8 +16,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS, _POLL_SECONDS = 5.0, 0.05
 _PROCESSES = Path("/proc")
-_SERVER_ID = "GATEWAY_SERVER"
-_FRAMES_OF_A_CALL = 4
+# From the bottom of a thread's stack: two or three methods of the thread and of the connection, then the command.
+_BOTTOM_FRAMES = 6
 
 
 class Baseline:
@@ -36,18 +32,22 @@ class Baseline:
         self._clock = clock
         jvm: Any = spark._jvm
         self._jvm = jvm
-        gateway: Any = spark.sparkContext._gateway
-        self._bindings = JavaObject(_SERVER_ID, gateway._gateway_client).getGateway().getBindings()  # noqa: SLF001 - Py4J
         self._session: Any = spark._jsparkSession
         self._context: Any = spark.sparkContext._jsc.sc()
-        self._hadoop = jvm.org.apache.hadoop.conf.Configuration(self._context.hadoopConfiguration())
-        self._hadoop_hash = self._hash_of_hadoop()
         self._properties = jvm.java.lang.System.getProperties().clone()
         self._listeners = [*self._all_listeners()]
+        self._lasting = self._lasting_state()
+        assert self._running_calls() == 0, "the call that reads the stacks must be seen"
+
+    def start_gateway(self) -> Any:
+        """Start a gateway server for one command, with a secret of its own; its objects go with it."""
+        gateway = self._jvm.org.apache.spark.api.python.Py4JServer(self._context.conf())
+        gateway.start()
+        return gateway
 
     def restore(self) -> bool:
-        """Remove what a command left; False if some of its work still runs, which no one can take back."""
-        if not self._has_stopped():
+        """Remove what a command left; False if its work still runs, or if it left something that can't be removed."""
+        if self._context.isStopped() or not self._has_stopped() or self._lasting_state() != self._lasting:
             return False
         for listener in self._all_listeners():
             if not any(listener.equals(own) for own in self._listeners):
@@ -55,14 +55,13 @@ class Baseline:
         shared = self._session.sharedState()
         shared.cacheManager().clearCache()
         shared.globalTempViewManager().clear()
-        self._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        self._jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(self._session)
-        if self._hash_of_hadoop() != self._hadoop_hash:
-            self._context.hadoopConfiguration().clear()
-            self._context.hadoopConfiguration().addResource(self._hadoop)
+        spark = self._jvm.org.apache.spark.sql
+        spark.delta.DeltaLog.clearCache()
+        spark.execution.streaming.state.StateStore.stop()
+        spark.classic.SparkSession.setDefaultSession(self._session)
+        self._jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # cached clients have the credentials of their session
         self._jvm.java.lang.System.setProperties(self._properties.clone())
-        self._forget_objects()
-        return True
+        return not self._is_busy()
 
     def collect_garbage(self) -> None:
         """Free the memory of the last command."""
@@ -80,17 +79,28 @@ class Baseline:
         """Return whether a stream, a job or a call of a command still runs."""
         if not self._session.sharedState().activeStreamingQueries().isEmpty():
             return True
-        tracker = self._context.statusTracker()
-        return len(tracker.getActiveJobIds()) > 0 or self._running_calls() > 0
+        return len(self._context.statusTracker().getActiveJobIds()) > 0 or self._running_calls() > 0
 
     def _running_calls(self) -> int:
         """Return the number of threads that execute a call from Python, apart from this one."""
         stacks = self._jvm.java.lang.Thread.getAllStackTraces()
-        running = sum(_is_running_call(entry.getValue()) for entry in stacks.entrySet().toArray())
-        return running - 1
+        return sum(_is_running_call(entry.getValue()) for entry in stacks.entrySet().toArray()) - 1
 
-    def _hash_of_hadoop(self) -> int:
-        return int(self._context.hadoopConfiguration().getPropsWithPrefix("").hashCode())
+    def _lasting_state(self) -> tuple[str, ...]:
+        """Return what only a new JVM can take back: the catalog in memory, added files, and Hadoop's configuration."""
+        catalog, context = self._session.sharedState().externalCatalog(), self._context
+        found = [
+            str(context.hadoopConfiguration().getPropsWithPrefix("").hashCode()),
+            context.getCheckpointDir().toString(),
+            *(added.toString() for added in (context.listFiles(), context.listJars(), context.listArchives())),
+        ]
+        if context.conf().get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
+            databases = catalog.listDatabases()
+            found.append(databases.toString())
+            for number in range(databases.size()):
+                name = databases.apply(number)
+                found += [catalog.listTables(name).toString(), catalog.listFunctions(name, "*").toString()]
+        return tuple(found)
 
     def _all_listeners(self) -> Iterator[Any]:
         bus = self._context.listenerBus()
@@ -100,29 +110,28 @@ class Baseline:
                 for queue in field.get(bus).toArray():
                     yield from queue.listeners().toArray()
 
-    def _forget_objects(self) -> None:
-        """Remove the Java objects of Python processes that have ended: only a living process can do so itself."""
-        own = {smart_decode(key).rpartition("o")[2] for key in tuple(ThreadSafeFinalizer.finalizers)}
-        kept = self._jvm.java.util.HashSet()
-        for key in self._bindings.keySet().toArray():
-            if not (key.startswith("o") and key[1:].isdecimal()) or key[1:] in own:
-                kept.add(key)
-        self._bindings.keySet().retainAll(kept)
-
 
 def _is_running_call(stack: Any) -> bool:
-    """Return whether a thread executes a call of Py4J: from the bottom `run`, `run`, `waitForCommands`, the command."""
+    """Return whether a thread executes a call of Py4J."""
     depth = len(stack)
-    if depth < _FRAMES_OF_A_CALL or not str(stack[depth - 2].getClassName()).startswith("py4j."):
+    names = [str(stack[depth - 1 - level].getClassName()) for level in range(min(depth, 2))]
+    if "java.lang.Thread" not in names:
         return False
-    return str(stack[depth - _FRAMES_OF_A_CALL].getClassName()).startswith("py4j.commands.")
+    names += [str(stack[depth - 1 - level].getClassName()) for level in range(2, min(depth, _BOTTOM_FRAMES))]
+    return any(name.startswith("py4j.commands.") for name in names)
 
 
 def kill_python_workers(jvm: int) -> None:
-    """Kill the Python workers of a JVM: they hold the code of the modules that the last command imported."""
+    """Kill the Python workers of a JVM: they hold the code of the modules that the last command imported.
+
+    A daemon of PySpark leads a process group, and its workers are members of the group.
+    """
     for process in _children(jvm):
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            if os.getpgid(process) == process:
+                os.killpg(process, signal.SIGKILL)
+            else:
+                os.kill(process, signal.SIGKILL)
 
 
 def _children(parent: int) -> Iterator[int]:

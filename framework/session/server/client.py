@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from framework.foundation.clock import Clock
@@ -22,7 +25,7 @@ from framework.foundation.errors import OperationError
 from framework.session.jvm_process import connect, forget_gateway
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
-from framework.session.server.protocol import Connection, Message, runtime_folder, socket_path
+from framework.session.server.protocol import Connection, Message, make_private, socket_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +34,7 @@ VARIABLE = "SLUICE_SESSION"
 """`off`: a command starts Spark itself, as `--cold` does."""
 
 _SERVER = "framework.session.server.process"
-_ANSWER_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 300.0, 0.05
+_ANSWER_SECONDS, _STOP_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 40.0, 300.0, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,9 @@ class Attachment:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._context: SparkContext | None = None
+        self._process = os.getpid()
+        self._asking = threading.Lock()
+        self._has_ended = False
 
     def open(self, gateway: Mapping[str, Any]) -> SparkSession:
         """Return a new session in the server's JVM."""
@@ -58,14 +63,10 @@ class Attachment:
         SparkContext._gateway, SparkContext._jvm = connected, connected.jvm
         shared = connected.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
         java_context = connected.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(shared.sparkContext())
-        self._context = SparkContext(
+        context = SparkContext(
             gateway=connected, jsc=java_context, conf=SparkConf(_jvm=connected.jvm, _jconf=java_context.getConf())
         )
-        return SparkSession(self._context, shared.newSession())
-
-    def uses(self, gateway: object) -> bool:
-        """Return whether a gateway is the one to the server's JVM."""
-        return self._context is not None and self._context._gateway is gateway
+        return SparkSession(context, shared.newSession())
 
     def hold(self, path: str, descriptor: int) -> None:
         """Let the server hold a lock, until `release` or until the work of this process has stopped.
@@ -76,33 +77,46 @@ class Attachment:
         self._tell({"hold": path}, descriptor)
 
     def release(self, path: str) -> None:
-        """Let the server release a lock."""
+        """Let the server release a lock; one that it still has at the end counts as that of a killed command."""
         with suppress(OperationError):
             self._tell({"release": path})
 
     def _tell(self, message: Message, *descriptors: int) -> None:
-        if self._connection.ask(message, descriptors) is None:
-            raise OperationError("SESSION_LOST")
+        with self._asking:
+            if self._has_ended or self._connection.ask(message, descriptors) is None:
+                self._connection.close()  # the server then stops all work of this process
+                self._has_ended = True
+                raise OperationError("SESSION_LOST")
 
     def end(self, *, used: bool = True) -> None:
         """Give the JVM back; the server removes what this process left in it."""
-        if self._context is not None:
-            _forget(self._context)
-            self._context = None
-        with suppress(OSError):
-            self._connection.send({"bye": "done" if used else "unused"})
+        with self._asking:
+            if not self._has_ended and os.getpid() == self._process:
+                with suppress(OSError):
+                    self._connection.send({"bye": "done" if used else "unused"})
+            self._has_ended = True
+            self._connection.close()
+        _forget()
+
+    def abandon_in_child(self) -> None:
+        """Close the copy of a forked process, which must not keep the connection of its parent open."""
+        self._has_ended = True
         self._connection.close()
 
 
-def _forget(context: Any) -> None:
+def _forget() -> None:
     """Remove the session from PySpark without stopping Spark in the JVM."""
-    gateway = context._gateway
-    with suppress(Py4JError, OSError):  # the JVM may have ended
-        context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
-        gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+    context: Any = SparkContext._active_spark_context
+    gateway: Any = SparkContext._gateway
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
     forget_gateway()
+    with suppress(Py4JError, OSError):  # the JVM may have ended
+        if context is not None:
+            context._jsc = None
+            context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
+        if gateway is not None:
+            gateway.close(keep_callback_server=False, close_callback_server_connections=True)
 
 
 # The use of a session by this process; at most one, because Spark has one context per process.
@@ -120,9 +134,23 @@ def attach(own_identity: Callable[[str], SessionIdentity]) -> SparkSession | Ref
     """
     if os.environ.get(VARIABLE) == "off":
         return None
-    connection = Connection.to(socket_path(Path.cwd()), _ANSWER_SECONDS)
+    connection = _connection(_ANSWER_SECONDS)
     if connection is None:
         return None
+    attachment = Attachment(connection)
+    try:
+        return _attached(attachment, connection, own_identity)
+    except (Py4JError, PySparkException, OSError, TypeError, KeyError) as problem:
+        attachment.end()
+        return Refusal(reason=f"it can't be used: {type(problem).__name__}: {str(problem).partition(chr(10))[0]}")
+    except BaseException:
+        attachment.end()
+        raise
+
+
+def _attached(
+    attachment: Attachment, connection: Connection, own_identity: Callable[[str], SessionIdentity]
+) -> SparkSession | Refusal:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
     answer = connection.ask({"want": "session", "pid": os.getpid(), "command": command})
     if answer is None or "identity" not in answer:
@@ -131,7 +159,6 @@ def attach(own_identity: Callable[[str], SessionIdentity]) -> SparkSession | Ref
         return Refusal(reason=f"process {user['pid']} ({user['command']}) uses it" if user else "it does not respond")
     theirs = SessionIdentity.from_json(answer["identity"])
     mine = own_identity(theirs.salt)
-    attachment = Attachment(connection)
     differences = theirs.differences(mine)
     if differences:
         attachment.end(used=False)
@@ -139,10 +166,9 @@ def attach(own_identity: Callable[[str], SessionIdentity]) -> SparkSession | Ref
     spark = attachment.open(answer["gateway"])
     fixed = _apply(spark, theirs.changed_settings(mine))
     if fixed:
-        attachment.end()
+        attachment.end(used=False)
         return Refusal(reason=f"it was started with other settings that only a start can set ({', '.join(fixed)})")
     _current.append(attachment)
-    atexit.register(detach)
     return spark
 
 
@@ -160,13 +186,22 @@ def _apply(spark: SparkSession, changed: Mapping[str, str | None]) -> list[str]:
 
 def is_attached(spark: SparkSession) -> bool:
     """Return whether a session is in the JVM of a session server."""
-    return bool(_current) and _current[0].uses(spark.sparkContext._gateway)
+    return bool(_current) and spark.sparkContext is SparkContext._active_spark_context
 
 
 def detach() -> None:
     """Give the session back, if this process uses one."""
     while _current:
         _current.pop().end()
+
+
+def _detach_child() -> None:
+    while _current:
+        _current.pop().abandon_in_child()
+
+
+atexit.register(detach)
+os.register_at_fork(after_in_child=_detach_child)
 
 
 @contextmanager
@@ -189,7 +224,7 @@ def held_by_server(path: Path, descriptor: int) -> Iterator[None]:
 
 def session_status() -> Message | None:
     """Return the status of this folder's session server; None if there is none."""
-    return _ask("status")
+    return _ask("status", _ANSWER_SECONDS)
 
 
 def stop_server(clock: Clock) -> Message | None:
@@ -201,7 +236,7 @@ def stop_server(clock: Clock) -> Message | None:
     Raises:
         OperationError: SESSION_IN_USE.
     """
-    status = _ask("stop")
+    status = _ask("stop", _STOP_SECONDS)
     if status is None:
         return None
     if status["user"] is not None:
@@ -225,15 +260,23 @@ def start_server(
         OperationError: SESSION_NOT_STARTED.
     """
     options = {"master": master, "spark_conf": dict(spark_conf), "idle_seconds": idle_seconds, "login": asdict(login)}
-    log = _log_file()
-    with log.open("wb") as output:
+    path = socket_path(Path.cwd())
+    try:
+        make_private(path.parent)
+    except OSError as problem:
+        raise OperationError("SESSION_NOT_STARTED", output=problem, path=path.parent) from problem
+    log = path.with_suffix(".log")
+    # Settings may be secret, so they are not arguments, which other users see.
+    with tempfile.TemporaryFile("w+") as given, log.open("wb") as output:
+        json.dump(options, given)
+        given.flush()
         process = subprocess.Popen(  # noqa: S603 - this Python, our own module
-            [sys.executable, "-m", _SERVER, json.dumps(options)],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            [sys.executable, "-m", _SERVER],
+            stdin=given, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     deadline = clock.monotonic() + _START_SECONDS
     while process.poll() is None and clock.monotonic() < deadline:
-        status = _ask("status")
+        status = _ask("status", _ANSWER_SECONDS)
         if status is not None:
             return status
         clock.sleep(_POLL_SECONDS)
@@ -242,17 +285,20 @@ def start_server(
     raise OperationError("SESSION_NOT_STARTED", output=" / ".join(words) or "none", path=log)
 
 
-def _log_file() -> Path:
-    folder = runtime_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return socket_path(Path.cwd()).with_suffix(".log")
-
-
-def _ask(want: str) -> Message | None:
-    connection = Connection.to(socket_path(Path.cwd()), _START_SECONDS if want == "status" else _ANSWER_SECONDS)
+def _ask(want: str, timeout_seconds: float) -> Message | None:
+    connection = _connection(timeout_seconds)
     if connection is None:
         return None
     try:
         return connection.ask({"want": want})
     finally:
         connection.close()
+
+
+def _connection(timeout_seconds: float) -> Connection | None:
+    """Connect to the server of the working directory; None if there is none, or no such directory any more."""
+    try:
+        path = socket_path(Path.cwd())
+    except OSError:
+        return None
+    return Connection.to(path, timeout_seconds)

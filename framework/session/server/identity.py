@@ -11,13 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-# Variables of the terminal, and those that only the command itself reads.
-_OF_THE_TERMINAL = frozenset({
+# Variables of the terminal, and those that PySpark sets in its own process.
+_WITHOUT_EFFECT = frozenset({
     "_", "COLORTERM", "COLUMNS", "DISPLAY", "GPG_TTY", "LINES", "LS_COLORS", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK",
     "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "STY", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
     "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "WINDOWID", "NO_COLOR", "FORCE_COLOR", "PYTEST_CURRENT_TEST",
+    "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE",
 })  # fmt: skip
-_OF_THE_COMMAND = "SLUICE_"
+_OF_THE_COMMAND = "SLUICE_"  # only the command itself reads these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +27,19 @@ class SessionIdentity:
 
     Args:
         folder: the working directory, in which relative paths are resolved.
-        sluice: the version of Sluice.
+        inode: the device and number of that folder, because a folder may be deleted and created again.
+        versions: the versions of Sluice and PySpark.
         python: the program of this Python, which also runs Python workers.
         java: the Java, its version, and where it was found.
-        jars: the jars of Delta, each with its size and time.
+        jars: the jars of the class path, each with its size and time.
         settings: Spark's settings, without the name of the application.
         salt: makes the digests of two sessions differ, so that they reveal no value.
         environment: a digest of each environment variable that the JVM or a Python worker may read.
     """
 
     folder: str
-    sluice: str
+    inode: str
+    versions: str
     python: str
     java: str
     jars: tuple[str, ...]
@@ -47,9 +50,11 @@ class SessionIdentity:
     @classmethod
     def of_this_process(cls, *, java: str, jars: tuple[str, ...], settings: Mapping[str, str], salt: str) -> Self:
         """Return the identity of a session that this process would start now."""
+        status = Path.cwd().stat()
         return cls(
             folder=str(Path.cwd()),
-            sluice=version("sluice"),
+            inode=f"{status.st_dev}:{status.st_ino}",
+            versions=f"{version('sluice')} {version('pyspark')}",
             python=f"{sys.executable} {sys.version}",
             java=java,
             jars=tuple(_stamped(jar) for jar in jars),
@@ -72,11 +77,11 @@ class SessionIdentity:
         found = [
             what
             for what, mine, theirs in (
-                ("another working directory", self.folder, other.folder),
-                ("another version of Sluice", self.sluice, other.sluice),
+                ("another working directory", (self.folder, self.inode), (other.folder, other.inode)),
+                ("another version of Sluice or PySpark", self.versions, other.versions),
                 ("another Python", self.python, other.python),
                 ("another Java", self.java, other.java),
-                ("other jars of Delta", self.jars, other.jars),
+                ("other jars", self.jars, other.jars),
             )
             if mine != theirs
         ]
@@ -93,7 +98,7 @@ def _changed(mine: Mapping[str, str], theirs: Mapping[str, str]) -> set[str]:
 
 
 def _matters(name: str) -> bool:
-    return name not in _OF_THE_TERMINAL and not name.startswith(_OF_THE_COMMAND)
+    return name not in _WITHOUT_EFFECT and not name.startswith(_OF_THE_COMMAND)
 
 
 def _digest(salt: str, value: str) -> str:
@@ -101,5 +106,8 @@ def _digest(salt: str, value: str) -> str:
 
 
 def _stamped(jar: str) -> str:
-    status = Path(jar).stat()
+    try:
+        status = Path(jar).stat()
+    except OSError:
+        return jar
     return f"{jar} {status.st_size} {status.st_mtime_ns}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
+
+from framework.foundation.processes import start_of_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +24,9 @@ class Login:
     def of(cls, pid: int) -> Login:
         """Return the leader of the terminal session of a process."""
         leader = os.getsid(pid)
-        started = _start_of(leader)
+        started = start_of_process(leader)
         return cls(pid=leader, started=started) if started else cls()
 
     def has_ended(self) -> bool:
         """Return whether the leader has ended."""
-        return self.pid != 0 and _start_of(self.pid) != self.started
-
-
-def _start_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+        return self.pid != 0 and start_of_process(self.pid) != self.started

@@ -1,7 +1,7 @@
 """The process that keeps a JVM ready: `python -m framework.session.server.process`, started by `sluice session start`.
 
 One command at a time uses the JVM, through a gateway of its own; a second one is told that the session is in use. The
-command holds a connection to this process while it uses the JVM. If the connection ends without a word, the command
+command holds a connection to this process while it uses the JVM. If the connection ends without a goodbye, the command
 was killed: then the JVM is killed too, before this process closes the locks of the command, and a new one starts. So
 no stream of a killed update runs beside the next update.
 
@@ -17,8 +17,8 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,31 @@ from framework.session.launching import Launch, launch_directly
 from framework.session.server.cleaning import Baseline, kill_python_workers
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
-from framework.session.server.protocol import Connection, Message, listening, socket_path
+from framework.session.server.protocol import Connection, Message, claimed, listening, socket_path
 from framework.session.settings import SessionRequest
 from framework.session.spark_session import identity_of, open_session
 
-IDLE_SECONDS = 1800.0
 _POLL_SECONDS = 5.0
-_ANSWER_SECONDS = 2.0
+_ANSWER_SECONDS = 1.0
+_CALL_SECONDS = 30
 _SALT_BYTES = 16
+_BROKEN = (Py4JError, PySparkException, OSError, AssertionError)
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Raise TimeoutError if the calls of the block to the JVM take too long: it may be stopped or out of memory."""
+
+    def expire(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(_CALL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class _User:
@@ -46,20 +63,30 @@ class _User:
 
     Args:
         connection: its connection.
+        gateway: the server of its gateway in the JVM.
         pid: its process.
         command: its command line.
     """
 
-    def __init__(self, connection: Connection, pid: int, command: str) -> None:
+    def __init__(self, connection: Connection, gateway: Any, pid: int, command: str) -> None:
         self.connection = connection
+        self.gateway = gateway
         self.pid = pid
         self.command = command
         self._locks: dict[str, int] = {}
 
-    def hold(self, path: str, descriptor: int) -> None:
+    @property
+    def holds_locks(self) -> bool:
+        """Whether an update of the command still runs."""
+        return bool(self._locks)
+
+    def hold(self, path: str, descriptors: list[int]) -> None:
         """Keep a lock of the command."""
         self.release(path)
-        self._locks[path] = descriptor
+        for unwanted in descriptors[1:]:
+            os.close(unwanted)
+        os.set_inheritable(descriptors[0], False)  # noqa: FBT003 - the signature
+        self._locks[path] = descriptors[0]
 
     def release(self, path: str) -> None:
         """Close the descriptor of a lock."""
@@ -120,9 +147,8 @@ class SessionServer:
             selector.register(server, selectors.EVENT_READ)
             while not self._is_over(path, inode):
                 ready = selector.select(_POLL_SECONDS)
-                if not ready and self._user is None and self._has_garbage:
-                    self._has_garbage = False
-                    self._baseline.collect_garbage()
+                if not ready and self._user is None and self._has_garbage and not self._collect_garbage():
+                    return True
                 for key, _ in ready:
                     if key.fileobj is server:
                         self._accept(server, selector)
@@ -130,24 +156,35 @@ class SessionServer:
                         return True
         return False
 
+    def end(self) -> None:
+        """End the JVM, at once if an update still runs in it, and then close the locks of the update."""
+        if self._user is not None:
+            self._kill_jvm()
+            self._user.close()
+        self._jvm.end()
+
     def _is_over(self, path: Path, inode: int) -> bool:
-        if self._is_stopped or not self._jvm.alive or self._login.has_ended():
+        if self._user is not None or not self._jvm.alive:
+            return not self._jvm.alive
+        if self._is_stopped or self._login.has_ended():
             return True
         with suppress(OSError):
-            idle = self._user is None and self._clock.monotonic() - self._used_at > self._idle_seconds
-            return idle or path.stat().st_ino != inode
+            return self._clock.monotonic() - self._used_at > self._idle_seconds or path.stat().st_ino != inode
         return True
 
     def _accept(self, server: socket.socket, selector: selectors.BaseSelector) -> None:
         """Answer the first message of a connection; one that gets the session stays open."""
-        peer, _ = server.accept()
+        try:
+            peer, _ = server.accept()
+        except OSError:
+            return
         peer.settimeout(_ANSWER_SECONDS)
         connection = Connection(peer)
         try:
             received = connection.receive()
-            message = {} if received is None else received[0]
-            connection.send(self._answer(message, connection))
-        except (OSError, ValueError):
+            connection.send(self._answer({} if received is None else received[0], connection))
+        except (*_BROKEN, ValueError, KeyError, TypeError):
+            traceback.print_exc()
             connection.close()
             if self._user is not None and self._user.connection is connection:
                 self._user = None
@@ -159,11 +196,13 @@ class SessionServer:
 
     def _answer(self, message: Message, connection: Connection) -> Mapping[str, Any]:
         want = message.get("want")
-        if want == "session" and self._user is None:
-            self._user = _User(connection, int(message["pid"]), str(message["command"]))
-            parameters: Any = self._jvm.gateway.gateway_parameters
-            gateway = {"port": parameters.port, "secret": parameters.auth_token}
-            return {"identity": self._identity.to_json(), "gateway": gateway}
+        if want == "session" and self._user is None and self._jvm.alive:
+            pid, command = int(message["pid"]), str(message["command"])
+            with _in_time():
+                gateway = self._baseline.start_gateway()
+                address = {"port": gateway.getListeningPort(), "secret": gateway.secret()}
+            self._user = _User(connection, gateway, pid, command)
+            return {"identity": self._identity.to_json(), "gateway": address, "jvm": self._jvm.process.pid}
         if want == "stop" and self._user is None:
             self._is_stopped = True
         return self._status()
@@ -188,56 +227,65 @@ class SessionServer:
         assert user is not None
         try:
             received = user.connection.receive()
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             received = None
         if received is not None and "bye" not in received[0]:
-            message, descriptors = received
-            self._keep(user, message, descriptors)
+            self._keep(user, *received)
             return True
         selector.unregister(user.connection)
-        self._user, self._used_at = None, self._clock.monotonic()
-        if received is not None and received[0]["bye"] == "unused":
-            user.close()
-            return True
-        self._commands += 1
-        self._has_garbage = True
-        if received is not None and self._restore():
-            user.close()
-            return True
-        self.kill_jvm()
+        is_clean = received is not None and not user.holds_locks and self._restore(user)
+        if not is_clean:
+            self._kill_jvm()
         user.close()
-        return False
+        self._user, self._used_at, self._has_garbage = None, self._clock.monotonic(), True
+        self._commands += received is None or received[0]["bye"] != "unused"
+        return is_clean
 
     def _keep(self, user: _User, message: Message, descriptors: list[int]) -> None:
         """Keep or release a lock of the command."""
         if "hold" in message and descriptors:
-            user.hold(str(message["hold"]), descriptors[0])
+            user.hold(str(message["hold"]), descriptors)
         elif "release" in message:
             user.release(str(message["release"]))
         with suppress(OSError):
             user.connection.send({"done": True})
 
-    def _restore(self) -> bool:
-        kill_python_workers(self._jvm.process.pid)
+    def _restore(self, user: _User) -> bool:
+        """Remove what a command left; False if the JVM must be replaced."""
         try:
-            return self._baseline.restore()
-        except (Py4JError, PySparkException, OSError):  # a JVM that can't be cleaned is replaced
+            kill_python_workers(self._jvm.process.pid)
+            with _in_time():
+                user.gateway.shutdown()
+                return self._baseline.restore()
+        except _BROKEN:
             traceback.print_exc()
             return False
 
-    def kill_jvm(self) -> None:
+    def _collect_garbage(self) -> bool:
+        self._has_garbage = False
+        try:
+            with _in_time():
+                self._baseline.collect_garbage()
+        except _BROKEN:
+            self._kill_jvm()
+            return False
+        return True
+
+    def _kill_jvm(self) -> None:
         """Kill the JVM with its Python workers, and wait for its end."""
         kill_python_workers(self._jvm.process.pid)
         self._jvm.process.kill()
         self._jvm.process.wait()
 
 
-def main(arguments: list[str]) -> None:
-    """Start a JVM and serve it: `{"master": ..., "spark_conf": {...}, "idle_seconds": ..., "login": {...}}`."""
-    options = json.loads(arguments[0])
+def main() -> None:
+    """Start a JVM and serve it; the options are JSON on standard input, which other users can't read."""
+    sys.stdin.seek(0)
+    options = json.load(sys.stdin)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     path = socket_path(Path.cwd())
-    with listening(path) as server:
+    with claimed(path):
         launch, baseline, identity = _start(options)
         served = SessionServer(
             launch.jvm,
@@ -247,25 +295,25 @@ def main(arguments: list[str]) -> None:
             clock=SystemClock(),
             idle_seconds=options["idle_seconds"],
         )
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
-            again = served.serve(server, path)
+            with listening(path) as server:
+                again = served.serve(server, path)
         finally:
-            launch.jvm.end()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            served.end()
             if launch.warehouse is not None:
                 launch.warehouse.cleanup()
     if again:
-        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *arguments])  # noqa: S606 - this program again
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name])  # noqa: S606 - this program again
 
 
 def _start(options: Mapping[str, Any]) -> tuple[Launch, Baseline, SessionIdentity]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     request = SessionRequest(app_name="sluice session", master=options["master"], spark_conf=options["spark_conf"])
-    # Before the start of Spark, because PySpark sets environment variables.
     identity = identity_of(request, os.urandom(_SALT_BYTES).hex())
     launch = launch_directly(request)
     return launch, Baseline(open_session(launch), SystemClock()), identity
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -45,6 +45,18 @@ def is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == _PRIVATE
 
 
+def make_private(folder: Path) -> None:
+    """Create a folder that only this user can open, unless it exists.
+
+    Raises:
+        OSError: it can't be created, or others can open it.
+    """
+    folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    if not is_private(folder):
+        msg = f"{folder} must belong to you, with the mode 700"
+        raise PermissionError(msg)
+
+
 class Connection:
     """One end of a connection.
 
@@ -92,6 +104,8 @@ class Connection:
 
         Raises:
             OSError: nothing came in time.
+            ValueError: the line is not JSON.
+            TypeError: it is not an object.
         """
         while b"\n" not in self._received:
             data, descriptors, _, _ = socket.recv_fds(self.peer, _CHUNK, _MOST_DESCRIPTORS)
@@ -101,7 +115,10 @@ class Connection:
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         descriptors, self._descriptors = self._descriptors, []
-        message: Message = json.loads(line)
+        message = json.loads(line)
+        if not isinstance(message, dict):
+            msg = f"{message} is no message"
+            raise TypeError(msg)
         return message, descriptors
 
     def ask(self, message: Message, descriptors: Sequence[int] = ()) -> Message | None:
@@ -109,7 +126,7 @@ class Connection:
         try:
             self.send(message, descriptors)
             answer = self.receive()
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             return None
         return None if answer is None else answer[0]
 
@@ -121,27 +138,30 @@ class Connection:
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """Listen at a path for the length of the block; nobody but this user can connect.
+def claimed(path: Path) -> Iterator[None]:
+    """Be the only server for a path for the length of the block.
 
     Raises:
-        OSError: the folder can't be created or is not private, or another process listens at the path.
+        OSError: the folder can't be created or is not private, or another server has the path.
     """
-    path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    if not is_private(path.parent):
-        msg = f"{path.parent} must belong to you, with the mode 700"
-        raise PermissionError(msg)
+    make_private(path.parent)
     with path.with_suffix(".lock").open("a", encoding="utf-8") as only:
         fcntl.flock(only, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-            try:
-                before = os.umask(0o177)
-                try:
-                    server.bind(str(path))
-                finally:
-                    os.umask(before)
-                server.listen(_BACKLOG)
-                yield server
-            finally:
-                path.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """Listen at a claimed path for the length of the block; only this user can connect."""
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        before = os.umask(0o177)
+        try:
+            server.bind(str(path))
+        finally:
+            os.umask(before)
+        try:
+            server.listen(_BACKLOG)
+            yield server
+        finally:
+            path.unlink(missing_ok=True)
