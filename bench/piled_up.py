@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH_GOAL, LIVE_GOAL, CHECKPOINT_GOAL, MEMORY_GOAL = 1.3, 100, 1_000, 1.3
 _BATCHES, _EVENTS, _KEYS, _SAMPLES = 5_000, 20, 5_000, 10
 _WARM_UP_BATCHES = 100
+_CLEANING_SECONDS = 3
 _TABLES = ("appended", "latest")
 _KINDS = ("an append flow", "AUTO CDC")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -83,7 +84,12 @@ class Processes:
         return sum(self.cpu_seconds_by_process())
 
     def sample(self) -> Memory:
-        """Collect garbage, and return the memory in use."""
+        """Collect garbage, and return the memory in use.
+
+        Spark removes the blocks of broadcasts and checkpoints some time after the first collection has found them unused.
+        """
+        self._java.System.gc()
+        time.sleep(_CLEANING_SECONDS)
         self._java.System.gc()
         runtime = self._java.Runtime.getRuntime()
         python, java = (_resident_megabytes(pid) for pid in self._pids)

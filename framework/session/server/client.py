@@ -137,15 +137,17 @@ def attach(own_identity: Callable[[str], SessionIdentity]) -> SparkSession | Ref
     connection = _connection(_ANSWER_SECONDS)
     if connection is None:
         return None
-    attachment = Attachment(connection)
+    attachment, is_ready = Attachment(connection), False
     try:
-        return _attached(attachment, connection, own_identity)
+        found = _attached(attachment, connection, own_identity)
+        is_ready = isinstance(found, SparkSession)
     except (Py4JError, PySparkException, OSError, TypeError, KeyError) as problem:
-        attachment.end()
-        return Refusal(reason=f"it can't be used: {type(problem).__name__}: {str(problem).partition(chr(10))[0]}")
-    except BaseException:
-        attachment.end()
-        raise
+        first_line = str(problem).partition("\n")[0]
+        return Refusal(reason=f"it can't be used: {type(problem).__name__}: {first_line}")
+    finally:
+        if not is_ready:
+            attachment.end(used=False)
+    return found
 
 
 def _attached(
@@ -154,19 +156,16 @@ def _attached(
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
     answer = connection.ask({"want": "session", "pid": os.getpid(), "command": command})
     if answer is None or "identity" not in answer:
-        connection.close()
         user = (answer or {}).get("user")
         return Refusal(reason=f"process {user['pid']} ({user['command']}) uses it" if user else "it does not respond")
     theirs = SessionIdentity.from_json(answer["identity"])
     mine = own_identity(theirs.salt)
     differences = theirs.differences(mine)
     if differences:
-        attachment.end(used=False)
         return Refusal(reason=f"it was started with {', '.join(differences)}")
     spark = attachment.open(answer["gateway"])
     fixed = _apply(spark, theirs.changed_settings(mine))
     if fixed:
-        attachment.end(used=False)
         return Refusal(reason=f"it was started with other settings that only a start can set ({', '.join(fixed)})")
     _current.append(attachment)
     return spark
