@@ -86,7 +86,7 @@ class Processes:
     def sample(self) -> Memory:
         """Collect garbage, and return the memory in use.
 
-        Spark removes the blocks of broadcasts and checkpoints some time after the first collection has found them unused.
+        Spark removes the blocks of broadcasts and checkpoints a little after a collection has found them unused.
         """
         self._java.System.gc()
         time.sleep(_CLEANING_SECONDS)

@@ -49,6 +49,7 @@ class Baseline:
         """Remove what a command left; False if its work still runs, or if it left something that can't be removed."""
         if self._context.isStopped() or not self._has_stopped() or self._lasting_state() != self._lasting:
             return False
+        self._forget_python_workers()
         for listener in self._all_listeners():
             if not any(listener.equals(own) for own in self._listeners):
                 self._context.listenerBus().removeListener(listener)
@@ -101,6 +102,16 @@ class Baseline:
                 name = databases.apply(number)
                 found += [catalog.listTables(name).toString(), catalog.listFunctions(name, "*").toString()]
         return tuple(found)
+
+    def _forget_python_workers(self) -> None:
+        """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed ones."""
+        environment = self._jvm.org.apache.spark.SparkEnv.get()
+        field = environment.getClass().getDeclaredField("pythonWorkers")
+        field.setAccessible(True)
+        factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(field.get(environment))
+        for factory in factories.values().toArray():
+            factory.stop()
+        factories.clear()
 
     def _all_listeners(self) -> Iterator[Any]:
         bus = self._context.listenerBus()

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import quiet_shutdown
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -116,7 +117,17 @@ def _forget() -> None:
             context._jsc = None
             context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
         if gateway is not None:
+            _shut_down_connections(gateway)
             gateway.close(keep_callback_server=False, close_callback_server_connections=True)
+
+
+def _shut_down_connections(gateway: Any) -> None:
+    """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
+    callbacks = vars(gateway).get("_callback_server")
+    calls = gateway._gateway_client.deque  # noqa: SLF001 - Py4J's
+    for connection in (*calls, *(callbacks.connections if callbacks else ())):
+        if connection.socket is not None:
+            quiet_shutdown(connection.socket)
 
 
 # The use of a session by this process; at most one, because Spark has one context per process.
