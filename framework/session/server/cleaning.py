@@ -109,8 +109,8 @@ class Baseline:
         field = environment.getClass().getDeclaredField("pythonWorkers")
         field.setAccessible(True)
         factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(field.get(environment))
-        for factory in factories.values().toArray():
-            factory.stop()
+        for entry in factories.entrySet().toArray():
+            entry.getValue().stop()
         factories.clear()
 
     def _all_listeners(self) -> Iterator[Any]:

@@ -92,12 +92,13 @@ class Attachment:
     def end(self, *, used: bool = True) -> None:
         """Give the JVM back; the server removes what this process left in it."""
         with self._asking:
-            if not self._has_ended and os.getpid() == self._process:
-                with suppress(OSError):
-                    self._connection.send({"bye": "done" if used else "unused"})
-            self._has_ended = True
-            self._connection.close()
+            is_ours = not self._has_ended and os.getpid() == self._process
+            self._has_ended = True  # no lock is released from here on
         _forget()
+        if is_ours:
+            with suppress(OSError):
+                self._connection.send({"bye": "done" if used else "unused"})
+        self._connection.close()
 
     def abandon_in_child(self) -> None:
         """Close the copy of a forked process, which must not keep the connection of its parent open."""
@@ -115,6 +116,7 @@ def _forget() -> None:
     with suppress(Py4JError, OSError):  # the JVM may have ended
         if context is not None:
             context._jsc = None
+            context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001 - it prints the end of the JVM
             context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
         if gateway is not None:
             _shut_down_connections(gateway)

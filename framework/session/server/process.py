@@ -39,7 +39,7 @@ _POLL_SECONDS = 5.0
 _ANSWER_SECONDS = 1.0
 _CALL_SECONDS = 30
 _SALT_BYTES = 16
-_BROKEN = (Py4JError, PySparkException, OSError, AssertionError)
+_BROKEN = (Py4JError, PySparkException, OSError, AttributeError, TypeError)
 
 
 @contextmanager
