@@ -21,6 +21,7 @@ _PATIENCE_SECONDS, _POLL_SECONDS = 5.0, 0.05
 _PROCESSES = Path("/proc")
 _SERVER_ID = "GATEWAY_SERVER"
 _FRAMES_OF_A_CALL = 4
+_DEFAULT_DATABASE = "default"
 
 
 class Baseline:
@@ -46,12 +47,15 @@ class Baseline:
         """Remove what a command left; False if some of its work still runs, which no one can take back."""
         if not self._has_stopped():
             return False
+        self._forget_python_workers()
         for listener in self._all_listeners():
             if not any(listener.equals(own) for own in self._listeners):
                 self._context.listenerBus().removeListener(listener)
         shared = self._session.sharedState()
         shared.cacheManager().clearCache()
         shared.globalTempViewManager().clear()
+        if self._session.conf().get("spark.sql.catalogImplementation") == "in-memory":
+            _empty(shared.externalCatalog())
         self._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
         self._jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(self._session)
         if self._hash_of_hadoop() != self._hadoop_hash:
@@ -97,6 +101,16 @@ class Baseline:
                 for queue in field.get(bus).toArray():
                     yield from queue.listeners().toArray()
 
+    def _forget_python_workers(self) -> None:
+        """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed ones."""
+        environment = self._jvm.org.apache.spark.SparkEnv.get()
+        field = environment.getClass().getDeclaredField("pythonWorkers")
+        field.setAccessible(True)
+        factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(field.get(environment))
+        for factory in factories.values():
+            factory.stop()
+        factories.clear()
+
     def _forget_objects(self) -> None:
         """Remove the Java objects of Python processes that have ended: only a living process can do so itself."""
         own = {smart_decode(key).rpartition("o")[2] for key in tuple(ThreadSafeFinalizer.finalizers)}
@@ -105,6 +119,21 @@ class Baseline:
             if not (key.startswith("o") and key[1:].isdecimal()) or key[1:] in own:
                 kept.add(key)
         self._bindings.keySet().retainAll(kept)
+
+
+def _empty(catalog: Any) -> None:
+    """Drop all databases, tables and functions of a catalog in memory, which ends with the command's session."""
+    for database in _names(catalog.listDatabases()):
+        if database != _DEFAULT_DATABASE:
+            catalog.dropDatabase(database, True, True)  # noqa: FBT003 - Java has no keywords: cascade
+    for table in _names(catalog.listTables(_DEFAULT_DATABASE)):
+        catalog.dropTable(_DEFAULT_DATABASE, table, True, True)  # noqa: FBT003 - the same: purge
+    for function in _names(catalog.listFunctions(_DEFAULT_DATABASE, "*")):
+        catalog.dropFunction(_DEFAULT_DATABASE, function)
+
+
+def _names(sequence: Any) -> list[str]:
+    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def _is_running_call(stack: Any) -> bool:
@@ -116,10 +145,16 @@ def _is_running_call(stack: Any) -> bool:
 
 
 def kill_python_workers(jvm: int) -> None:
-    """Kill the Python workers of a JVM: they hold the code of the modules that the last command imported."""
+    """Kill the Python workers of a JVM: they hold the code of the modules that the last command imported.
+
+    The JVM's child forks the workers, which outlive it; they are in its process group.
+    """
     for process in _children(jvm):
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            if os.getpgid(process) == process:
+                os.killpg(process, signal.SIGKILL)
+            else:
+                os.kill(process, signal.SIGKILL)
 
 
 def _children(parent: int) -> Iterator[int]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import quiet_shutdown
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -98,10 +99,20 @@ def _forget(context: Any) -> None:
     gateway = context._gateway
     with suppress(Exception):  # the JVM may have ended
         context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
+        _shut_down_connections(gateway)
         gateway.close(keep_callback_server=False, close_callback_server_connections=True)
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
     forget_gateway()
+
+
+def _shut_down_connections(gateway: Any) -> None:
+    """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
+    callbacks = vars(gateway).get("_callback_server")
+    calls = gateway._gateway_client.deque  # noqa: SLF001 - Py4J's
+    for connection in (*calls, *(callbacks.connections if callbacks else ())):
+        if connection.socket is not None:
+            quiet_shutdown(connection.socket)
 
 
 # The use of a session by this process; at most one, because Spark has one context per process.

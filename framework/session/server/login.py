@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+_ENDED = ("Z", "X")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
@@ -32,7 +34,9 @@ class Login:
 
 
 def _start_of(pid: int) -> str:
+    """Return the time of a process's start; empty if it has ended, even if its parent has not noticed."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+        return "" if fields[0] in _ENDED else fields[19]
     except (OSError, IndexError):
         return ""
