@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SLUICE = [sys.executable, "-m", "framework"]
+from tests.support.command_line import SLUICE, environment, result_of, sluice
+
 PROGRESS_LINE = re.compile(r"\d\d:\d\d:\d\d  \w+: .+|\d\d:\d\d:\d\d  [\w ]+: .+")
 
 SLOW_MODULE = """
@@ -26,23 +25,6 @@ def numbers():
     rows = files.load(spark.conf.get("numbers.data"))
     return rows.selectExpr("n", "reflect('java.lang.Thread', 'sleep', bigint(%s)) AS nap" % spark.conf.get("nap"))
 """
-
-
-def environment() -> dict[str, str]:
-    """The tests' own environment, with the checkout on the path and without colours."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-
-
-def sluice(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, to its end."""
-    command = [*SLUICE, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment(), check=False, capture_output=True, text=True)
-
-
-def result_of(done: subprocess.CompletedProcess[str]) -> Any:
-    """Return the JSON on standard output, which contains nothing else."""
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")

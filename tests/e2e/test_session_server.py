@@ -1,0 +1,359 @@
+"""`sluice session`: what a command may rely on, whether the session is ready, used, lost or of another kind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.session_room import MASTER, REFUSED, Room, runs, until
+from tests.support.command_line import SLUICE, result_of
+
+ONE = ("sql", "SELECT 1 AS one", *MASTER, "-o", "json")
+
+NUMBERS = """
+    from pyspark import pipelines as dp
+
+    @dp.materialized_view
+    def numbers():
+        return spark.range(3)
+"""
+SLOW = """
+    import time
+    from pyspark import pipelines as dp
+    from pyspark.sql.functions import udf
+
+    nap = float(spark.conf.get("nap"))
+
+    @udf("int")
+    def slowly(n):
+        time.sleep(nap)
+        return n
+
+    @dp.table
+    def numbers():
+        files = spark.readStream.format("json").schema("n INT").option("maxFilesPerTrigger", 1)
+        return files.load(spark.conf.get("data")).select(slowly("n").alias("n"))
+"""
+PRICES = """
+    from pyspark import pipelines as dp
+    from pyspark.sql.functions import udf
+    from rates import rated
+
+    @udf("int")
+    def price(n):
+        import taxes
+
+        return rated(n) + taxes.TAX
+
+    @dp.materialized_view
+    def prices():
+        return spark.range(3).select(price("id").alias("price"))
+"""
+USERS = """
+    from pyspark import pipelines as dp
+
+    @dp.temporary_view
+    def changes():
+        files = spark.readStream.format("json").schema("id INT, name STRING, seq INT")
+        return files.load(spark.conf.get("data"))
+
+    dp.create_streaming_table("users")
+    dp.create_auto_cdc_flow(target="users", source="changes", keys=["id"], sequence_by="seq")
+"""
+
+LISTENERS = """
+    def listeners(bus):
+        field = bus.getClass().getDeclaredField("queues")
+        field.setAccessible(True)
+        return " ".join(queue.listeners().toString() for queue in field.get(bus).toArray())
+"""
+LEAVE_EVERYTHING = f"""{LISTENERS}
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event): pass
+        def onQueryProgress(self, event): pass
+        def onQueryTerminated(self, event): pass
+
+    spark = Pipeline(name="first", master="local[2]").spark
+    jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+    spark.sql("CREATE DATABASE left_database")
+    spark.sql("CREATE TABLE left_table (n INT) USING delta")
+    spark.sql("CREATE TABLE left_database.inner_table (n INT) USING parquet")
+    spark.range(3).createTempView("left_view")
+    spark.range(3).createGlobalTempView("left_global")
+    spark.sql("CACHE TABLE left_cached AS SELECT 1 AS n")
+    spark.sql("DECLARE VARIABLE left_variable INT DEFAULT 7")
+    spark.udf.register("left_function", lambda n: n)
+    spark.conf.set("spark.sql.shuffle.partitions", "77")
+    spark.conf.set("left.setting", "77")
+    context.hadoopConfiguration().set("left.hadoop", "77")
+    context.hadoopConfiguration().set("io.file.buffer.size", "8192")
+    jvm.java.lang.System.setProperty("left.property", "77")
+    spark.streams.addListener(Listener())
+    context.addSparkListener(jvm.org.apache.spark.scheduler.StatsReportListener())
+    print(json.dumps({{
+        "views": sorted(table.name for table in spark.catalog.listTables() if table.isTemporary),
+        "stats": "StatsReportListener" in listeners(context.listenerBus()),
+        "streams": listeners(context.listenerBus()).count("StreamingQueryListenerBus"),
+    }}))
+"""
+FIND_EVERYTHING = f"""{LISTENERS}
+    spark = Pipeline(name="second", master="local[2]").spark
+    jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+    print(json.dumps({{
+        "databases": [database.name for database in spark.catalog.listDatabases()],
+        "tables": [table.name for table in spark.catalog.listTables()],
+        "views": [row.viewName for row in spark.sql("SHOW VIEWS IN global_temp").collect()],
+        "functions": [found.name for found in spark.catalog.listFunctions() if found.name.startswith("left_")],
+        "nothing cached": spark._jsparkSession.sharedState().cacheManager().isEmpty(),
+        "persistent": spark.sparkContext._jsc.getPersistentRDDs().size(),
+        "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+        "setting": spark.conf.get("left.setting", "none"),
+        "hadoop": context.hadoopConfiguration().get("left.hadoop"),
+        "buffer": context.hadoopConfiguration().get("io.file.buffer.size"),
+        "property": jvm.java.lang.System.getProperty("left.property"),
+        "stats": "StatsReportListener" in listeners(context.listenerBus()),
+        "streams": listeners(context.listenerBus()).count("StreamingQueryListenerBus"),
+    }}))
+"""
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """The folder of all tests, with one small project that is found without naming it."""
+    found = Room(tmp_path_factory.mktemp("room"), Path(tempfile.mkdtemp(prefix="s", dir="/tmp")))  # noqa: S108 - short
+    found.project("pipeline", NUMBERS)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def session(room: Room) -> Any:
+    """The status of the room's session, which is ready and unused."""
+    return room.start()
+
+
+@contextmanager
+def in_use(room: Room) -> Iterator[None]:
+    """Use the session in this process, without doing anything with it."""
+    connection = room.connection()
+    answer = connection.ask({"want": "session", "pid": os.getpid(), "command": "pytest a-test"})
+    assert answer is not None
+    assert "gateway" in answer
+    yield
+    connection.send({"bye": "unused"})
+    connection.close()
+
+
+def is_one(done: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether the query of one row succeeded."""
+    return bool(result_of(done) == [{"one": 1}])
+
+
+def used_since(room: Room, before: Any) -> int:
+    """Return how many commands used the same JVM since a status."""
+    now = room.status()
+    assert (now["jvm"], now["user"]) == (before["jvm"], None)
+    return int(now["commands"] - before["commands"])
+
+
+def test_commands_of_the_folder_use_its_one_jvm(room: Room, session: Any) -> None:
+    """Commands leave the JVM running, are counted, and say nothing about a start."""
+    run = room.sluice("run", *MASTER, "-o", "json")
+    assert result_of(run)["state"] == "COMPLETED"
+    show = room.sluice("sql", "SELECT id FROM numbers ORDER BY id", *MASTER, "-o", "json")
+    assert result_of(show) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert show.stderr == ""
+    assert "Spark" not in run.stderr
+    assert used_since(room, session) == 2
+
+
+def test_a_session_that_is_ready_is_not_started_twice(room: Room, session: Any) -> None:
+    """A second `start` prints the status of the first one."""
+    done = room.sluice("session", "start", *MASTER)
+    assert done.stdout.startswith(f"Spark is ready for the commands in {room.folder} (process {session['pid']}, ")
+    assert used_since(room, session) == 0
+
+
+def test_a_second_command_starts_cold_and_names_the_user(room: Room, session: Any) -> None:
+    """While a process uses the session, another command succeeds without it; `stop` is refused."""
+    with in_use(room):
+        done = room.sluice(*ONE)
+        assert is_one(done)
+        assert f"{REFUSED} process {os.getpid()} (pytest a-test) uses it.\n" == done.stderr
+        stop = room.sluice("session", "stop")
+        assert (stop.returncode, stop.stdout) == (1, "")
+        assert stop.stderr.startswith(f"[SESSION_IN_USE] Process {os.getpid()} (pytest a-test) uses ")
+    assert used_since(room, session) == 0
+    assert is_one(room.sluice(*ONE))
+    assert used_since(room, session) == 1
+
+
+def test_edited_code_is_used_at_once(room: Room, session: Any) -> None:
+    """A function has the new code of a module beside the pipeline, and of one that its Python worker imports."""
+    spec = room.project("prices", PRICES)
+    for rate, tax in ((1, 0), (10, 5000)):
+        room.write("rates.py", f"def rated(n):\n    return n * {rate}\n")
+        room.write("lib/taxes.py", f"TAX = {tax}\n")
+        assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+        rows = room.sluice("sql", "SELECT price FROM prices ORDER BY price", *spec, *MASTER, "-o", "json")
+        assert [row["price"] for row in result_of(rows)] == [n * rate + tax for n in range(3)]
+    assert used_since(room, session) == 4
+
+
+def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room, session: Any, tmp_path: Path) -> None:
+    """Standard error names an environment variable without its value, and a setting that only a start can set."""
+    other = room.sluice(*ONE, AWS_PROFILE="not-for-eyes")
+    assert is_one(other)
+    assert other.stderr == f"{REFUSED} it was started with other values of environment variables (AWS_PROFILE).\n"
+    spec = room.project("bigger", NUMBERS, spark_conf={"spark.driver.memory": "1500m"})
+    bigger = room.sluice(*ONE, *spec)
+    assert is_one(bigger)
+    reason = "it was started with other settings that only a start can set (spark.driver.memory)"
+    assert bigger.stderr == f"{REFUSED} {reason}.\n"
+    elsewhere = room.sluice(*ONE, "--spec", str(room.folder / "pipeline.yml"), folder=tmp_path)
+    assert is_one(elsewhere)
+    assert elsewhere.stderr == ""
+    assert used_since(room, session) <= 1  # the one that compared the settings in the JVM
+
+
+def test_options_and_a_variable_turn_the_session_off(room: Room, session: Any) -> None:
+    """`--cold` and SLUICE_SESSION=off start Spark without a word."""
+    for done in (room.sluice(*ONE, "--cold"), room.sluice(*ONE, SLUICE_SESSION="off")):
+        assert is_one(done)
+        assert done.stderr == ""
+    assert used_since(room, session) == 0
+
+
+def test_settings_of_a_command_are_set_in_the_warm_session(room: Room, session: Any) -> None:
+    """A setting of the spec that a session can change needs no start, and ends with the command."""
+    source = """
+        spark = Pipeline(name="settings", master="local[2]", spark_conf=%s).spark
+        print(json.dumps(spark.conf.get("spark.sql.shuffle.partitions")))
+    """
+    assert room.script(source % {"spark.sql.shuffle.partitions": "7"}) == "7"
+    assert room.script(source % {}) == "2"
+    assert used_since(room, session) == 2
+
+
+def test_nothing_of_a_command_is_there_for_the_next(room: Room, session: Any) -> None:
+    """Views, tables, caches, functions, settings, Java properties and listeners end with their command."""
+    clean = room.script(FIND_EVERYTHING)
+    left = room.script(LEAVE_EVERYTHING)
+    assert left == {"views": ["left_cached", "left_view"], "stats": True, "streams": clean["streams"] + 1}
+    found = room.script(FIND_EVERYTHING)
+    assert found == {
+        "databases": ["default"],
+        "tables": [],
+        "views": [],
+        "functions": [],
+        "nothing cached": True,
+        "persistent": 0,
+        "partitions": "2",
+        "setting": "none",
+        "hadoop": None,
+        "buffer": "65536",
+        "property": None,
+        "stats": False,
+        "streams": clean["streams"],
+    }
+    assert used_since(room, session) == 3
+
+
+def test_auto_cdc_works_in_command_after_command(room: Room, session: Any) -> None:
+    """The callbacks of a stream reach the Python of their own command."""
+    spec = room.project("users", USERS, configuration={"data": str(room.folder / "users-data")})
+    names = [("Ann", "Bob"), ("Anna", "Bob")]
+    for seq, (ann, _) in enumerate(names):
+        rows = [{"id": 1, "name": ann, "seq": seq}, *([] if seq else [{"id": 2, "name": "Bob", "seq": seq}])]
+        room.write(f"users-data/{seq}.json", "\n".join(map(json.dumps, rows)))
+        assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+        found = room.sluice("sql", "SELECT name FROM users ORDER BY id", *spec, *MASTER, "-o", "json")
+        assert tuple(row["name"] for row in result_of(found)) == names[seq]
+    assert used_since(room, session) == 4
+
+
+def is_locked(lock: Path) -> bool:
+    """Return whether a process holds a lock."""
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_the_lock_of_a_killed_update_is_free_only_when_its_jvm_is_dead(room: Room, session: Any) -> None:
+    """No stream of the killed update runs when the next one may start, and that ends with every row once."""
+    for number in range(20):
+        room.write(f"slow-data/{number:02}.json", f'{{"n": {number}}}\n')
+    spec = room.project("slow", SLOW, configuration={"data": str(room.folder / "slow-data"), "nap": "0"})
+    storage = room.folder / ".sluice" / "slow"
+    command = [*SLUICE, "run", *spec, *MASTER, "--param", "nap=0.5"]
+    with subprocess.Popen(
+        command, cwd=room.folder, env=room.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: process.poll() is not None or len([*storage.rglob("commits/*")]) > 1, "two batches")
+        status = room.connection().ask({"want": "status"})
+        assert status is not None
+        assert (status["jvm"], status["user"]["pid"]) == (session["jvm"], process.pid)
+        assert is_locked(storage / "update.lock")
+        process.kill()
+        process.communicate(timeout=60)
+    until(lambda: not is_locked(storage / "update.lock"), "a free lock")
+    assert not runs(session["jvm"])
+    assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+    rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
+    assert [row["n"] for row in rows] == list(range(20))
+    after = room.status()
+    assert (after["pid"], after["jvm"] != session["jvm"]) == (session["pid"], True)
+
+
+def test_a_killed_jvm_ends_the_session_and_the_next_command_starts_cold(room: Room, session: Any) -> None:
+    """Neither the command at once after that nor a later one fails; the socket is gone."""
+    os.kill(session["jvm"], signal.SIGKILL)
+    assert is_one(room.sluice(*ONE))
+    until(lambda: not runs(session["pid"]), "the end of the server")
+    assert room.status() == {"running": False}
+    assert not room.socket.exists()
+    later = room.sluice(*ONE)
+    assert is_one(later)
+    assert later.stderr == ""
+
+
+def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, session: Any) -> None:
+    """The next command starts cold without a word, although the socket is still there."""
+    os.kill(session["pid"], signal.SIGKILL)
+    until(lambda: not runs(session["jvm"]), "the end of the JVM")
+    assert room.socket.exists()
+    done = room.sluice(*ONE)
+    assert is_one(done)
+    assert done.stderr == ""
+    again = room.start()
+    assert again["pid"] != session["pid"]
+    assert is_one(room.sluice(*ONE))
+    assert used_since(room, again) == 1
+
+
+@pytest.mark.usefixtures("session")
+def test_a_stopped_session_leaves_nothing_and_an_idle_one_stops_itself(room: Room) -> None:
+    """After `stop`, and after the idle time, no process and no socket is left."""
+    done = room.sluice("session", "stop")
+    assert done.returncode == 0
+    assert not room.socket.exists()
+    until(lambda: not any(map(runs, room.processes())), "the end of the stopped session")
+    room.start("--idle-minutes", "0.05")
+    until(lambda: not any(map(runs, room.processes())), "the end of the idle session")
+    assert not room.socket.exists()
+    assert room.sluice("session", "stop").stdout.startswith("No session runs for this folder")

@@ -1,0 +1,178 @@
+"""The session server's identity, socket and login, without a JVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.session.server.identity import SessionIdentity
+from framework.session.server.login import Login
+from framework.session.server.protocol import Connection, is_private, listening, socket_path
+
+IDENTITY = SessionIdentity(
+    folder="/project",
+    inode="1:2",
+    versions="1.0 4.2.0",
+    python="/usr/bin/python 3.12",
+    java="/usr/bin/java 17",
+    jars=("/delta.jar 1 2",),
+    settings={"spark.master": "local[2]", "spark.driver.memory": "2g"},
+    salt="salt",
+    environment={"AWS_PROFILE": "a digest", "HOME": "another"},
+)
+
+
+@pytest.fixture
+def private() -> Iterator[Path]:
+    """A private folder with a short path, because that of a socket is limited."""
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as folder:  # noqa: S108 - short
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (replace(IDENTITY, folder="/elsewhere"), "another working directory"),
+        (replace(IDENTITY, inode="1:3"), "another working directory"),
+        (replace(IDENTITY, versions="1.1 4.2.0"), "another version of Sluice or PySpark"),
+        (replace(IDENTITY, python="/usr/bin/python 3.13"), "another Python"),
+        (replace(IDENTITY, java="/usr/bin/java 21"), "another Java"),
+        (replace(IDENTITY, jars=("/delta.jar 1 3",)), "other jars"),
+        (
+            replace(IDENTITY, environment={"AWS_PROFILE": "changed", "ADDED": "new"}),
+            "other values of environment variables (ADDED, AWS_PROFILE, HOME)",
+        ),
+    ],
+)
+def test_each_difference_is_named(other: SessionIdentity, difference: str) -> None:
+    """Changed, added and removed environment variables are named; their values are not."""
+    assert IDENTITY.differences(other) == (difference,)
+
+
+def test_equal_identities_differ_in_nothing() -> None:
+    """An identity that went through JSON is equal; settings are compared apart from it."""
+    other = SessionIdentity.from_json({**IDENTITY.to_json(), "jars": list(IDENTITY.jars)})
+    assert other == IDENTITY
+    assert IDENTITY.differences(replace(IDENTITY, settings={})) == ()
+
+
+def test_settings_that_are_added_changed_or_missing_are_found() -> None:
+    """A setting that the other one does not have is None."""
+    wanted = replace(IDENTITY, settings={"spark.master": "local[4]", "spark.sql.ansi.enabled": "false"})
+    assert IDENTITY.changed_settings(wanted) == {
+        "spark.master": "local[4]",
+        "spark.sql.ansi.enabled": "false",
+        "spark.driver.memory": None,
+    }
+
+
+def test_digests_reveal_no_value_and_differ_with_the_salt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No value of a variable is in the identity; variables of the terminal and of Sluice are not compared."""
+    monkeypatch.setenv("A_PASSWORD", "not-for-eyes")
+    monkeypatch.setenv("TERM", "a-terminal")
+    monkeypatch.setenv("SLUICE_SESSION", "off")
+    jar = tmp_path / "delta.jar"
+    jar.touch()
+    one, same, other = (
+        SessionIdentity.of_this_process(java="java", jars=(str(jar),), settings={}, salt=salt)
+        for salt in ("salt", "salt", "pepper")
+    )
+    assert one == same
+    assert "not-for-eyes" not in str(one.to_json())
+    assert one.environment["A_PASSWORD"] != other.environment["A_PASSWORD"]
+    assert {"TERM", "SLUICE_SESSION"}.isdisjoint(one.environment)
+
+
+def test_only_an_own_folder_with_mode_700_is_private(private: Path) -> None:
+    """A folder that others can open, a symbolic link to a private one, and a missing one are not private."""
+    link = private / "link"
+    inner = private / "inner"
+    inner.mkdir(mode=0o700)
+    link.symlink_to(inner)
+    assert is_private(inner)
+    assert not is_private(link)
+    assert not is_private(private / "missing")
+    inner.chmod(0o755)
+    assert not is_private(inner)
+
+
+def test_nobody_listens_or_connects_in_a_folder_of_others(private: Path) -> None:
+    """The server refuses a folder that is not private, and a command does not look into it."""
+    path = private / "open" / "a.sock"
+    with listening(path):
+        assert Connection.to(path, 1) is not None
+        path.parent.chmod(0o755)
+        assert Connection.to(path, 1) is None
+    with pytest.raises(PermissionError, match="must belong to you, with the mode 700"), listening(path):
+        pass
+
+
+def test_two_servers_cannot_listen_at_one_path(private: Path) -> None:
+    """The first one keeps its socket, which is gone after it; then another one can listen."""
+    path = private / "a.sock"
+    with listening(path):
+        inode = path.stat().st_ino
+        with pytest.raises(BlockingIOError), listening(path):
+            pass
+        assert path.stat().st_ino == inode
+    assert not path.exists()
+    with listening(path):
+        assert path.exists()
+
+
+def test_a_message_carries_the_lock_that_outlives_its_sender(private: Path) -> None:
+    """A descriptor that was sent is open in the receiver, after the sender has closed its own."""
+    path = private / "a.sock"
+    with listening(path) as server:
+        sender = Connection.to(path, 10)
+        assert sender is not None
+        receiver = Connection(server.accept()[0])
+        with (private / "lock").open("w+") as lock:
+            lock.write("held")
+            lock.flush()
+            sender.send({"hold": "lock"}, [lock.fileno()])
+        sender.close()
+        received = receiver.receive()
+        assert received is not None
+        message, (descriptor,) = received
+        assert message == {"hold": "lock"}
+        assert os.pread(descriptor, 10, 0) == b"held"
+        os.close(descriptor)
+        assert receiver.receive() is None
+        receiver.close()
+
+
+def test_the_socket_belongs_to_the_folder_itself(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder has one socket by whichever path; another folder has another, in the folder of the login."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
+    folder = private / "a-project"
+    folder.mkdir()
+    link = private / "link"
+    link.symlink_to(folder)
+    assert socket_path(folder) == socket_path(link) != socket_path(private)
+    assert socket_path(folder).parent == private / f"sluice-{os.getuid()}"
+
+
+def test_a_login_ends_with_its_process() -> None:
+    """Also before its parent has read its exit code; a login without a process never ends."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        login = Login.of(process.pid)
+        assert login.pid == process.pid
+        assert not login.has_ended()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert login.has_ended()
+    assert login.has_ended()
+    assert not Login().has_ended()
+
+
+def test_another_process_with_the_number_of_the_login_is_not_the_login() -> None:
+    """The time of the start belongs to the login."""
+    here = Login.of(os.getpid())
+    assert Login(pid=here.pid, started="1").has_ended()
