@@ -132,7 +132,7 @@ FIND_EVERYTHING = f"""{LISTENERS}
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """The folder of all tests, with one small project that is found without naming it."""
-    found = Room(tmp_path_factory.mktemp("room"), Path(tempfile.mkdtemp(prefix="s", dir="/tmp")))  # noqa: S108 - short
+    found = Room(tmp_path_factory.mktemp("room"), Path(tempfile.mkdtemp(prefix="s", dir="/tmp")))
     found.project("pipeline", NUMBERS)
     yield found
     found.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
@@ -14,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from framework.foundation.errors import OperationError
+from framework.foundation.processes import start_of_process
 from framework.foundation.storage import LocalStorage
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock import check_unlocked, update_lock
+from framework.run.update.lock import LOCK_FILE, check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
@@ -191,3 +193,33 @@ def test_a_damaged_lease_is_no_lease(storage: LocalStorage, text: str) -> None:
     lease = take(storage, 1)
     assert storage.list_names("lease") == [f"{8:020d}.json"]
     assert lease.release()
+
+
+def killed_holder(storage: LocalStorage, *, jvm: int, jvm_started: str) -> None:
+    """Leave the lock file as an update that was killed leaves it: its text stays, its lock is free."""
+    holder = {"host": socket.gethostname(), "pid": 1, "update_id": "u-killed", "since": "then"}
+    text = json.dumps({**holder, "jvm": jvm, "jvm_started": jvm_started})
+    storage.write_text(LOCK_FILE, text)
+
+
+def test_an_update_waits_for_the_jvm_of_a_killed_update(storage: LocalStorage) -> None:
+    """The streams of a killed update run until its JVM has ended; if it does not end, its number is in the error."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        killed_holder(storage, jvm=process.pid, jvm_started=start_of_process(process.pid))
+        with (
+            pytest.raises(OperationError, match=f"its Java process {process.pid} still runs") as refused,
+            update_lock(storage, "u-2", clock=ManualClock()),
+        ):
+            pass
+        assert refused.value.condition == "UPDATE_ALREADY_RUNNING"
+        threading.Timer(0.2, process.kill).start()
+        with update_lock(storage, "u-2"):
+            assert start_of_process(process.pid) == ""
+    assert storage.read_text(LOCK_FILE) == ""
+
+
+def test_an_update_does_not_wait_for_another_process_with_the_number_of_that_jvm(storage: LocalStorage) -> None:
+    """Numbers of processes are used again, so the time of the start counts, too."""
+    killed_holder(storage, jvm=os.getpid(), jvm_started="1")
+    with update_lock(storage, "u-2", clock=ManualClock()):
+        assert "u-2" in (storage.read_text(LOCK_FILE) or "")

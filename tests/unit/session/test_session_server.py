@@ -13,7 +13,7 @@ import pytest
 
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
-from framework.session.server.protocol import Connection, is_private, listening, socket_path
+from framework.session.server.protocol import Connection, claimed, is_private, listening, socket_path
 
 IDENTITY = SessionIdentity(
     folder="/project",
@@ -31,7 +31,7 @@ IDENTITY = SessionIdentity(
 @pytest.fixture
 def private() -> Iterator[Path]:
     """A private folder with a short path, because that of a socket is limited."""
-    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as folder:  # noqa: S108 - short
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as folder:
         yield Path(folder)
 
 
@@ -105,24 +105,24 @@ def test_only_an_own_folder_with_mode_700_is_private(private: Path) -> None:
 def test_nobody_listens_or_connects_in_a_folder_of_others(private: Path) -> None:
     """The server refuses a folder that is not private, and a command does not look into it."""
     path = private / "open" / "a.sock"
-    with listening(path):
+    with claimed(path), listening(path):
         assert Connection.to(path, 1) is not None
         path.parent.chmod(0o755)
         assert Connection.to(path, 1) is None
-    with pytest.raises(PermissionError, match="must belong to you, with the mode 700"), listening(path):
+    with pytest.raises(PermissionError, match="must belong to you, with the mode 700"), claimed(path):
         pass
 
 
 def test_two_servers_cannot_listen_at_one_path(private: Path) -> None:
     """The first one keeps its socket, which is gone after it; then another one can listen."""
     path = private / "a.sock"
-    with listening(path):
+    with claimed(path), listening(path):
         inode = path.stat().st_ino
-        with pytest.raises(BlockingIOError), listening(path):
+        with pytest.raises(BlockingIOError), claimed(path):
             pass
         assert path.stat().st_ino == inode
     assert not path.exists()
-    with listening(path):
+    with claimed(path), listening(path):
         assert path.exists()
 
 
