@@ -87,9 +87,6 @@ LEAVE_EVERYTHING = f"""{LISTENERS}
 
     spark = Pipeline(name="first", master="local[2]").spark
     jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
-    spark.sql("CREATE DATABASE left_database")
-    spark.sql("CREATE TABLE left_table (n INT) USING delta")
-    spark.sql("CREATE TABLE left_database.inner_table (n INT) USING parquet")
     spark.range(3).createTempView("left_view")
     spark.range(3).createGlobalTempView("left_global")
     spark.sql("CACHE TABLE left_cached AS SELECT 1 AS n")
@@ -97,8 +94,6 @@ LEAVE_EVERYTHING = f"""{LISTENERS}
     spark.udf.register("left_function", lambda n: n)
     spark.conf.set("spark.sql.shuffle.partitions", "77")
     spark.conf.set("left.setting", "77")
-    context.hadoopConfiguration().set("left.hadoop", "77")
-    context.hadoopConfiguration().set("io.file.buffer.size", "8192")
     jvm.java.lang.System.setProperty("left.property", "77")
     spark.streams.addListener(Listener())
     context.addSparkListener(jvm.org.apache.spark.scheduler.StatsReportListener())
@@ -107,6 +102,16 @@ LEAVE_EVERYTHING = f"""{LISTENERS}
         "stats": "StatsReportListener" in listeners(context.listenerBus()),
         "streams": listeners(context.listenerBus()).count("StreamingQueryListenerBus"),
     }}))
+"""
+LEAVE_WHAT_LASTS = """
+    spark = Pipeline(name="first", master="local[2]").spark
+    spark.sql("CREATE DATABASE left_database")
+    spark.sql("CREATE TABLE left_table (n INT) USING delta")
+    spark.sql("CREATE TABLE left_database.inner_table (n INT) USING parquet")
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("left.hadoop", "77")
+    hadoop.set("io.file.buffer.size", "8192")
+    print(json.dumps("done"))
 """
 FIND_EVERYTHING = f"""{LISTENERS}
     spark = Pipeline(name="second", master="local[2]").spark
@@ -247,28 +252,38 @@ def test_settings_of_a_command_are_set_in_the_warm_session(room: Room, session: 
     assert used_since(room, session) == 2
 
 
+NOTHING = {
+    "databases": ["default"],
+    "tables": [],
+    "views": [],
+    "functions": [],
+    "nothing cached": True,
+    "persistent": 0,
+    "partitions": "2",
+    "setting": "none",
+    "hadoop": None,
+    "buffer": "65536",
+    "property": None,
+    "stats": False,
+}
+
+
 def test_nothing_of_a_command_is_there_for_the_next(room: Room, session: Any) -> None:
-    """Views, tables, caches, functions, settings, Java properties and listeners end with their command."""
+    """Views, caches, functions, settings, Java properties and listeners end with their command."""
     clean = room.script(FIND_EVERYTHING)
     left = room.script(LEAVE_EVERYTHING)
     assert left == {"views": ["left_cached", "left_view"], "stats": True, "streams": clean["streams"] + 1}
-    found = room.script(FIND_EVERYTHING)
-    assert found == {
-        "databases": ["default"],
-        "tables": [],
-        "views": [],
-        "functions": [],
-        "nothing cached": True,
-        "persistent": 0,
-        "partitions": "2",
-        "setting": "none",
-        "hadoop": None,
-        "buffer": "65536",
-        "property": None,
-        "stats": False,
-        "streams": clean["streams"],
-    }
+    assert room.script(FIND_EVERYTHING) == {**NOTHING, "streams": clean["streams"]}
     assert used_since(room, session) == 3
+
+
+def test_a_jvm_that_would_keep_something_is_replaced(room: Room, session: Any) -> None:
+    """Tables of the catalog in memory and Hadoop's configuration end with their JVM; the next command has a new one."""
+    assert room.script(LEAVE_WHAT_LASTS) == "done"
+    until(lambda: room.status().get("jvm", session["jvm"]) != session["jvm"], "a new JVM")
+    fresh = room.status()
+    assert room.script(FIND_EVERYTHING).items() >= NOTHING.items()
+    assert used_since(room, fresh) == 1
 
 
 def test_auto_cdc_works_in_command_after_command(room: Room, session: Any) -> None:

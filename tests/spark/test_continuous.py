@@ -306,13 +306,14 @@ def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: 
 def test_an_append_flow_compacts_its_small_files_unless_the_table_forbids_it(
     world: EngineWorld, swap: pytest.MonkeyPatch
 ) -> None:
-    """Three batches leave one file with all rows, and nothing to do; a table that is not managed keeps three."""
+    """Three batches leave one file with all rows; a table that is not managed or is clustered keeps three."""
     swap.setattr("framework.cdc.delta.compaction.MANY", 3)
 
     def declare() -> None:
-        for name, properties in (("managed", {}), ("unmanaged", {"pipelines.autoOptimize.managed": "false"})):
+        unmanaged = {"pipelines.autoOptimize.managed": "false"}
+        for name, properties, keys in (("managed", {}, []), ("unmanaged", unmanaged, []), ("clustered", {}, ["id"])):
 
-            @dp.table(name=name, table_properties=properties)
+            @dp.table(name=name, table_properties=properties, cluster_by=keys or None)
             def copies() -> DataFrame:
                 source = world.spark.readStream.schema("id INT").option("maxFilesPerTrigger", 1)
                 return source.json(str(world.root / "a"))
@@ -321,8 +322,9 @@ def test_an_append_flow_compacts_its_small_files_unless_the_table_forbids_it(
         files(world, "a", f'{{"id": {number}}}')
     pipeline = world.pipeline(declare)
     result = pipeline.run()
-    live = {name: len(pipeline.table(name).inputFiles()) for name in ("managed", "unmanaged")}
-    assert {flow.flow.table: flow.rows_written for flow in result.flows} == {"managed": 3, "unmanaged": 3}
-    assert live == {"managed": 1, "unmanaged": 3}
-    assert world.rows("managed") == world.rows("unmanaged") == [(0,), (1,), (2,)]
+    names = ("managed", "unmanaged", "clustered")
+    live = {name: len(pipeline.table(name).inputFiles()) for name in names}
+    assert {flow.flow.table: flow.rows_written for flow in result.flows} == dict.fromkeys(names, 3)
+    assert live == {"managed": 1, "unmanaged": 3, "clustered": 3}
+    assert [world.rows(name) for name in names] == [[(0,), (1,), (2,)]] * 3
     assert pipeline.run().is_idle

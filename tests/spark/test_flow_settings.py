@@ -6,13 +6,18 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from framework import Pipeline
+from framework import pipelines as dp
 from framework.plan.steps import RefreshView
+from framework.run.flows.flow_run import FlowSessions
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.fake_pipeline import name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PRECISION_LOSS = "spark.sql.decimalOperations.allowPrecisionLoss"
 MODULE = """
@@ -112,3 +117,33 @@ def test_a_flow_is_analysed_and_run_with_its_own_settings(spark: SparkSession, t
         steps = pipeline_of(world, module).plan().steps
         views = [step.dataset.table for step in steps if isinstance(step, RefreshView)]
         assert ("computed_again" in views) is is_computed
+
+
+def test_a_flow_gets_its_own_settings_and_none_that_were_set_later_on_the_pipelines_session(
+    spark: SparkSession,
+) -> None:
+    """Query functions run in the pipeline's session with the settings of their own flows, which no other flow gets."""
+    partitions = "spark.sql.shuffle.partitions"
+    pipeline = spark.newSession()
+    before = pipeline.conf.get(partitions)
+    sessions = FlowSessions(pipeline)
+    pipeline.conf.set(partitions, "77")
+    own = sessions.of(name("own"), {partitions: "5"})
+    other = sessions.of(name("other"), {})
+    assert (own.conf.get(partitions), other.conf.get(partitions)) == ("5", before)
+    assert sessions.of(name("own"), {partitions: "5"}) is own
+
+
+def test_a_view_whose_declared_columns_are_more_than_its_query_has_is_idle_in_the_second_update(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its table has the columns of the query, which does not count as a change of its definition."""
+
+    def declare() -> None:
+        @dp.materialized_view(schema="n BIGINT, more STRING")
+        def numbers() -> DataFrame:
+            return spark.range(3).withColumnRenamed("id", "n").withColumn("more", F.lit(None).cast("string"))
+
+    pipeline = Pipeline(name="views", modules=[declare], storage=tmp_path / "storage", spark=spark)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert pipeline.run().is_idle
