@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from bench import append, auto_cdc, continuous, deploys, idle, latest, loading, scale, side_by_side, start_up
+from bench import append, auto_cdc, continuous, deploys, idle, latest, loading, scale, side_by_side, start_up, warm
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "l": (auto_cdc.measure_drift, 1),
     "m": (auto_cdc.measure_history, 3),
     "n": (latest.measure, 3),
+    "t": (warm.measure, 3),
 }
 
 
