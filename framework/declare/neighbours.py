@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_OF_THIS_PROCESS = frozenset({"spark", "__builtins__", "__loader__", "__spec__"})
 # Never imported from a pipeline's folder: the framework and installed packages depend on these modules.
 _RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", "dlt", "pandas", "numpy", "pyarrow"}
 _INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
@@ -147,6 +148,19 @@ class Neighbours:
         return False
 
 
+class _PipelineModule(ModuleType):
+    """A module of a pipeline. A user-defined function may refer to it, and then it is sent to Python workers."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the module's content without what exists in this process only: the session and the loader."""
+        from pyspark import cloudpickle
+
+        if self.__name__ not in cloudpickle.list_registry_pickle_by_value():
+            return importlib.import_module, (self.__name__,)
+        content = {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
+        return cloudpickle.dynamic_subimport, (self.__name__, content)
+
+
 class _Loader(SourceFileLoader):
     """Loads a module from a file of a pipeline: once, with `spark` as a global, and without a bytecode cache."""
 
@@ -155,8 +169,8 @@ class _Loader(SourceFileLoader):
         self.neighbours = neighbours
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The module that was already loaded from the file, if there is one."""
-        return self.neighbours.made.get(str(spec.origin))
+        """The module that was already loaded from the file, else an empty one."""
+        return self.neighbours.made.get(str(spec.origin)) or _PipelineModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code unless it has run before; a file that failed raises the same exception again."""

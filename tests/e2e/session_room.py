@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from framework.session.server.protocol import Connection, Message, socket_path
+from framework.session.server.protocol import Connection, socket_path
 from tests.support.command_line import SLUICE, environment, result_of
 
 MASTER = ("--master", "local[2]")
@@ -97,7 +97,7 @@ class Room:
         path = self.write("script.py", head + dedent(source))
         return result_of(self.command([sys.executable, str(path)]))
 
-    def start(self, *arguments: str) -> Message:
+    def start(self, *arguments: str) -> Any:
         """Start the session if there is none, and return its status."""
         done = self.sluice("session", "start", *MASTER, *arguments)
         assert done.returncode == 0, done.stderr
