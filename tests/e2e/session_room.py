@@ -107,6 +107,11 @@ class Room:
         """Return the status, as the command prints it."""
         return result_of(self.sluice("session", "status", "-o", "json"))
 
+    def log(self) -> str:
+        """Return what the server printed: why it replaced a JVM."""
+        path = self.socket.with_suffix(".log")
+        return path.read_text("utf-8", errors="replace") if path.exists() else ""
+
     def connection(self) -> Connection:
         """Connect to the server."""
         connection = Connection.to(self.socket, _DEADLINE_SECONDS)

@@ -169,7 +169,7 @@ def is_one(done: subprocess.CompletedProcess[str]) -> bool:
 def used_since(room: Room, before: Any) -> int:
     """Return how many commands used the same JVM since a status."""
     now = room.status()
-    assert (now["jvm"], now["user"]) == (before["jvm"], None)
+    assert (now["jvm"], now["user"]) == (before["jvm"], None), room.log()
     return int(now["commands"] - before["commands"])
 
 

@@ -94,11 +94,14 @@ class Attachment:
         with self._asking:
             is_ours = not self._has_ended and os.getpid() == self._process
             self._has_ended = True  # no lock is released from here on
-        _forget()
-        if is_ours:
-            with suppress(OSError):
-                self._connection.send({"bye": "done" if used else "unused"})
-        self._connection.close()
+        try:
+            _forget()
+        finally:
+            # Without a goodbye the server would take this process for a killed one.
+            if is_ours:
+                with suppress(OSError):
+                    self._connection.send({"bye": "done" if used else "unused"})
+            self._connection.close()
 
     def abandon_in_child(self) -> None:
         """Close the copy of a forked process, which must not keep the connection of its parent open."""
@@ -113,7 +116,7 @@ def _forget() -> None:
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
     forget_gateway()
-    with suppress(Py4JError, OSError):  # the JVM may have ended
+    with suppress(Py4JError, OSError, RuntimeError):  # the JVM may have ended, or a thread opens a connection
         if context is not None:
             context._jsc = None
             context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001 - it prints the end of the JVM
@@ -127,7 +130,8 @@ def _shut_down_connections(gateway: Any) -> None:
     """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
     callbacks = vars(gateway).get("_callback_server")
     calls = gateway._gateway_client.deque  # noqa: SLF001 - Py4J's
-    for connection in (*calls, *(callbacks.connections if callbacks else ())):
+    # Copies, because threads of Py4J change both.
+    for connection in (*calls.copy(), *(callbacks.connections.copy() if callbacks else ())):
         if connection.socket is not None:
             quiet_shutdown(connection.socket)
 

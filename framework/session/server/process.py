@@ -235,6 +235,7 @@ class SessionServer:
         selector.unregister(user.connection)
         is_clean = received is not None and not user.holds_locks and self._restore(user)
         if not is_clean:
+            sys.stderr.write(f"{user.command} (process {user.pid}) was killed or left work behind: a new JVM starts.\n")
             self._kill_jvm()
         user.close()
         self._user, self._used_at, self._has_garbage = None, self._clock.monotonic(), True
