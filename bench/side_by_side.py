@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.measure import BIN, Measure, pair_ratio, run_process, scratch_folder, seconds_of, sluice
+from bench.measure import BIN, Measure, java_of_spark, pair_ratio, run_process, scratch_folder, seconds_of, sluice
 from bench.warm_up import cached_jars
 
 GOAL = 0.35
@@ -86,7 +86,7 @@ def run_spark(folder: Path) -> float:
     lines = [f"{key} {value}\n" for key, value in settings.items()]
     (conf / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
     command = [str(BIN / "spark-pipelines"), "--remote", "local[2]", "run", "--spec", "spark-pipeline.yml"]
-    environment = {"SPARK_CONF_DIR": str(conf), "PYSPARK_PYTHON": str(BIN / "python")}
+    environment = {"SPARK_CONF_DIR": str(conf), "PYSPARK_PYTHON": str(BIN / "python"), **java_of_spark()}
     seconds = run_process(command, folder=folder, environment=environment, timeout_seconds=_TIMEOUT_SECONDS).seconds
     assert "Run is COMPLETED" in (folder / "bench.log").read_text("utf-8", errors="replace")
     return seconds

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.measure import Measure, pair_ratio, run_process, scratch_folder, seconds_of, sluice
+from bench.measure import Measure, java_of_spark, pair_ratio, run_process, scratch_folder, seconds_of, sluice
 from framework.demo.feeder import write_feed
 
 GOAL = 0.7
@@ -38,8 +38,8 @@ def measure(pairs: int) -> list[Measure]:
         bare = [sys.executable, "-c", _BARE_SESSION]
         for pair in range(pairs + 1):
             times = [
-                run_process(command, folder=folder, timeout_seconds=_TIMEOUT_SECONDS).seconds
-                for command in (validate, bare)
+                run_process(command, folder=folder, environment=java, timeout_seconds=_TIMEOUT_SECONDS).seconds
+                for command, java in ((validate, {}), (bare, java_of_spark()))
             ]
             if pair > 0:
                 ours.append(times[0])

@@ -1,4 +1,4 @@
-"""Both sides of a benchmark run on one Java."""
+"""The Java of a benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.session.java import packaged_java
 
 
 def test_benchmarks_run_on_the_java_of_sluice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spark's side gets it as JAVA_HOME, the results name its version, and a machine without `java` is sufficient."""
+    """It is JAVA_HOME of all processes, the results name its version, and a machine without `java` is sufficient."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", "")
     with pytest.raises(SystemExit):
