@@ -35,7 +35,10 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the requested benchmarks; returns 1 if a goal is missed. Where Spark's launcher can't run Sluice's Java, it gets another."""
+    """Run the requested benchmarks; returns 1 if a goal is missed.
+
+    Spark's own launcher gets another Java where it can't run the one of Sluice.
+    """
     os.environ.update(find_java().environment)
     if arguments[:1] == ["continuous"]:
         fill_caches()
