@@ -1,0 +1,1 @@
+"""Databases as streaming sources: snapshots in chunks, and changes from the database's log."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: its catalog, types, chunks and logical replication."""

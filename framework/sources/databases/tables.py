@@ -1,0 +1,75 @@
+"""Tables of a source database, as the catalog of the database describes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TableName:
+    """Schema and name of a source table, exactly as the database stores them."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        """Return `schema.table`, for messages; not for SQL."""
+        return f"{self.schema}.{self.table}"
+
+
+class KeyKind(StrEnum):
+    """What identifies the rows of a source table."""
+
+    PRIMARY = "primary"
+    UNIQUE = "unique"
+    """A unique index whose columns are all NOT NULL."""
+    NULLABLE_UNIQUE = "nullable_unique"
+    """A unique index with a column that may be NULL: rows with NULL are not identified."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceColumn:
+    """A column of a source table.
+
+    Args:
+        name: as the database stores it.
+        type_name: the type as the database writes it, with modifiers, such as `numeric(10,2)` or `integer[]`.
+        nullable: whether it may be NULL.
+        may_be_omitted: whether the log may leave out its value when an update does not change it (PostgreSQL: TOAST).
+    """
+
+    name: str
+    type_name: str
+    nullable: bool
+    may_be_omitted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A source table at one time.
+
+    Args:
+        name: schema and name.
+        columns: in the order of the table.
+        key: columns that identify a row, in the order of the index; () if none do.
+        key_kind: what the key is.
+        storage_id: changes when the database rewrites the table (PostgreSQL: relfilenode).
+        estimated_rows: from the statistics of the database; 0 if it has none.
+        estimated_bytes: size of the rows on disk, without indexes.
+        full_before_image: whether the log has all columns of the old row (PostgreSQL: REPLICA IDENTITY FULL).
+    """
+
+    name: TableName
+    columns: tuple[SourceColumn, ...]
+    key: tuple[str, ...]
+    key_kind: KeyKind
+    storage_id: str
+    estimated_rows: int
+    estimated_bytes: int
+    full_before_image: bool = False
+
+    def column(self, name: str) -> SourceColumn:
+        """Return the column of this name."""
+        return next(column for column in self.columns if column.name == name)

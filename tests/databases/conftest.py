@@ -1,0 +1,43 @@
+"""A PostgreSQL server for the tests of databases, and a database of its own for each test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from framework.demo.postgres_server import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """A server with logical replication, shared by the tests of this process."""
+    with PostgresServer() as started:
+        yield started
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> Iterator[str]:
+    """The URI of an empty database; its slots and the database are dropped afterwards."""
+    name = f"db_{uuid.uuid4().hex[:12]}"
+    admin = psycopg2.connect(server.uri())
+    admin.autocommit = True
+    with admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        try:
+            yield server.uri(name)
+        finally:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+                [name],
+            )
+            cursor.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [name])
+            for (slot,) in cursor.fetchall():
+                cursor.execute(
+                    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s", [slot]
+                )
+                cursor.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+            cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    admin.close()
