@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from framework.foundation.conditions.entry import Condition
 
+_READ_AGAIN = "Read the table again from its first chunk, as a new generation of its snapshot."
+
 CONDITIONS: dict[str, Condition] = {
     "DATABASE_CONNECTION_UNKNOWN": Condition(
         "The connection `{name}` is not defined; defined are: {known}.{hint}",
@@ -186,5 +188,30 @@ CONDITIONS: dict[str, Condition] = {
         "The log leaves out large values of {columns} of {table} that an update does not change: such rows are read "
         "again by their key.",
         "If that is too slow, run as its owner, at the price of a larger log: {statement};",
+    ),
+    "SNAPSHOT_OFFSET_INVALID": Condition(
+        "An offset of a database snapshot in the checkpoint is invalid: {problem}.",
+        "Restore the checkpoint, or delete it to read the table again from its first chunk.",
+    ),
+    "SNAPSHOT_PLAN_INVALID": Condition(
+        "The chunks that were planned for the table {table} are no longer valid: {reason}.",
+        _READ_AGAIN,
+    ),
+    "SNAPSHOT_SOURCE_CHANGED": Condition(
+        "The snapshot of the table {table} began on the server {planned}, but the connection leads to {found}.",
+        f"Connect to the first server again. If the other one replaces it: {_READ_AGAIN}",
+    ),
+    "SNAPSHOT_ROW_FILTER_INVALID": Condition(
+        "PostgreSQL rejects the row filter ({filter}) of the table {table}: {message}",
+        "Correct `row_filter`: one SQL condition over the columns of the table, such as `region = 'EU'`.",
+    ),
+    "SNAPSHOT_CHUNK_TIMEOUT": Condition(
+        "Chunk {number} of the table {table} was cancelled after at most {seconds} s: {message}",
+        "Make the chunks smaller or raise the statement timeout of the snapshot. A statement that runs for long blocks "
+        "ALTER TABLE on the source, and the queries that wait behind it.",
+    ),
+    "SNAPSHOT_IN_ONE_CHUNK": Condition(
+        "The table {table} is read in one chunk: {reason}.",
+        "If the read is interrupted, it starts again. Add a primary key or a unique index to read the table in chunks.",
     ),
 }

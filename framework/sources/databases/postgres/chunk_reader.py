@@ -1,0 +1,193 @@
+"""Reading of a chunk on PostgreSQL: COPY binary to Arrow by ADBC, and on into a Parquet file.
+
+For the task that reads a chunk. Each chunk has a connection and a short transaction of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from adbc_driver_manager import Error as ArrowError
+
+from framework.foundation.errors import SourceError
+from framework.foundation.wording import one_line
+from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.chunk_sql import (
+    ALIAS,
+    BEGIN,
+    ReadLimits,
+    condition_sql,
+    filter_check_sql,
+    lock_sql,
+    relation_sql,
+    search_path_sql,
+    settings_sql,
+)
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.session import arrow_connection
+from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault
+from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
+from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
+from framework.sources.databases.postgres.types import ColumnType
+from framework.sources.databases.tables import TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from adbc_driver_manager.dbapi import Connection as ArrowConnection
+    from adbc_driver_manager.dbapi import Cursor as ArrowCursor
+    from pyarrow.fs import FileSystem
+
+DEFAULT_BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_SIZE_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+_TIMED_OUT = "57014"
+
+
+class ChunkReader:
+    """Reads chunks of one plan.
+
+    Before each chunk the basis of the plan is checked under the lock that the chunk is read under, so a rewritten table
+    or a retyped key is a fault and never another range of rows.
+
+    Args:
+        connection: to the source.
+        table: the table.
+        columns: what to read, in the order of the output; at least one.
+        basis: of the plan whose chunks are read.
+        row_filter: SQL condition over the table's columns.
+        limits: of a statement.
+        batch_bytes: target size of a record batch.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: TableName,
+        columns: Sequence[ColumnType],
+        basis: PlanBasis,
+        *,
+        row_filter: str | None = None,
+        limits: ReadLimits = ReadLimits(),  # noqa: B008  # frozen
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._columns = tuple(columns)
+        self._basis = basis
+        self._row_filter = row_filter
+        self._limits = limits
+        self._batch_bytes = batch_bytes
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the batches and of the file."""
+        return pa.schema([(column.name, column.arrow_type) for column in self._columns])
+
+    def batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """Read a chunk; memory is bounded by a few batches, however large the chunk is.
+
+        The transaction ends when the iterator is exhausted or closed.
+
+        Raises:
+            SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_ROW_FILTER_INVALID,
+                SNAPSHOT_CHUNK_TIMEOUT, or a condition of `named_errors`, such as DATABASE_TABLE_MISSING or
+                DATABASE_COLUMN_MISSING.
+        """
+        schema = self.schema
+        with self._transaction(chunk) as cursor:
+            relation = self._check_basis(cursor)
+            cursor.execute(self._select(relation, chunk))
+            for batch in cursor.fetch_record_batch():
+                arrays = [column.from_arrow(array) for column, array in zip(self._columns, batch.columns, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def write_parquet(self, chunk: Chunk, folder: str, filesystem: FileSystem) -> StagedFile:
+        """Read a chunk into a new file of an existing folder.
+
+        Each call writes a file of its own; `staged_files` says why no row is visible twice.
+
+        Raises:
+            SourceError: as `batches`.
+        """
+        name = f"snapshot-{self._basis.generation:04}-{chunk.number:08}"
+        batches = self.batches(chunk)
+        try:
+            return write_staged_file(batches, self.schema, folder, name, filesystem)
+        finally:
+            batches.close()  # type: ignore[attr-defined]  # a generator
+
+    def _select(self, relation: str, chunk: Chunk) -> str:
+        columns = ", ".join(
+            f"{column.select_expression(f'{ALIAS}.{quote_identifier(column.name)}')} AS {quote_identifier(column.name)}"
+            for column in self._columns
+        )
+        condition = condition_sql(chunk, self._basis.key, self._row_filter)
+        return f"SELECT {columns} FROM {relation} AS {ALIAS} WHERE {condition}"
+
+    @contextmanager
+    def _transaction(self, chunk: Chunk) -> Iterator[ArrowCursor]:
+        """A transaction on a new connection, which is closed afterwards, also in the middle of a COPY."""
+        bounded = chunk.kind in (ChunkKind.KEY, ChunkKind.TID)
+        with arrow_connection(self._connection) as opened, named_errors(self._connection, table=self._table):
+            cursor = opened.cursor(adbc_stmt_kwargs={_BATCH_SIZE_OPTION: str(self._batch_bytes)})
+            try:
+                for statement in (BEGIN, settings_sql(self._limits, bounded=bounded), lock_sql(self._table)):
+                    cursor.execute(statement)
+                cursor.execute(search_path_sql(self._basis.key))
+                yield cursor
+            except ArrowError as error:
+                fault = self._fault(opened, chunk, error)
+                if fault is not None:
+                    raise fault from None
+                raise
+            finally:
+                cursor.close()
+
+    def _check_basis(self, cursor: ArrowCursor) -> str:
+        """Compare the table with the basis of the plan, and return it for FROM."""
+        basis = self._basis
+        names = [column.name for column in basis.key]
+        cursor.execute(storage_sql(self._table, names, sizes=False))
+        row = cursor.fetchone()
+        storage = parse_storage(row[0]) if row else None
+        if storage is None:
+            raise plan_fault(self._table, "the table no longer exists")
+        self._check_storage(storage)
+        return relation_sql(self._table, partitioned=storage.partitioned)
+
+    def _check_storage(self, storage: TableStorage) -> None:
+        basis = self._basis
+        if basis.kind == ChunkKind.TID and storage.storage_id != basis.storage_id:
+            raise plan_fault(self._table, "PostgreSQL has rewritten its rows to new addresses")
+        if storage.key != basis.key:
+            raise plan_fault(self._table, "its key, or the type or collation of a key column, has changed")
+
+    def _fault(self, opened: ArrowConnection, chunk: Chunk, error: ArrowError) -> SourceError | None:
+        """Return the fault that the statement of a chunk has beside those of any statement; None if it is not one."""
+        state = (error.sqlstate or "").strip("\0")
+        message = self._connection.hide(str(error))
+        if state == _TIMED_OUT:
+            return SourceError(
+                "SNAPSHOT_CHUNK_TIMEOUT", table=self._table, number=chunk.number, message=one_line(message),
+                seconds=self._limits.statement_seconds,
+            )  # fmt: skip
+        if self._row_filter is None or state[:2] not in ("22", "42"):
+            return None
+        # Our own expressions have no errors in data, so one of class 22 is the filter's.
+        if state[:2] == "22" or self._filter_fails(opened):
+            return filter_fault(self._table, self._row_filter, message)
+        return None
+
+    def _filter_fails(self, opened: ArrowConnection) -> bool:
+        """Whether the filter by itself fails, so that not a missing column or table is to blame."""
+        relation = relation_sql(self._table, partitioned=True)
+        with opened.cursor() as cursor:
+            cursor.execute("ROLLBACK")
+            try:
+                for statement in filter_check_sql(relation, str(self._row_filter)):
+                    cursor.execute(statement)
+            except ArrowError as error:
+                return (error.sqlstate or "")[:2] == "42" and not (error.sqlstate or "").startswith("42P01")
+        return False

@@ -1,0 +1,190 @@
+"""SQL of chunks on PostgreSQL: quoting, the condition of a chunk, the walk to the next bound.
+
+The planner (psycopg2) and the reader (ADBC, whose COPY takes no parameters) build their statements from the same texts,
+so both compare keys by the same operators and collations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, KeyColumn
+from framework.sources.databases.tables import TableName, quote_identifier
+
+BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED READ ONLY"
+
+ALIAS = "chunked"
+"""Alias of the table. ORDER BY must use it: a bare name means the *output* column, which is the text of the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """How long a statement of a snapshot may take.
+
+    A chunk holds the lock ACCESS SHARE while it is read, and an ALTER TABLE that waits for it makes all queries of the
+    table wait in turn. So a chunk's statement ends after `statement_seconds` at the latest, whether the server or the
+    staging storage is slow; a chunk of the default size takes about a second. Waiting for a lock harms only the
+    snapshot, and a chunk that gave up is read again. Chunks without bounds (WHOLE, NULL_KEY) can't be made smaller and
+    have no limit.
+
+    Args:
+        lock_seconds: longest wait for the lock of the table.
+        statement_seconds: longest time of a statement.
+    """
+
+    lock_seconds: int = 60
+    statement_seconds: int = 600
+
+
+def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
+    """Return the statement that sets what chunks need beside the settings of a session, for the rest of a transaction.
+
+    Without sequential scans and sorts the planner walks the index of the key also where statistics are missing or
+    wrong; it still scans if there is no other way.
+
+    Args:
+        limits: of the statements.
+        bounded: whether the statement timeout applies.
+    """
+    settings = {
+        "enable_seqscan": "off", "enable_sort": "off", "jit": "off", "max_parallel_workers_per_gather": "0",
+        "lock_timeout": f"{limits.lock_seconds}s",
+        "statement_timeout": f"{limits.statement_seconds}s" if bounded else "0",
+    }  # fmt: skip
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+
+def search_path_sql(key: Sequence[KeyColumn]) -> str:
+    """Return the statement that makes the operators of the key's types visible for the rest of a transaction.
+
+    With citext outside of the path, `>` would silently be that of text, while ORDER BY stays that of citext: the plan
+    would skip rows. The user's path stays in front, for the functions in a row filter.
+    """
+    schemas = sorted({column.operator_schema for column in key if column.operator_schema})
+    appended = "".join(f" || {quote_literal(', ' + quote_identifier(schema))}" for schema in schemas)
+    path = f"coalesce(nullif(current_setting('search_path'), ''), 'pg_catalog'){appended}"
+    return f"SELECT set_config('search_path', {path}, true)"
+
+
+def lock_sql(name: TableName) -> str:
+    """Return a statement that reads nothing, but locks the table against rewrites until the transaction ends.
+
+    It fails if the table is missing or not permitted.
+    """
+    return f"SELECT 1 FROM {name.quoted} LIMIT 0"
+
+
+def quote_literal(text: str) -> str:
+    r"""Return a text as an SQL literal; the algorithm of libpq's PQescapeLiteral, for client encoding UTF8.
+
+    It does not depend on `standard_conforming_strings`: a text with a backslash becomes an E'' literal.
+
+    Raises:
+        ValueError: the text has a NUL, which PostgreSQL can't store.
+
+    Examples:
+        >>> print(quote_literal("it's"), quote_literal("a\\b"))
+        'it''s' E'a\\b'
+    """
+    if "\0" in text:
+        raise ValueError(text)
+    quoted = "'" + text.replace("'", "''") + "'"
+    # The space keeps E from joining a preceding name.
+    return " E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted
+
+
+def relation_sql(name: TableName, *, partitioned: bool) -> str:
+    """Return the table in FROM.
+
+    Without ONLY, tables that inherit from an ordinary table would be read with it, though the log has them apart.
+    """
+    return name.quoted if partitioned else f"ONLY {name.quoted}"
+
+
+def condition_sql(chunk: Chunk, key: Sequence[KeyColumn], row_filter: str | None = None) -> str:
+    """Return the WHERE condition of a chunk, with the row filter if there is one."""
+    parts = [*_range_parts(chunk, key), *_filter_parts(row_filter)]
+    return " AND ".join(parts) or "true"
+
+
+def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None, rows: int) -> str:
+    """Return the statement that finds the key of the row `rows` rows after a bound, by walking the key's index.
+
+    The output is the text of each key column, by the output functions of the types.
+    """
+    # concat calls the output function of the type; a cast to text may differ from it, or be defined by a user.
+    columns = ", ".join(f"pg_catalog.concat({_column(column.name)})" for column in key)
+    lower = Chunk(number=1, kind=ChunkKind.KEY, lower=after)
+    order = ", ".join(_comparable(column) for column in key)
+    return (
+        f"SELECT {columns} FROM {relation} AS {ALIAS} WHERE {condition_sql(lower, key)} "
+        f"ORDER BY {order} OFFSET {rows - 1} LIMIT 1"
+    )
+
+
+def filter_check_sql(relation: str, row_filter: str) -> tuple[str, str]:
+    """Return two statements that read nothing and fail unless the filter is one condition.
+
+    A text such as `true) OR (true` is valid between parentheses but would break out of the chunk's bounds; no text
+    breaks out of both parentheses and brackets.
+    """
+    table = f"FROM {relation} AS {ALIAS}"
+    return f"SELECT 1 {table} WHERE ({row_filter}\n) LIMIT 0", f"SELECT ARRAY[{row_filter}\n] {table} LIMIT 0"
+
+
+def _range_parts(chunk: Chunk, key: Sequence[KeyColumn]) -> list[str]:
+    if chunk.kind == ChunkKind.WHOLE:
+        return []
+    if chunk.kind == ChunkKind.TID:
+        return [
+            f"{ALIAS}.ctid {operator} {quote_literal(bound.values[0])}::pg_catalog.tid"
+            for operator, bound in ((">", chunk.lower), ("<=", chunk.upper))
+            if bound is not None
+        ]
+    nullable = [_column(column.name) for column in key if column.nullable]
+    if chunk.kind == ChunkKind.NULL_KEY:
+        return ["(" + " OR ".join(f"{column} IS NULL" for column in nullable) + ")"]
+    # (5, NULL) > (3, 1) is true in SQL, so a range alone would read rows of the NULL_KEY chunk again.
+    present = [f"{column} IS NOT NULL" for column in nullable]
+    return [*_key_range(chunk.lower, chunk.upper, key), *present]
+
+
+def _key_range(lower: Bound | None, upper: Bound | None, key: Sequence[KeyColumn]) -> list[str]:
+    parts = [
+        f"{_row([_comparable(column) for column in key])} {operator} {_row(_values(bound, key))}"
+        for operator, bound in ((">", lower), ("<=", upper))
+        if bound is not None
+    ]
+    if len(key) > 1 and lower is not None and upper is not None:
+        # Implied by the two above. PostgreSQL estimates two row comparisons as if they were independent, a quarter of
+        # the table in its middle, and would scan most of it for each chunk; a range of one column it estimates well.
+        first = _comparable(key[0])
+        parts.append(f"{first} >= {_values(lower, key)[0]}")
+        parts.append(f"{first} <= {_values(upper, key)[0]}")
+    return parts
+
+
+def _filter_parts(row_filter: str | None) -> list[str]:
+    # The line break ends a comment at the end of the filter.
+    return [f"({row_filter}\n)"] if row_filter else []
+
+
+def _column(name: str) -> str:
+    return f"{ALIAS}.{quote_identifier(name)}"
+
+
+def _comparable(column: KeyColumn) -> str:
+    collation = f" COLLATE {column.collation}" if column.collation else ""
+    return f"{_column(column.name)}{collation}"
+
+
+def _values(bound: Bound, key: Sequence[KeyColumn]) -> list[str]:
+    return [
+        f"{quote_literal(value)}::{column.type_name}"
+        for value, column in zip(bound.values, key, strict=True)
+    ]  # fmt: skip
+
+
+def _row(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"({', '.join(values)})"

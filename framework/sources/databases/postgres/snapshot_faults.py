@@ -1,0 +1,17 @@
+"""Faults of a snapshot in chunks that are not plain faults of a database connection."""
+
+from __future__ import annotations
+
+from framework.foundation.errors import SourceError
+from framework.foundation.wording import one_line
+from framework.sources.databases.tables import TableName
+
+
+def plan_fault(table: TableName, reason: str) -> SourceError:
+    """Return the fault of a plan whose basis is gone."""
+    return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
+
+
+def filter_fault(table: TableName, row_filter: str, message: str) -> SourceError:
+    """Return the fault of a row filter that PostgreSQL rejects, with PostgreSQL's message."""
+    return SourceError("SNAPSHOT_ROW_FILTER_INVALID", table=table, filter=row_filter, message=one_line(message))

@@ -1,0 +1,213 @@
+"""Parquet files of chunks in staging, with the statistics that Delta's log keeps of a file.
+
+For the reader of chunks. A file is visible only once a commit adds it to the staging table, under a name that no other
+attempt has:
+
+* The process dies while it writes: the file is incomplete (on an object store it does not even appear), and no commit
+  names it. The chunk is read again into another file.
+* It dies after the file is complete and before the commit: the file is an orphan. The batch is replayed, reads the same
+  range into other files, and commits those.
+* It dies after the commit and before the checkpoint records it: the batch is replayed into other files, and the commit
+  is skipped because the table has the batch's transaction identifier already. The files of the replay are orphans.
+* An attempt that was given up but still runs (a lost executor, a speculative task) writes its own file and can't change
+  one that is committed. Under one name for all attempts it would replace the content behind the committed size and
+  statistics.
+
+Orphans cost space only; VACUUM removes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_CODEC = "snappy"
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+_MOST_COLUMNS = 32  # Delta's default for columns with statistics
+_LONGEST_TEXT = 32  # Delta's length of texts in statistics
+_GREATEST_LETTER = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """A Parquet file that no commit names yet.
+
+    Args:
+        path: in the file system, below the folder; None if the chunk has no rows, so that there is no file.
+        rows: number of rows.
+        bytes: size of the file.
+        stats: JSON for the field `stats` of an `add` action of Delta's log.
+    """
+
+    path: str | None
+    rows: int
+    bytes: int
+    stats: str
+
+
+def write_staged_file(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: str, name: str, filesystem: FileSystem
+) -> StagedFile:
+    """Write batches into a new Parquet file, with at most one row group in memory.
+
+    Args:
+        batches: of the schema.
+        schema: of the file; columns of one leaf each, such as numbers, texts or lists of them.
+        folder: an existing folder.
+        name: beginning of the file's name; the rest is unique.
+        filesystem: that has the folder.
+    """
+    groups = _row_groups(batches, schema)
+    first = next(groups, None)
+    if first is None:
+        return StagedFile(path=None, rows=0, bytes=0, stats='{"numRecords":0}')
+    path = f"{folder.rstrip('/')}/{name}-{uuid4().hex}.{_CODEC}.parquet"
+    statistics = _Statistics(schema)
+    metadata: list[pq.FileMetaData] = []
+    try:
+        with filesystem.open_output_stream(path) as sink:
+            with pq.ParquetWriter(
+                sink, schema, compression=_CODEC, store_decimal_as_integer=True, metadata_collector=metadata
+            ) as writer:
+                for group in chain((first,), groups):
+                    statistics.add(group)
+                    writer.write_table(group, row_group_size=group.num_rows)
+            size = sink.tell()
+    except BaseException:
+        with suppress(OSError):
+            filesystem.delete_file(path)
+        raise
+    return StagedFile(path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(metadata[0]))
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(pending, schema)
+            pending, size = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending, schema)
+
+
+@dataclass(slots=True)
+class _Statistics:
+    """Counts of NULLs from Arrow; minima and maxima from Parquet's metadata, whose writer has computed them anyway."""
+
+    schema: pa.Schema
+    rows: int = 0
+    nulls: list[int] = field(default_factory=list)
+    unordered: set[int] = field(default_factory=set)
+
+    def add(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        counts = [column.null_count for column in table.columns]
+        self.nulls = [a + b for a, b in zip(self.nulls or [0] * len(counts), counts, strict=True)]
+        for index, column in enumerate(table.columns):
+            # Parquet's maximum leaves out NaN, which Spark takes as the greatest number.
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                self.unordered.add(index)
+
+    def to_json(self, metadata: pq.FileMetaData) -> str:
+        minima: dict[str, str] = {}
+        maxima: dict[str, str] = {}
+        indexes = range(min(len(self.schema), _MOST_COLUMNS))
+        for index in indexes:
+            bounds = None if index in self.unordered else _bounds(metadata, index)
+            if bounds is None:
+                continue
+            lowest, greatest = _lower_text(bounds[0]), _upper_text(bounds[1])
+            if lowest is not None and greatest is not None:
+                minima[self.schema.field(index).name] = lowest
+                maxima[self.schema.field(index).name] = greatest
+        nulls = {self.schema.field(index).name: str(self.nulls[index]) for index in indexes}
+        parts = {"numRecords": str(self.rows), "minValues": _object(minima), "maxValues": _object(maxima),
+                 "nullCount": _object(nulls)}  # fmt: skip
+        return _object(parts)
+
+
+def _bounds(metadata: pq.FileMetaData, index: int) -> tuple[Any, Any] | None:
+    """Least and greatest value of a column; None if they are unknown or the column has only NULLs."""
+    lowest, greatest = [], []
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(index).statistics
+        if statistics is not None and statistics.null_count == metadata.row_group(group).num_rows:
+            continue
+        if statistics is None or not statistics.has_min_max:
+            return None
+        lowest.append(statistics.min)
+        greatest.append(statistics.max)
+    return (min(lowest), max(greatest)) if lowest else None
+
+
+def _lower_text(value: object) -> str | None:
+    """A JSON value that is not above the given one; None if Delta keeps no bounds of its type."""
+    if isinstance(value, str):
+        return json.dumps(value[:_LONGEST_TEXT], ensure_ascii=False)
+    if isinstance(value, datetime):
+        return _time_text(value.replace(microsecond=value.microsecond // 1000 * 1000))
+    return _exact_text(value)
+
+
+def _upper_text(value: object) -> str | None:
+    """A JSON value that is not below the given one; None if there is none or Delta keeps no bounds of its type."""
+    if isinstance(value, str):
+        if len(value) <= _LONGEST_TEXT:
+            return json.dumps(value, ensure_ascii=False)
+        following = value[_LONGEST_TEXT]
+        return (
+            None
+            if following == _GREATEST_LETTER
+            else json.dumps(value[:_LONGEST_TEXT] + _GREATEST_LETTER, ensure_ascii=False)
+        )
+    if isinstance(value, datetime):
+        missing = -value.microsecond % 1000
+        try:
+            return _time_text(value + timedelta(microseconds=missing))
+        except OverflowError:
+            return None
+    return _exact_text(value)
+
+
+def _exact_text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if abs(value) != float("inf") else None
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, date):
+        return json.dumps(value.isoformat())
+    return None
+
+
+def _time_text(value: datetime) -> str:
+    """Milliseconds, which all readers of Delta's log know; with Z for a point in time."""
+    text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+    return json.dumps(text if value.tzinfo is None else f"{text}Z")
+
+
+def _object(values: dict[str, str]) -> str:
+    """A JSON object of values that are JSON already, so that decimals keep all digits."""
+    return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{value}" for name, value in values.items()) + "}"
