@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.storage_port import Storage
+from framework.sources.databases.source import ChangesSource, SnapshotSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
@@ -67,7 +68,13 @@ class OpaqueSource:
         return ()
 
 
-KINDS: tuple[StreamingSource, ...] = (DeltaSource(), FileSource(), OpaqueSource())
+KINDS: tuple[StreamingSource, ...] = (
+    DeltaSource(),
+    FileSource(),
+    SnapshotSource(),
+    ChangesSource(),
+    OpaqueSource(),
+)
 """In the order in which they are asked; the last one recognizes everything."""
 
 
@@ -153,7 +160,8 @@ def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:
             options = _options(source.options())
             yield StreamingRelation(format=str(source.className()).lower(), path=options.get("path"), options=options)
         elif name.startswith("StreamingRelation"):
-            yield StreamingRelation(format=str(leaf.sourceName()).lower(), options={})
+            options = {str(key).lower(): str(value) for key, value in leaf.extraOptions().asCaseSensitiveMap().items()}
+            yield StreamingRelation(format=str(leaf.sourceName()).lower(), options=options)
 
 
 def _options(scala_map: Any) -> dict[str, str]:

@@ -7,6 +7,23 @@ from framework.foundation.conditions.entry import Condition
 _READ_AGAIN = "Read the table again from its first chunk, as a new generation of its snapshot."
 
 CONDITIONS: dict[str, Condition] = {
+    "DATABASE_DRIVER_MISSING": Condition(
+        "The source `{source}` needs the package `{module}`, which is not installed.",
+        "Install the drivers of PostgreSQL: pip install 'sluice[postgres]'.",
+    ),
+    "DATABASE_OPTION_UNKNOWN": Condition(
+        "The source `{source}` has no option `{option}`.{hint}", "Correct its name, or remove it."
+    ),
+    "DATABASE_OPTION_MISSING": Condition(
+        "The source `{source}` needs the option `{option}`.", "Add it to the reader: `.option({option!r}, …)`."
+    ),
+    "DATABASE_OPTION_INVALID": Condition(
+        "The option `{option}` of the source `{source}` is `{value}`, but must be {expected}.", "Correct its value."
+    ),
+    "DATABASE_COLUMN_UNKNOWN": Condition(
+        "The table {table} has no column `{column}`.{hint}",
+        "Correct the option `columns`; generated columns can't be read, because the log does not have them.",
+    ),
     "DATABASE_CONNECTION_UNKNOWN": Condition(
         "The connection `{name}` is not defined; defined are: {known}.{hint}",
         "Set the environment variable {variable} to postgresql://user:password@host:port/database, or write "

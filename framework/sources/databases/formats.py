@@ -1,0 +1,109 @@
+"""The formats `postgres_snapshot` and `postgres_changes` of `spark.readStream`.
+
+Spark finds them by name in the session of a pipeline. Their drivers are imported when a database is read, so that a
+pipeline without one neither needs them nor waits for them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+from framework.foundation.errors import UserError
+from framework.sources.databases.options import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
+
+SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
+_DRIVERS = ("psycopg2", "adbc_driver_postgresql")
+CHANGES_SCHEMA = (
+    "source_table STRING, operation STRING, generation BIGINT, position BIGINT, ordinal BIGINT, "
+    "commit_time TIMESTAMP, schema_version BIGINT, payload STRING"
+)
+
+
+def register_formats(spark: SparkSession) -> None:
+    """Make the formats known to a session and to the sessions that are cloned from it."""
+    for format_class in (PostgresSnapshot, PostgresChanges):
+        spark.dataSource.register(format_class)
+
+
+class PostgresSnapshot(DataSource):
+    """The rows of a table as they are while they are read: a stream in chunks, or a batch.
+
+    Options: `connection` (its name), `table` (`schema.table`), `columns` and `textColumns` (lists of names),
+    `rowFilter` (a SQL condition), `chunkBytes` (64m), `maxChunksPerTrigger` (8), `generation` (0), `connectionsFolder`
+    (the working folder).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.readStream.format`."""
+        return SNAPSHOT_FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of the table with their Spark types, from the catalog of the database."""
+        return self._request().schema()
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of chunks."""
+        request = self._request()
+        from framework.sources.databases.postgres.snapshot_source import SnapshotStreamReader
+
+        return SnapshotStreamReader(request, tuple(schema.fieldNames()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of all chunks at once."""
+        request = self._request()
+        from framework.sources.databases.postgres.snapshot_source import SnapshotBatchReader
+
+        return SnapshotBatchReader(request, tuple(schema.fieldNames()))
+
+    def _request(self) -> SnapshotRequest:
+        _require_drivers(SNAPSHOT_FORMAT)
+        from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
+
+        return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, self.options, OPTIONS))
+
+
+class PostgresChanges(DataSource):
+    """Inserts, updates, deletes and truncates of tables, in the order of their transactions.
+
+    Columns: source_table, operation (INSERT, UPDATE, DELETE, TRUNCATE), generation, position (LSN of the commit),
+    ordinal (in the transaction), commit_time, schema_version, and payload: the new row as JSON, for a DELETE the
+    columns of the key.
+
+    Options: `connection` (its name), `slot`, `publication` (default: the name of the slot), `tables` (list of
+    `schema.table`), `textColumns` (list of `schema.table.column`), `maxRowsPerTrigger` (1,000,000),
+    `maxBytesPerTrigger` (256m), `generation` (0), `spoolFolder` (a temporary folder; on a cluster, one that all
+    machines share), `connectionsFolder` (the working folder).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.readStream.format`."""
+        return CHANGES_FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of every change; the database is not asked."""
+        return CHANGES_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of the log."""
+        del schema
+        _require_drivers(CHANGES_FORMAT)
+        from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
+
+        return ChangesStreamReader(ChangesRequest.of(Options.of(CHANGES_FORMAT, self.options, OPTIONS)))
+
+
+def _require_drivers(source: str) -> None:
+    for module in _DRIVERS:
+        if find_spec(module) is None:
+            raise UserError("DATABASE_DRIVER_MISSING", source=source, module=module)

@@ -1,0 +1,206 @@
+"""Reader of `postgres_changes`: the changes of PostgreSQL tables, from the log, as a stream without end.
+
+One replication slot serves all tables of a flow. The offset in the flow's checkpoint is the end of a transaction, and
+the slot is advanced only to an offset whose micro-batch is committed, so the log between two offsets can be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from framework.foundation.errors import SourceError
+from framework.foundation.processes import start_of_process
+from framework.sources.databases.options import Options
+from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.log_reader import ReadLimit as LogLimit
+from framework.sources.databases.postgres.position import ensure_position
+from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.spool import Spool, SpooledBatch
+from framework.sources.databases.postgres.value_fragments import ValueFragments
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from framework.sources.databases.connections import Connection
+    from framework.sources.databases.tables import TableName
+
+OPTIONS = (
+    "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
+    "maxBytesPerTrigger", "generation", "spoolFolder",
+)  # fmt: skip
+_ROWS_PER_TRIGGER = 1_000_000
+_BYTES_PER_TRIGGER = 256 << 20
+# A position without changes is stored only this far behind, so that an idle database costs no micro-batch.
+_IDLE_LOG_BYTES = 16 << 20
+_SPOOLS = "sluice-changes-"
+
+
+@dataclass(frozen=True)
+class ChangesRequest:
+    """What the options of a stream of changes ask for."""
+
+    connection: Connection
+    slot: str
+    publication: str
+    tables: tuple[TableName, ...]
+    text_columns: frozenset[tuple[TableName, str]]
+    limit: LogLimit
+    generation: int
+    spool_folder: str | None
+
+    @classmethod
+    def of(cls, options: Options) -> ChangesRequest:
+        """Read the options.
+
+        Raises:
+            UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
+        """
+        slot = options.text("slot")
+        return cls(
+            connection=options.connection(),
+            slot=slot,
+            publication=options.text("publication", slot),
+            tables=options.tables("tables"),
+            text_columns=frozenset(options.columns_of_tables("textColumns")),
+            limit=LogLimit(
+                rows=options.number("maxRowsPerTrigger", _ROWS_PER_TRIGGER),
+                bytes=options.size("maxBytesPerTrigger", _BYTES_PER_TRIGGER),
+            ),
+            generation=options.number("generation", 0, least=0),
+            spool_folder=options.optional("spoolFolder"),
+        )
+
+
+class SpooledPartition(InputPartition):
+    """A file of changes for one task."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the log into files on the driver; tasks pass the files on.
+
+    The slot is read by one connection that stays open between micro-batches. It is opened by the first call, because
+    Spark also constructs readers that only read files.
+
+    Args:
+        request: what to read.
+    """
+
+    def __init__(self, request: ChangesRequest) -> None:
+        self._request = request
+        self._log: LogReader | None = None
+        self._folder: Path | None = None
+        self._batch: SpooledBatch | None = None
+        self._ends_when_caught_up = False
+        self._is_at_end = False
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read up to what is committed at the first read that catches up with the log."""
+        self._ends_when_caught_up = True
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As many rows in a micro-batch as the options say; a transaction is never cut."""
+        return ReadMaxRows(self._request.limit.rows)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The position of the slot, which is created if there is none; a snapshot may begin afterwards."""
+        request = self._request
+        with Session(request.connection, read_only=False) as session:
+            found = ensure_position(session, request.slot, request.publication, request.tables)
+        return _as_dict(found.stored())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next transactions; `start` itself if there are none."""
+        if self._is_at_end:
+            return start
+        stored = StoredPosition.from_json(json.dumps(start))
+        log = self._reader(stored)
+        # Spark has committed the micro-batch that ends at `start`.
+        log.acknowledge(stored.lsn)
+        batch = log.read_transactions(stored.lsn, None if isinstance(limit, ReadAllAvailable) else self._request.limit)
+        self._is_at_end = self._ends_when_caught_up and batch.caught_up
+        if batch.rows == 0 and batch.end - stored.lsn < _IDLE_LOG_BYTES:
+            return start
+        self._batch = batch
+        return _as_dict(stored.at(batch.end))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The files of the changes between two offsets; after a restart they are read from the log again."""
+        begin, finish = (StoredPosition.from_json(json.dumps(offset)) for offset in (start, end))
+        if begin.lsn == finish.lsn:
+            return ()
+        batch = self._batch
+        if batch is None or (batch.start, batch.end) != (begin.lsn, finish.lsn):
+            batch = self._reader(begin).read_range(begin.lsn, finish.lsn)
+        return [SpooledPartition(str(file.path)) for file in batch.files]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The changes of a file."""
+        assert isinstance(partition, SpooledPartition)
+        with pq.ParquetFile(partition.path) as file:
+            yield from file.iter_batches()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let the server remove its log up to a committed offset."""
+        stored = StoredPosition.from_json(json.dumps(end))
+        # The next read acknowledges it otherwise; the micro-batch is committed either way.
+        with suppress(SourceError):
+            self._reader(stored).acknowledge(stored.lsn)
+
+    def stop(self) -> None:
+        """Close the connections, and remove the files."""
+        if self._log is not None:
+            self._log.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _reader(self, stored: StoredPosition) -> LogReader:
+        if self._log is None:
+            request = self._request
+            self._folder = _spool_folder(request.spool_folder)
+            with Session(request.connection) as session:
+                keys = {table: read_table(session, table).key for table in request.tables}
+            self._log = LogReader(
+                request.connection,
+                stored,
+                spool=Spool(self._folder),
+                fragments=ValueFragments(request.connection, request.text_columns),
+                keys=keys,
+                generation=request.generation,
+            )
+        return self._log
+
+
+def _spool_folder(parent: str | None) -> Path:
+    """Return a new folder of this process; those of processes that have ended are removed."""
+    folder = Path(parent or tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    if parent is None:
+        for left in folder.glob(f"{_SPOOLS}*"):
+            pid, _, started = left.name.removeprefix(_SPOOLS).partition("-")
+            if pid.isdigit() and start_of_process(int(pid)) != started.partition("-")[0]:
+                shutil.rmtree(left, ignore_errors=True)
+    pid = os.getpid()
+    return Path(tempfile.mkdtemp(prefix=f"{_SPOOLS}{pid}-{start_of_process(pid)}-", dir=folder))
+
+
+def _as_dict(position: StoredPosition) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(position.to_json())
+    return found

@@ -1,0 +1,204 @@
+"""Readers of `postgres_snapshot`: the rows of a PostgreSQL table as a stream that ends, read in chunks.
+
+The offset in the flow's checkpoint says which chunks are planned, with their bounds. So a stream that is killed goes on
+at the chunks of its last micro-batch, and nothing else remembers progress.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
+from framework.sources.databases.options import Options
+from framework.sources.databases.postgres.boundaries import DEFAULT_CHUNK_BYTES, BoundaryWalker
+from framework.sources.databases.postgres.catalog import read_identity, read_table
+from framework.sources.databases.postgres.chunk_reader import ChunkReader
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from framework.sources.databases.connections import Connection
+    from framework.sources.databases.tables import SourceTable, TableName
+
+OPTIONS = (
+    "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
+    "maxChunksPerTrigger", "generation",
+)  # fmt: skip
+_CHUNKS_PER_TRIGGER = 8
+_ALL_CHUNKS = 1_000_000
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """What the options of a snapshot ask for."""
+
+    connection: Connection
+    table: TableName
+    columns: tuple[str, ...]
+    text_columns: tuple[str, ...]
+    row_filter: str | None
+    chunk_bytes: int
+    chunks_per_trigger: int
+    generation: int
+
+    @classmethod
+    def of(cls, options: Options) -> SnapshotRequest:
+        """Read the options.
+
+        Raises:
+            UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
+        """
+        return cls(
+            connection=options.connection(),
+            table=options.table("table"),
+            columns=options.names("columns"),
+            text_columns=options.names("textColumns"),
+            row_filter=options.optional("rowFilter"),
+            chunk_bytes=options.size("chunkBytes", DEFAULT_CHUNK_BYTES),
+            chunks_per_trigger=options.number("maxChunksPerTrigger", _CHUNKS_PER_TRIGGER),
+            generation=options.number("generation", 0, least=0),
+        )
+
+    def schema(self) -> str:
+        """Return the columns with their Spark types, as DDL."""
+        return ", ".join(f"`{each.name.replace('`', '``')}` {each.spark_type}" for each in self.describe()[1])
+
+    def describe(self, names: Sequence[str] = ()) -> tuple[SourceTable, tuple[ColumnType, ...]]:
+        """Return the table, and its columns with these names; those of the options if no name is given.
+
+        Raises:
+            SourceError: the database can't be read.
+            UserError: DATABASE_COLUMN_UNKNOWN, DATABASE_TEXT_COLUMN_UNKNOWN.
+        """
+        with Session(self.connection) as session:
+            table = read_table(session, self.table)
+        check_text_columns(table, self.text_columns)
+        types = {each.name: each for each in column_types(table, self.text_columns)}
+        wanted = tuple(names) or self.columns or tuple(types)
+        for name in wanted:
+            if name not in types:
+                raise UserError(
+                    "DATABASE_COLUMN_UNKNOWN", table=table.name, column=name, hint=nearest_hint(name, list(types))
+                )
+        return table, tuple(types[name] for name in wanted)
+
+    def plan(self, start: SnapshotOffset | None, most_chunks: int) -> SnapshotOffset:
+        """Return the offset after the next chunks."""
+        with Session(self.connection) as session:
+            walker = BoundaryWalker(
+                session,
+                read_table(session, self.table),
+                source_identity=str(read_identity(session)),
+                generation=self.generation,
+                row_filter=self.row_filter,
+                chunk_bytes=self.chunk_bytes,
+            )
+            return walker.plan(start, most_chunks=most_chunks)
+
+    def batches(self, part: ChunkPartition) -> Iterator[RecordBatch]:
+        """Read a chunk."""
+        reader = ChunkReader(
+            self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter
+        )  # fmt: skip
+        return reader.batches(part.chunk)
+
+
+class ChunkPartition(InputPartition):
+    """A chunk for one task."""
+
+    def __init__(self, plan: SnapshotOffset, chunk: Chunk, columns: tuple[ColumnType, ...]) -> None:
+        super().__init__(chunk.number)
+        self.plan = plan
+        self.chunk = chunk
+        self.columns = columns
+
+
+class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans chunks from offset to offset; each is read by a task.
+
+    Args:
+        request: what to read.
+        columns: names of the columns of the stream, in their order.
+    """
+
+    def __init__(self, request: SnapshotRequest, columns: tuple[str, ...]) -> None:
+        self._request = request
+        self._columns = columns
+        self._types: tuple[ColumnType, ...] | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing: a snapshot ends by itself."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As many chunks in a micro-batch as the options say; Spark has no limit of its own in chunks."""
+        return ReadMaxFiles(self._request.chunks_per_trigger)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The beginning, whatever the table is."""
+        return _as_dict(BEGINNING)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The offset after the next chunks; `start` itself at the end of the snapshot."""
+        previous = _as_offset(start)
+        if previous is not None and previous.finished:
+            return start
+        most = _ALL_CHUNKS if isinstance(limit, ReadAllAvailable) else self._request.chunks_per_trigger
+        return _as_dict(self._request.plan(previous, most).to_json())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The chunks between two offsets, exactly as they were planned."""
+        planned = _as_offset(end)
+        chunks = chunks_between(_as_offset(start), planned)
+        if planned is None or not chunks:
+            return ()
+        if self._types is None:
+            self._types = self._request.describe(self._columns)[1]
+        return [ChunkPartition(planned, chunk, self._types) for chunk in chunks]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of a chunk."""
+        assert isinstance(partition, ChunkPartition)
+        return self._request.batches(partition)
+
+
+class SnapshotBatchReader(DataSourceReader):
+    """Reads the whole table, for `spark.read`; its chunks are read at different times, as in a stream.
+
+    Args:
+        request: what to read.
+        columns: names of the columns, in their order.
+    """
+
+    def __init__(self, request: SnapshotRequest, columns: tuple[str, ...]) -> None:
+        self._request = request
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """All chunks."""
+        planned = self._request.plan(None, _ALL_CHUNKS)
+        types = self._request.describe(self._columns)[1]
+        return [ChunkPartition(planned, chunk, types) for chunk in chunks_between(None, planned)]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of a chunk."""
+        assert isinstance(partition, ChunkPartition)
+        return self._request.batches(partition)
+
+
+def _as_offset(value: Mapping[str, Any]) -> SnapshotOffset | None:
+    return read_offset(json.dumps(value))
+
+
+def _as_dict(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
