@@ -8,7 +8,8 @@ The hierarchy::
     │       ├── GraphErrors    the faults of one pipeline
     │       └── RequestErrors  the faults of one request
     ├── OperationError     an update or operation failed while it ran: exit code 1
-    │   └── SourceError    a source failed (connection, permission, position)
+    │   ├── SourceError    a source failed (connection, permission, position)
+    │   └── RemoteError    the same in another process, of which only the text arrived
     └── InternalError      a bug in Sluice: exit code 1, with a request to report it
 
 Messages live in `conditions.py`; code raises `UserError("CONDITION", field=value)`.
@@ -16,12 +17,20 @@ Messages live in `conditions.py`; code raises `UserError("CONDITION", field=valu
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from framework.foundation.conditions import describe
 from framework.foundation.locations import SourceLocation, innermost_user_line
+
+# The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
+_RENDERED = re.compile(
+    r"^framework\.foundation\.errors\.\w+: \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
+    r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE|\n\S)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class SluiceError(Exception):
@@ -110,6 +119,33 @@ class OperationError(SluiceError):
 
 class SourceError(OperationError):
     """The source of a flow failed: connection, permission or position."""
+
+
+class RemoteError(OperationError):
+    """An error of ours from a Python process of Spark, such as one that reads a database: only its text arrived.
+
+    Args:
+        condition: the condition that the text names.
+        location: file and line of the user's source.
+        what: the problem, as rendered there.
+        remedy: what to do next, as rendered there.
+    """
+
+    def __init__(self, condition: str, *, location: SourceLocation | None = None, what: str, remedy: str) -> None:
+        self.condition = condition
+        self.location = location
+        self.fields = {"what": what, "remedy": remedy}
+        self.what, self.remedy = what, remedy
+        Exception.__init__(self, self.render())
+
+
+def remote_error(text: str) -> RemoteError | None:
+    """Return the error of ours that a traceback in the text of Spark's exception ends with; None if there is none."""
+    found = [*_RENDERED.finditer(text)]
+    if not found:
+        return None
+    match = found[-1]
+    return RemoteError(match["condition"], what=match["what"].strip(), remedy=(match["remedy"] or "").strip())
 
 
 class InternalError(SluiceError):

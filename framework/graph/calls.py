@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from framework.declare.mutations import guarded_query
 from framework.declare.shims import shimmed
-from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.errors import SluiceError, UserError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text, one_line
@@ -60,9 +60,15 @@ def call_user_code(function: Callable[[], object], flow: QualifiedName, location
         raise query_failed(error, flow, location) from error
 
 
-def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> UserError:
-    """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code."""
+def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
+    """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code.
+
+    An error of one of our data sources, which Spark runs in another process, keeps its condition.
+    """
     found = innermost_user_line(error.__traceback__) or location
+    remote = remote_error(str(error)) if isinstance(error, PySparkException) else None
+    if remote is not None:
+        return remote.at(found)
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error))
 
 

@@ -6,6 +6,19 @@ from framework.foundation.conditions.entry import Condition
 
 _READ_AGAIN = "Read the table again from its first chunk, as a new generation of its snapshot."
 
+RETRYABLE = frozenset(
+    {
+        "DATABASE_UNREACHABLE",
+        "DATABASE_BUSY",
+        "DATABASE_CONNECTION_LOST",
+        "DATABASE_SLOT_IN_USE",
+        "DATABASE_POSITION_BUSY",
+        "DATABASE_TRANSACTIONS_OPEN",
+        "SNAPSHOT_CHUNK_TIMEOUT",
+    }
+)
+"""Conditions that another attempt may heal without any other change."""
+
 CONDITIONS: dict[str, Condition] = {
     "DATABASE_DRIVER_MISSING": Condition(
         "The source `{source}` needs the package `{module}`, which is not installed.",

@@ -10,7 +10,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.conditions.databases import RETRYABLE
+from framework.foundation.errors import OperationError, SluiceError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text, one_line
@@ -67,6 +68,9 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         )
     if user_line is not None and not isinstance(error, PySparkException | Py4JError):
         return OperationError("PYTHON_EXCEPTION", location=user_line, flow=flow, error=exception_text(error))
+    remote = remote_error(text)
+    if remote is not None:
+        return remote.at(location)
     # The query's wrapper of a batch function's exception is not parsed, because the exception itself has more detail.
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
@@ -78,7 +82,11 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
 
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
-    return not isinstance(error, SluiceError) and _CAN_HEAL.search("\n".join(_texts(error))) is not None
+    if isinstance(error, SluiceError):
+        return error.condition in RETRYABLE
+    text = "\n".join(_texts(error))
+    remote = remote_error(text)
+    return _CAN_HEAL.search(text) is not None if remote is None else remote.condition in RETRYABLE
 
 
 def _cause(error: BaseException, text: str) -> str:
