@@ -12,6 +12,7 @@ from framework.foundation.conditions import (
     bundles,
     cdc,
     cli,
+    database_log,
     declare,
     deploy,
     graph,
@@ -33,6 +34,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **deploy.CONDITIONS,
     **bundles.CONDITIONS,
     **native.CONDITIONS,
+    **database_log.CONDITIONS,
 }
 
 
