@@ -13,6 +13,7 @@ from framework.foundation.conditions import (
     cdc,
     cli,
     database_log,
+    databases,
     declare,
     deploy,
     graph,
@@ -35,6 +36,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **bundles.CONDITIONS,
     **native.CONDITIONS,
     **database_log.CONDITIONS,
+    **databases.CONDITIONS,
 }
 
 

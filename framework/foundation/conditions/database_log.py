@@ -10,29 +10,21 @@ _SNAPSHOT_AGAIN = (
 )
 
 CONDITIONS: dict[str, Condition] = {
-    "DATABASE_CONNECTION_LOST": Condition(
-        "The connection to the source database failed: {problem}",
-        "Check that the server is reachable; reading resumes at the same position.",
-    ),
     "DATABASE_LOG_NOT_READABLE": Condition(
-        "The server refused to start replication: {problem}",
+        "The server refused to start replication: {cause}",
         "Grant the role REPLICATION (ALTER ROLE … REPLICATION), set wal_level = logical and raise max_wal_senders.",
     ),
     "DATABASE_SLOT_IN_USE": Condition(
         "The replication slot {slot} is in use by the server process {pid}.",
         "Stop the other reader of this slot, or end its server process: SELECT pg_terminate_backend({pid}).",
     ),
-    "DATABASE_SLOT_FOREIGN": Condition(
+    "DATABASE_SLOT_NOT_OURS": Condition(
         "The replication slot {slot} cannot be used: its plugin is {plugin} and its database is {database}.",
         "Use another slot name, or drop the slot: SELECT pg_drop_replication_slot('{slot}').",
     ),
-    "DATABASE_PUBLICATION_FOREIGN": Condition(
+    "DATABASE_PUBLICATION_NOT_OURS": Condition(
         "The publication {publication} was not made by Sluice for the replication slot {slot}.",
         "Use another publication name, or drop it if nothing needs it: DROP PUBLICATION {publication}.",
-    ),
-    "DATABASE_POSITION_REFUSED": Condition(
-        "The server refused to make or drop the publication and the replication slot {slot}: {problem}",
-        "Correct what the server names. The role needs REPLICATION, CREATE on the database and to own the tables.",
     ),
     "DATABASE_POSITION_BUSY": Condition(
         "Another process has made or dropped replication slots of this database for {seconds} seconds ({slot}).",
@@ -46,10 +38,6 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_COMMIT_NOT_VISIBLE": Condition(
         "A transaction of the log did not become visible within {seconds} seconds.",
         "With synchronous replication, check that the standby is connected. Reading resumes at the same position.",
-    ),
-    "DATABASE_ROWS_NOT_READABLE": Condition(
-        "Values that the log left out cannot be read from {table}: {problem}",
-        "GRANT SELECT on the table to the role, or ALTER TABLE {table} REPLICA IDENTITY FULL.",
     ),
     "DATABASE_POSITION_LOST.SLOT_MISSING": Condition(
         "The replication slot {slot}, read up to {lsn}, no longer exists.", _SNAPSHOT_AGAIN

@@ -17,6 +17,21 @@ class TableName:
         """Return `schema.table`, for messages; not for SQL."""
         return f"{self.schema}.{self.table}"
 
+    @property
+    def quoted(self) -> str:
+        """The name for SQL, both parts in double quotes."""
+        return f"{quote_identifier(self.schema)}.{quote_identifier(self.table)}"
+
+
+def quote_identifier(name: str) -> str:
+    """Return an identifier for SQL, in double quotes.
+
+    Examples:
+        >>> quote_identifier('a"b')
+        '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
 
 class KeyKind(StrEnum):
     """What identifies the rows of a source table."""
@@ -35,7 +50,8 @@ class SourceColumn:
 
     Args:
         name: as the database stores it.
-        type_name: the type as the database writes it, with modifiers, such as `numeric(10,2)` or `integer[]`.
+        type_name: the type as the database writes it, with modifiers, such as `numeric(10,2)` or `integer[]`; a domain
+            is replaced by its base type, also as the element of an array.
         nullable: whether it may be NULL.
         may_be_omitted: whether the log may leave out its value when an update does not change it (PostgreSQL: TOAST).
     """
@@ -59,6 +75,9 @@ class SourceTable:
         estimated_rows: from the statistics of the database; 0 if it has none.
         estimated_bytes: size of the rows on disk, without indexes.
         full_before_image: whether the log has all columns of the old row (PostgreSQL: REPLICA IDENTITY FULL).
+        is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
+            inherit from it have their own entries in the log.
+        generated: names of the generated columns; they are not among `columns`, because the log does not have them.
     """
 
     name: TableName
@@ -69,6 +88,8 @@ class SourceTable:
     estimated_rows: int
     estimated_bytes: int
     full_before_image: bool = False
+    is_partitioned: bool = False
+    generated: tuple[str, ...] = ()
 
     def column(self, name: str) -> SourceColumn:
         """Return the column of this name."""

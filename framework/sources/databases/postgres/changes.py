@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from framework.foundation.errors import InternalError
 from framework.sources.databases.postgres.pgoutput import (
@@ -94,29 +94,13 @@ class RowEncoder:
 
     def payload(self, values: Row) -> str:
         """Return the JSON object of a row."""
-        return (
-            "{"
-            + ",".join(
-                [
-                    name + "null" if value is None else name + fragment(value)  # type: ignore[arg-type]
-                    for (name, fragment), value in zip(self._columns, values, strict=True)
-                ]
-            )
-            + "}"
-        )
+        return _json_object(self._columns, values)
 
     def old_payload(self, old: Row) -> str:
         """Return the JSON object of an old row: its key, or all of it with REPLICA IDENTITY FULL."""
         if self.relation.is_full:
-            return self.payload(old)
-        pairs = [(self._columns[index], old[index]) for index in self.key]
-        return (
-            "{"
-            + ",".join(
-                [name + "null" if value is None else name + fragment(value) for (name, fragment), value in pairs]
-            )  # type: ignore[arg-type]
-            + "}"
-        )
+            return _json_object(self._columns, old)
+        return _json_object([self._columns[index] for index in self.key], [old[index] for index in self.key])
 
     def moves(self, old: Row, new: Row) -> bool:
         """Whether an update is a deletion and an insertion: its key differs, or nothing identifies the row.
@@ -209,3 +193,12 @@ class ChangeEncoder:
         else:
             self._add_payload(encoder.payload(values))
         self._add_kind(kind)
+
+
+def _json_object(columns: Sequence[tuple[str, Fragment]], values: Iterable[Any]) -> str:
+    """The values by column; none is OMITTED."""
+    fragments = [
+        name + "null" if value is None else name + fragment(value)
+        for (name, fragment), value in zip(columns, values, strict=True)
+    ]
+    return "{" + ",".join(fragments) + "}"

@@ -9,7 +9,7 @@ position may lie within a record; it is compared with, and never used as an offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,17 @@ from typing import Any
 import psycopg2
 
 from framework.foundation.clock import Clock, SystemClock
-from framework.foundation.errors import InternalError, SourceError
+from framework.foundation.errors import InternalError
+from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory
+from framework.sources.databases.postgres.faults import named_error
+from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
 from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reread import OmittedValues
-from framework.sources.databases.postgres.sessions import connection_lost, open_replication, open_session
+from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.postgres.stream import (
     DATA,
@@ -32,6 +35,7 @@ from framework.sources.databases.postgres.stream import (
     ReplicationStream,
     StartRefusedError,
     read_keepalive,
+    unreachable,
 )
 from framework.sources.databases.tables import TableName
 
@@ -61,10 +65,11 @@ class LogReader:
     """Reads one slot; not for use by several threads, except `request_stop`.
 
     Args:
-        uri: connection string of the database.
+        connection: the database.
         position: the slot, the publication and the identity of the server; the first start.
         spool: receives the batches.
-        fragments: encodes values as JSON.
+        fragments: encodes values as JSON; by the types of the database if omitted.
+        text_columns: columns that are then read as text (option `textColumns`).
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
         generation: of the rows.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
@@ -74,26 +79,28 @@ class LogReader:
 
     def __init__(
         self,
-        uri: str,
+        connection: Connection,
         position: StoredPosition,
         *,
         spool: Spool,
-        fragments: FragmentFactory,
+        fragments: FragmentFactory | None = None,
+        text_columns: Mapping[TableName, Collection[str]] | None = None,
         keys: Mapping[TableName, tuple[str, ...]] | None = None,
         generation: int = 0,
         slot_wait_seconds: float = 90.0,
         clock: Clock | None = None,
     ) -> None:
-        self._uri = uri
+        self._source = connection
         self._position = position
         self._spool = spool
         self._generation = generation
         self._slot_wait_seconds = slot_wait_seconds
         self._clock = clock or SystemClock()
         self._buffer = ChangeBuffer()
-        self._encoder = ChangeEncoder(fragments, keys or {}, self._buffer)
+        types = LogTypes(self._session, text_columns)
+        self._encoder = ChangeEncoder(fragments or types, keys or {}, self._buffer)
         self._omitted = OmittedValues(self._session, self._clock)
-        self._connection: Any = None
+        self._opened: Session | None = None
         self._stream: ReplicationStream | None = None
         self._messages: list[bytes] = []
         # All transactions up to `_last_end` were delivered, and none ends between it and `_delivered`.
@@ -113,12 +120,12 @@ class LogReader:
             limit: when the batch ends.
 
         Raises:
-            SourceError: DATABASE_CONNECTION_LOST (transient; the same call gives the same rows again),
+            SourceError: DATABASE_UNREACHABLE (transient; the same call gives the same rows again),
                 DATABASE_POSITION_LOST, DATABASE_SLOT_IN_USE, DATABASE_LOG_NOT_READABLE, DATABASE_COMMIT_NOT_VISIBLE.
         """
         with self._faults():
             target = parse_lsn(self._one(_FLUSHED))
-            return self._read(start, _Goal(target, limit or ReadLimit(), self._clock))
+            return self._read(start, _Goal(target, limit or ReadLimit(), self._clock, self._source))
 
     def read_range(self, start: int, end: int) -> SpooledBatch:
         """Read the transactions that end after `start` and not after `end` once more.
@@ -136,7 +143,7 @@ class LogReader:
         if start == end:
             return _nothing(start)
         with self._faults():
-            return self._read(start, _Goal(end, None, self._clock))
+            return self._read(start, _Goal(end, None, self._clock, self._source))
 
     def acknowledge(self, lsn: int) -> None:
         """Let the server discard its log up to the end of a batch, and remove the spooled files up to there.
@@ -148,7 +155,7 @@ class LogReader:
             lsn: the end of a batch.
 
         Raises:
-            SourceError: DATABASE_CONNECTION_LOST, DATABASE_SLOT_IN_USE.
+            SourceError: DATABASE_UNREACHABLE, DATABASE_SLOT_IN_USE.
         """
         with self._faults():
             if self._stream is None:
@@ -167,17 +174,18 @@ class LogReader:
     def close(self) -> None:
         """Close the connections."""
         self._close_stream()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
-    def _session(self) -> Any:
-        if self._connection is None or self._connection.closed:
-            self._connection = open_session(self._uri)
-        return self._connection
+    def _session(self) -> Session:
+        if self._opened is None:
+            # A transaction that takes an id (see _next_messages) is no read-only one.
+            self._opened = Session(self._source, read_only=False)
+        return self._opened
 
     def _one(self, query: str, *arguments: object) -> Any:
-        with self._session().cursor() as cursor:
+        with self._session().raw.cursor() as cursor:
             cursor.execute(query, arguments)
             return cursor.fetchone()[0]
 
@@ -186,9 +194,9 @@ class LogReader:
         """Close the connections after a fault: where the stream stands is then unknown."""
         try:
             yield
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        except psycopg2.Error as error:
             self.close()
-            raise connection_lost(error) from None
+            raise named_error(error, self._source, table=None, connecting=False) from None
         except BaseException:
             self.close()
             raise
@@ -241,7 +249,7 @@ class LogReader:
         self._last_end, self._delivered = last_end, max(delivered, self._delivered)
 
     def _next_messages(self, goal: _Goal) -> list[bytes]:
-        """Wait for messages a little; if there are none, request a keepalive, which says how far the server has read."""
+        """Wait for messages a little; without any, request a keepalive, which says how far the server has read."""
         stream = self._require_stream()
         messages = stream.read(0)
         if not messages:
@@ -296,7 +304,7 @@ class LogReader:
         while True:
             try:
                 return ReplicationStream(
-                    open_replication(self._uri),
+                    self._source,
                     slot=self._position.slot,
                     publication=self._position.publication,
                     start=start,
@@ -304,7 +312,7 @@ class LogReader:
                 )
             except StartRefusedError as error:
                 if error.sqlstate != _OBJECT_IN_USE:
-                    raise SourceError("DATABASE_LOG_NOT_READABLE", problem=error.fields["problem"]) from None
+                    raise
                 self._wait_for_slot(deadline)
 
     def _wait_for_slot(self, deadline: float) -> None:
@@ -322,7 +330,7 @@ class LogReader:
         slot = self._position.slot
         deadline = self._clock.monotonic() + self._slot_wait_seconds
         while True:
-            with self._session().cursor() as cursor:
+            with self._session().raw.cursor() as cursor:
                 cursor.execute(_CONFIRMED, [slot])
                 row = cursor.fetchone()
                 if row is None or parse_lsn(row[0]) >= lsn:
@@ -348,9 +356,11 @@ class _Goal:
         target: all transactions that end at or before it are to be delivered.
         limit: ends the read earlier; None to read up to the target exactly.
         clock: for the silence.
+        source: for error texts.
     """
 
-    def __init__(self, target: int, limit: ReadLimit | None, clock: Clock) -> None:
+    def __init__(self, target: int, limit: ReadLimit | None, clock: Clock, source: Connection) -> None:
+        self._source = source
         self.target = target
         self.limit = limit
         self.reached = False
@@ -367,14 +377,14 @@ class _Goal:
         """Whether the server has nothing to send for a second, though the target is not reached; once.
 
         Raises:
-            SourceError: DATABASE_CONNECTION_LOST, when not even keepalives arrive.
+            SourceError: DATABASE_UNREACHABLE, when not even keepalives arrive.
         """
         now = self._clock.monotonic()
         if any(message[0] == DATA for message in messages):
             self._idle_since = now
         if now - self._silent_since > _SILENCE_SECONDS:
             problem = f"the server sent nothing for {_SILENCE_SECONDS:.0f} seconds"
-            raise connection_lost(problem)
+            raise unreachable(self._source, problem)
         due = not self._nudged and now - self._idle_since > _NUDGE_SECONDS
         self._nudged = self._nudged or due
         return due

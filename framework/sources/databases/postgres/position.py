@@ -22,13 +22,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg2
 from psycopg2 import errors, sql
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError, UserError
+from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position_check import SourceIdentity, StoredPosition, read_identity
+from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
 
 PLUGIN = "pgoutput"
@@ -75,7 +76,7 @@ class StartPosition:
 
 
 def ensure_position(
-    connection: Any,
+    session: Session,
     slot: str,
     publication: str,
     tables: Sequence[TableName],
@@ -88,7 +89,7 @@ def ensure_position(
     Idempotent, and safe in several processes at once.
 
     Args:
-        connection: of psycopg2, in autocommit mode.
+        session: one that is not read-only.
         slot: name of the slot.
         publication: name of the publication.
         tables: the tables to publish.
@@ -96,12 +97,13 @@ def ensure_position(
         clock: for waiting.
 
     Raises:
-        UserError: DATABASE_PUBLICATION_FOREIGN, DATABASE_SLOT_FOREIGN, DATABASE_POSITION_REFUSED.
-        SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION.
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
+        SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
+            DATABASE_SLOTS_EXHAUSTED, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
     """
-    assert connection.autocommit, "slot creation must not share a transaction with writes"
-    work = _Work(connection.cursor(), slot, publication, wait_seconds, clock or SystemClock())
-    with work.cursor, _refusals(slot), _lock(work):
+    assert session.raw.autocommit, "slot creation must not share a transaction with writes"
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    with work.cursor, named_errors(session.connection), _lock(work):
         has_slot = _find_slot(work)
         added, settled = _ensure_publication(work, tables, has_slot=has_slot)
         lsn = _slot_position(work) if has_slot else _create_slot(work)
@@ -119,7 +121,7 @@ def ensure_position(
 
 
 def drop_position(
-    connection: Any,
+    session: Session,
     slot: str,
     publication: str,
     *,
@@ -129,11 +131,11 @@ def drop_position(
     """Drop the slot and our publication, as far as they exist.
 
     Raises:
-        UserError: DATABASE_PUBLICATION_FOREIGN, DATABASE_SLOT_FOREIGN.
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
         SourceError: DATABASE_SLOT_IN_USE, DATABASE_POSITION_BUSY.
     """
-    work = _Work(connection.cursor(), slot, publication, wait_seconds, clock or SystemClock())
-    with work.cursor, _refusals(slot), _lock(work):
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    with work.cursor, named_errors(session.connection), _lock(work):
         comment = _publication_comment(work)
         if comment is not None:
             _require_ours(work, comment)
@@ -156,23 +158,6 @@ class _Work:
     publication: str
     wait_seconds: float
     clock: Clock
-
-
-@contextmanager
-def _refusals(slot: str) -> Iterator[None]:
-    """Turn a refusal of the server into a condition."""
-    try:
-        yield
-    except psycopg2.OperationalError as error:
-        if error.pgcode is None or error.pgcode.startswith(("08", "57")):
-            raise SourceError("DATABASE_CONNECTION_LOST", problem=_line(error)) from None
-        raise UserError("DATABASE_POSITION_REFUSED", slot=slot, problem=_line(error)) from None
-    except psycopg2.ProgrammingError as error:
-        raise UserError("DATABASE_POSITION_REFUSED", slot=slot, problem=_line(error)) from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 @contextmanager
@@ -247,7 +232,7 @@ def _publication_comment(work: _Work) -> str | None:
 
 def _require_ours(work: _Work, comment: str) -> None:
     if comment.removesuffix(_UNSETTLED) != f"{_MARK}{work.slot}":
-        raise UserError("DATABASE_PUBLICATION_FOREIGN", publication=work.publication, slot=work.slot)
+        raise UserError("DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot)
 
 
 def _published(work: _Work) -> set[TableName]:
@@ -272,7 +257,7 @@ def _find_slot(work: _Work) -> bool:
         return False
     plugin, database, current, temporary, two_phase = row
     if plugin != PLUGIN or database != current or temporary or two_phase:
-        raise UserError("DATABASE_SLOT_FOREIGN", slot=work.slot, plugin=plugin, database=database)
+        raise UserError("DATABASE_SLOT_NOT_OURS", slot=work.slot, plugin=plugin, database=database)
     return True
 
 
@@ -288,10 +273,18 @@ def _create_slot(work: _Work) -> int:
         created = _query(work, "SELECT lsn FROM pg_create_logical_replication_slot(%s, %s)", work.slot, PLUGIN)
     except errors.QueryCanceled:
         raise _open_transactions(work) from None
+    except errors.ConfigurationLimitExceeded:
+        raise _no_slot_left(work) from None
     finally:
         if not work.cursor.connection.closed:
             _query(work, "SELECT set_config('statement_timeout', '0', false)")
     return parse_lsn(created)
+
+
+def _no_slot_left(work: _Work) -> SourceError:
+    most = int(_query(work, "SELECT current_setting('max_replication_slots')"))
+    statement = f"ALTER SYSTEM SET max_replication_slots = {most + 1}"
+    return SourceError("DATABASE_SLOTS_EXHAUSTED", most=most, statement=statement)
 
 
 def _wait_for_running_transactions(work: _Work) -> None:

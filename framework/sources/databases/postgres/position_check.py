@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.foundation.errors import SourceError
+from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
+from framework.sources.databases.postgres.session import Session
 
 _SERVER = """
 SELECT (SELECT system_identifier::text FROM pg_control_system()),
@@ -72,16 +74,19 @@ class Gap:
         return SourceError(self.condition, location=None, **self.fields)
 
 
-def check_position(connection: Any, stored: StoredPosition) -> Gap | None:
+def check_position(session: Session, stored: StoredPosition) -> Gap | None:
     """Return the gap between a stored position and the log; None if the log can be read on.
 
     A slot with `wal_status` unreserved is no gap: its log is still there. If the server removes it, the slot is lost.
 
     Args:
-        connection: of psycopg2, in autocommit mode.
+        session: any session of the database.
         stored: the position.
+
+    Raises:
+        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
     """
-    with connection.cursor() as cursor:
+    with named_errors(session.connection), session.raw.cursor() as cursor:
         return _server_gap(cursor, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg2
 from psycopg2 import errors, sql
 
 from framework.foundation.clock import Clock
-from framework.foundation.errors import SourceError, UserError
+from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.changes import PendingRow
+from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
+from framework.sources.databases.postgres.session import Session
 
 _POLL_SECONDS = 0.01
 _ATTEMPTS = 5
@@ -60,13 +61,13 @@ class OmittedValues:
     """Completes rows of the log.
 
     Args:
-        session: returns a connection for queries, in autocommit mode.
+        session: returns the session for queries.
         clock: for waiting.
         wait_seconds: how long a transaction may take from its commit record to visibility (synchronous replication
             makes it wait for the standby).
     """
 
-    def __init__(self, session: Callable[[], Any], clock: Clock, wait_seconds: float = 60.0) -> None:
+    def __init__(self, session: Callable[[], Session], clock: Clock, wait_seconds: float = 60.0) -> None:
         self._session = session
         self._clock = clock
         self._wait_seconds = wait_seconds
@@ -77,8 +78,7 @@ class OmittedValues:
         """Return the rows with the values that the log left out; null where the row or its column is gone.
 
         Raises:
-            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_CONNECTION_LOST.
-            UserError: DATABASE_ROWS_NOT_READABLE.
+            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE, DATABASE_PERMISSION.
         """
         self._wait_until_visible({row.xid for row in pending})
         found: dict[int, Row] = {}
@@ -91,7 +91,7 @@ class OmittedValues:
 
     def _wait_until_visible(self, xids: Iterable[int]) -> None:
         deadline = self._clock.monotonic() + self._wait_seconds
-        with self._session().cursor() as cursor:
+        with self._session().raw.cursor() as cursor:
             cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
             newest = int(cursor.fetchone()[0])
             complete = [str(full_transaction_id(xid, newest)) for xid in xids]
@@ -107,20 +107,18 @@ class OmittedValues:
     def _read_pieces(self, rows: Sequence[PendingRow]) -> list[Row]:
         """The completed rows of one relation; again if its schema changes meanwhile."""
         for _ in range(_ATTEMPTS):
-            try:
-                return self._read_once(rows)
-            except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName):
-                continue
-            except errors.InsufficientPrivilege as error:
-                table = rows[0].encoder.relation.table
-                raise UserError("DATABASE_ROWS_NOT_READABLE", table=table, problem=str(error).strip()) from None
+            with named_errors(self._session().connection, table=rows[0].encoder.relation.table):
+                try:
+                    return self._read_once(rows)
+                except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName):
+                    continue
         return [_filled(row.values, {}) for row in rows]
 
     def _read_once(self, rows: Sequence[PendingRow]) -> list[Row]:
         encoder = rows[0].encoder
         columns = encoder.relation.columns
         omitted = sorted({index for row in rows for index, value in enumerate(row.values) if value is OMITTED})
-        with self._session().cursor() as cursor:
+        with self._session().raw.cursor() as cursor:
             table = _current_table(cursor, encoder.relation)
             # A column that is gone or has another type belongs to a later version of the schema, which is in the log.
             wanted = [index for index in omitted if columns[index].name in table.types]

@@ -17,9 +17,11 @@ from typing import Any
 
 from psycopg2 import _psycopg
 
-from framework.foundation.errors import OperationError, SourceError
+from framework.foundation.errors import SourceError
+from framework.foundation.wording import one_line
+from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.lsn import format_lsn
-from framework.sources.databases.postgres.sessions import connection_lost
+from framework.sources.databases.postgres.session import open_replication
 
 DATA, KEEPALIVE = b"wk"
 PAYLOAD_START = 25
@@ -57,11 +59,11 @@ _put_copy_data = _function(_waiting, "PQputCopyData", ctypes.c_int, ctypes.c_voi
 _flush = _function(_waiting, "PQflush", ctypes.c_int, ctypes.c_void_p)
 
 
-class StartRefusedError(OperationError):
-    """The server refused to start the stream; not shown to users."""
+class StartRefusedError(SourceError):
+    """The server refused to start the stream, with this SQLSTATE."""
 
-    def __init__(self, sqlstate: str, problem: str) -> None:
-        super().__init__("DATABASE_LOG_NOT_READABLE", problem=problem)
+    def __init__(self, sqlstate: str, cause: str) -> None:
+        super().__init__("DATABASE_LOG_NOT_READABLE", cause=cause)
         self.sqlstate = sqlstate
 
 
@@ -69,7 +71,7 @@ class ReplicationStream:
     """The stream of a slot from a position on, which also answers the server while its caller is busy.
 
     Args:
-        connection: a replication connection of psycopg2, which the stream closes.
+        source: the connection to open.
         slot: the slot.
         publication: the publication.
         start: transactions whose commit record starts before this position are not sent.
@@ -77,11 +79,13 @@ class ReplicationStream:
 
     Raises:
         StartRefusedError: the server refused.
+        SourceError: the connection cannot be opened.
     """
 
-    def __init__(self, connection: Any, *, slot: str, publication: str, start: int, feedback_seconds: float) -> None:
-        self._connection = connection
-        self._handle = connection.pgconn_ptr
+    def __init__(self, source: Connection, *, slot: str, publication: str, start: int, feedback_seconds: float) -> None:
+        self._source = source
+        self._connection: Any = open_replication(source)
+        self._handle = self._connection.pgconn_ptr
         self._lock = threading.Lock()
         self._acknowledged = 0
         self._closed = threading.Event()
@@ -89,7 +93,7 @@ class ReplicationStream:
         try:
             self._start(start_command(slot, publication, start))
         except BaseException:
-            connection.close()
+            self._connection.close()
             raise
         self._poll = select.poll()
         self._poll.register(_socket(self._handle), select.POLLIN)
@@ -103,7 +107,7 @@ class ReplicationStream:
         stop the server.
 
         Raises:
-            SourceError: DATABASE_CONNECTION_LOST.
+            SourceError: DATABASE_UNREACHABLE.
         """
         messages = self._take()
         if not messages and wait_seconds and self._poll.poll(wait_seconds * 1000):
@@ -114,7 +118,7 @@ class ReplicationStream:
         """Report the acknowledged position, which never decreases, and optionally request a keepalive.
 
         Raises:
-            SourceError: DATABASE_CONNECTION_LOST.
+            SourceError: DATABASE_UNREACHABLE.
         """
         with self._lock:
             self._acknowledged = max(self._acknowledged, acknowledged)
@@ -181,10 +185,16 @@ class ReplicationStream:
         return self._lost()
 
     def _lost(self) -> SourceError:
-        return connection_lost(self._message() or "the server ended the stream")
+        return unreachable(self._source, self._message() or "the server ended the stream")
 
     def _message(self) -> str:
-        return " ".join((_error_message(self._handle) or b"").decode(errors="replace").split())
+        text = (_error_message(self._handle) or b"").decode(errors="replace")
+        return self._source.hide(one_line(text)).rstrip(". ")
+
+
+def unreachable(source: Connection, cause: str) -> SourceError:
+    """Return the transient fault of a stream that ended."""
+    return SourceError("DATABASE_UNREACHABLE", address=source.address, connection=source.name, cause=cause)
 
 
 def start_command(slot: str, publication: str, start: int) -> str:

@@ -1,0 +1,190 @@
+"""Conditions of source databases: connections, permissions, tables, values, and findings of a preflight."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: dict[str, Condition] = {
+    "DATABASE_CONNECTION_UNKNOWN": Condition(
+        "The connection `{name}` is not defined; defined are: {known}.{hint}",
+        "Set the environment variable {variable} to postgresql://user:password@host:port/database, or write "
+        "`{name}: postgresql://…` to {path}, a file that Git must ignore.",
+    ),
+    "DATABASE_CONNECTION_INVALID": Condition(
+        "The connection `{name}` is not a connection string.",
+        "Write postgresql://user:password@host:port/database, as a text or as `uri` of a mapping. In user and "
+        "password, percent-encode the characters / ? # @ : % and spaces, such as %40 for @.",
+    ),
+    "DATABASE_CONNECTIONS_UNREADABLE": Condition("The connections in {path} cannot be read: {cause}.", ""),
+    "DATABASE_CONNECTIONS_INVALID": Condition(
+        "The file {path} is invalid: {cause}.", "Write one line for each connection: a name, a colon and a URI."
+    ),
+    "DATABASE_CONNECTIONS_READABLE": Condition(
+        "The file {path} contains passwords, and other users of this machine can read it.", "Run: {statement}."
+    ),
+    "DATABASE_CONNECTIONS_NOT_IGNORED": Condition(
+        "The file {path} contains passwords, and Git does not ignore it.", "Run: {statement}."
+    ),
+    "DATABASE_KIND_NOT_SUPPORTED": Condition(
+        "The database of the connection `{name}` cannot be read: {problem}.",
+        "Supported is PostgreSQL: postgresql://user:password@host:port/database.",
+    ),
+    "DATABASE_UNREACHABLE": Condition(
+        "The database {address} of the connection `{connection}` cannot be reached: {cause}.",
+        "Check that the server runs, and that host, port and firewall let this machine connect. The flow continues "
+        "where it was.",
+    ),
+    "DATABASE_LOGIN_REFUSED": Condition(
+        "The database {address} refuses the login of {role}: {cause}.",
+        "Check user and password of the connection `{connection}`, and the rules of pg_hba.conf for this machine.",
+    ),
+    "DATABASE_TLS_FAILED": Condition(
+        "A secure connection to {address} cannot be made: {cause}.",
+        "Check `sslmode` and `sslrootcert` in the connection `{connection}` against the server's certificate.",
+    ),
+    "DATABASE_PARAMETER_INVALID": Condition(
+        "The driver rejects the connection `{connection}`: {cause}.",
+        "Correct its parameters; they have the names and values of libpq's connection strings.",
+    ),
+    "DATABASE_NOT_FOUND": Condition(
+        "The server of {address} has no such database: {cause}.",
+        "Correct the database in the connection `{connection}`.",
+    ),
+    "DATABASE_BUSY": Condition(
+        "The database {address} cannot run the query now: {cause} (SQLSTATE {state}).",
+        "Try again; if it lasts, free connections, locks or space on the server.",
+    ),
+    "DATABASE_PERMISSION": Condition(
+        "The role {role} of the connection `{connection}` may not read {table}: {cause}.",
+        "Run as the owner or as a superuser: {statement};",
+    ),
+    "DATABASE_REPLICATION_ROLE": Condition(
+        "The role {role} may not use logical replication.",
+        "Run as a superuser: {statement}; On Amazon RDS: GRANT rds_replication TO {role};",
+    ),
+    "DATABASE_TABLE_MISSING": Condition(
+        "The table {table} does not exist in {address}: {cause}",
+        "Correct the name in the spec, in the letter case that the database has, or create the table.",
+    ),
+    "DATABASE_COLUMN_MISSING": Condition(
+        "A column of {table} does not exist: {cause}.",
+        "Correct the columns and the row filter of the table in the spec.",
+    ),
+    "DATABASE_SCHEMA_MISSING": Condition(
+        "The database has no schema `{schema}`.{hint}", "Correct the name in the spec, in the database's letter case."
+    ),
+    "DATABASE_NOT_A_TABLE": Condition(
+        "{table} is {kind}: it has no rows of its own in the log.", "Read the tables that it is made of."
+    ),
+    "DATABASE_QUERY_FAILED": Condition(
+        "A query on {address} failed: {cause} (SQLSTATE {state}).", "See the log of the database server."
+    ),
+    "DATABASE_VALUE_NOT_REPRESENTABLE": Condition(
+        "The value {value} in column {column} of {table} cannot be represented: Spark has no such value for the type "
+        "{type}.",
+        "Read the column as text, with the option textColumns = {column}, or correct the value in the source.",
+    ),
+    "DATABASE_TEXT_COLUMN_UNKNOWN": Condition(
+        "The option textColumns names the column `{column}`, which {table} does not have.{hint}",
+        "Correct the name, in the letter case that the database has.",
+    ),
+    "DATABASE_VERSION_TOO_OLD": Condition(
+        "The server is PostgreSQL {version}, which is not supported.",
+        "Upgrade it to PostgreSQL {oldest} or newer: older ones cannot read a range of a table without a key.",
+    ),
+    "DATABASE_STANDBY": Condition(
+        "The server is a standby: it can neither have a publication nor hold the log safely.",
+        "Connect to the primary; with several hosts in the URI, add target_session_attrs=read-write.",
+    ),
+    "DATABASE_ENCODING_UNKNOWN": Condition(
+        "The database has the encoding SQL_ASCII, so that the encoding of its texts is unknown.",
+        "Texts must be UTF-8; another one fails when it is read. Convert the database to UTF8.",
+    ),
+    "DATABASE_WAL_LEVEL": Condition(
+        "wal_level is {level}, so that the log does not contain the changes of rows.",
+        "Run as a superuser and restart the server: {statement}; On Amazon RDS set rds.logical_replication = 1.",
+    ),
+    "DATABASE_SLOTS_EXHAUSTED": Condition(
+        "All {most} replication slots are in use.",
+        "Drop a slot that is not needed (SELECT * FROM pg_replication_slots), or run as a superuser and restart the "
+        "server: {statement};",
+    ),
+    "DATABASE_SENDERS_EXHAUSTED": Condition(
+        "All {most} WAL senders are in use.", "Run as a superuser and restart the server: {statement};"
+    ),
+    "DATABASE_SLOT_LOG_LIMITED": Condition(
+        "The server removes the log that a slot needs beyond {setting} = {limit}: after a longer pause the changes "
+        "have a gap, and the tables must be read again.",
+        "Keep pauses shorter, or run as a superuser, with space for the log: {statement};",
+    ),
+    "DATABASE_SLOT_LOST": Condition(
+        "The server has removed the log that the slot {slot} needs.",
+        "Drop the slot and read the tables again: {statement};",
+    ),
+    "DATABASE_SLOT_FOREIGN": Condition(
+        "The slot {slot} belongs to another use: plugin {plugin}, database {database}.",
+        "Choose another slot name, or drop it: {statement};",
+    ),
+    "DATABASE_PUBLICATION_MISSING": Condition(
+        "The publication {publication} does not exist, and the role may not create it.",
+        "Run as the owner of the tables: {statement};",
+    ),
+    "DATABASE_PUBLICATION_WITHOUT_TABLE": Condition(
+        "The publication {publication} does not contain the table {table}, so that its changes are not sent.",
+        "Run as the owner of the table: {statement};",
+    ),
+    "DATABASE_PUBLICATION_INCOMPLETE": Condition(
+        "The publication {publication} does not send: {missing}.", "Run as its owner: {statement};"
+    ),
+    "DATABASE_PUBLICATION_FILTERED": Condition(
+        "The publication {publication} sends only some rows or columns of {table}.",
+        "If that is not intended, run as its owner: {statement};",
+    ),
+    "DATABASE_PARTITION_ROOT": Condition(
+        "The publication {publication} sends the changes of the partitioned table {table} under the names of its "
+        "partitions.",
+        "Run as its owner: {statement};",
+    ),
+    "DATABASE_SCHEMA_USAGE": Condition(
+        "The role {role} has no access to the schema of {table}.", "Run as its owner: {statement};"
+    ),
+    "DATABASE_SELECT_MISSING": Condition(
+        "The role {role} may not read {columns} of {table}.", "Run as its owner: {statement};"
+    ),
+    "DATABASE_ROWS_HIDDEN": Condition(
+        "Row-level security of {table} may hide rows from the role {role}, and a snapshot would lack them.",
+        "Run as a superuser: {statement};",
+    ),
+    "DATABASE_REPLICA_IDENTITY": Condition(
+        "{table} has no replica identity: once it is published, the database refuses every UPDATE and DELETE of it.",
+        "Run as its owner: {statement};",
+    ),
+    "DATABASE_TABLE_UNLOGGED": Condition(
+        "{table} is unlogged: its changes are not in the log.", "Run as its owner: {statement};"
+    ),
+    "DATABASE_TABLE_WITHOUT_KEY": Condition(
+        "{table} has no key: its rows are read by their place on disk, and equal rows can't be distinguished.",
+        "Add a primary key if there is one: {statement}; Otherwise use SCD type APPEND_ONLY for the table.",
+    ),
+    "DATABASE_KEY_NULLABLE": Condition(
+        "The only unique index of {table} allows NULL in {columns}: rows with NULL can't be distinguished.",
+        "Run as its owner, if no row has NULL: {statement};",
+    ),
+    "DATABASE_FOREIGN_PARTITION": Condition(
+        "The partitions {partitions} of {table} are foreign tables: their changes are not in the log.",
+        "Detach them, and read them from their own server: {statement};",
+    ),
+    "DATABASE_CHILD_TABLES": Condition(
+        "Tables inherit from {table}: {children}. Their rows are not read with it.",
+        "Ingest them as tables of their own.",
+    ),
+    "DATABASE_GENERATED_COLUMNS": Condition(
+        "The columns {columns} of {table} are generated: the log does not have them, so they are left out.",
+        "Compute them in the pipeline from the other columns.",
+    ),
+    "DATABASE_TOAST_READ_AGAIN": Condition(
+        "The log leaves out large values of {columns} of {table} that an update does not change: such rows are read "
+        "again by their key.",
+        "If that is too slow, run as its owner, at the price of a larger log: {statement};",
+    ),
+}

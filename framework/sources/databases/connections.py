@@ -1,0 +1,202 @@
+"""Connections to source databases: their names, where they are defined, and what is shown of them.
+
+A connection is defined in the environment (`SLUICE_CONNECTION_<NAME>`) or in `connections.yml` beside the spec. Its
+user and password are never part of a text: not of a repr, an error or a log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote
+
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+from framework.foundation.secrecy import hide_in_text, is_secret_name
+from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
+
+FILE_NAME = "connections.yml"
+_PREFIX = "SLUICE_CONNECTION_"
+_SUPPORTED = ("postgresql", "postgres")
+_NOT_YET = ("mysql", "mariadb", "sqlserver")
+# Written as a reference, which `hide_in_text` does not replace.
+_HIDDEN = "${password}"
+# A shorter secret is hidden as a whole word only: it may be part of any word.
+_SHORTEST_SECRET = 4
+_FILE = YamlFormat(
+    node=YamlNode,
+    unreadable="DATABASE_CONNECTIONS_UNREADABLE",
+    invalid="DATABASE_CONNECTIONS_INVALID",
+    may_be_empty=True,
+)
+_URI = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://"
+    r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
+    r"(?P<hosts>[^@/?#\s]*)(?:/(?P<database>[^@/?#\s]*))?(?:\?(?P<query>[^#\s]*))?"
+)
+# Host names, addresses, addresses of IPv6 in brackets and percent-encoded socket folders, with ports.
+_HOSTS = re.compile(
+    r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^:,\[\]]*)(?::\d{0,5})?(?:,(?:\[[0-9A-Fa-f:.%\w]+\]|[^:,\[\]]*)(?::\d{0,5})?)*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A named connection to a source database.
+
+    Args:
+        name: the name that the spec uses.
+        uri: the connection string, with user and password; for a driver only, never for a text.
+
+    Raises:
+        UserError: DATABASE_CONNECTION_INVALID or DATABASE_KIND_NOT_SUPPORTED.
+
+    Examples:
+        >>> Connection(name="bank", uri="postgresql://joe:hunter2@db.example.com:5433/bank?sslmode=require")
+        Connection(bank: postgresql://db.example.com:5433/bank)
+    """
+
+    name: str
+    uri: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        match = _URI.fullmatch(self.uri)
+        if match is None or not _HOSTS.fullmatch(match["hosts"]) or _has_stray_user(match):
+            raise UserError("DATABASE_CONNECTION_INVALID", name=self.name)
+        scheme = match["scheme"].lower()
+        if scheme not in _SUPPORTED:
+            later = f"{scheme} is not supported yet" if scheme in _NOT_YET else f"`{scheme}` is unknown"
+            raise UserError("DATABASE_KIND_NOT_SUPPORTED", name=self.name, problem=later)
+
+    @property
+    def address(self) -> str:
+        """Hosts, ports and database, without user and password, such as `postgresql://db:5432/bank`."""
+        match = _matched(self.uri)
+        hosts = match["hosts"] or _query(match).get("host", "")
+        return f"{match['scheme']}://{unquote(hosts)}/{unquote(match['database'] or '')}"
+
+    def hide(self, text: str) -> str:
+        """Return a text without the passwords of this connection and other secrets in known formats.
+
+        Examples:
+            >>> bank = Connection(name="bank", uri="postgresql://joe:a%40bc@db/bank")
+            >>> bank.hide("no route for postgresql://joe:a%40bc@db/bank, password=a@bc")
+            'no route for postgresql://joe:${password}@db/bank, password=${password}'
+        """
+        for secret in sorted(set(self._secrets()), key=len, reverse=True):
+            text = _without(text, secret)
+        return hide_in_text(text)
+
+    def __repr__(self) -> str:
+        return f"Connection({self})"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.address}"
+
+    def _secrets(self) -> Iterator[str]:
+        """Yield each secret as it is in the URI, decoded, and escaped as in a connection string of keywords."""
+        match = _matched(self.uri)
+        pairs = (pair.partition("=") for pair in (match["query"] or "").split("&"))
+        encoded = [match["password"] or "", *(value for key, _, value in pairs if is_secret_name(unquote(key)))]
+        for secret in filter(None, encoded):
+            plain = unquote(secret)
+            yield from (secret, plain, plain.replace("\\", "\\\\").replace("'", "\\'"))
+
+
+def find_connection(name: str, folder: Path, environ: Mapping[str, str]) -> Connection:
+    """Return the connection of a name: from the environment, else from `connections.yml`.
+
+    Args:
+        name: the name, as in the spec.
+        folder: the folder of the spec.
+        environ: the environment variables.
+
+    Raises:
+        UserError: DATABASE_CONNECTION_UNKNOWN; DATABASE_CONNECTION_INVALID, DATABASE_CONNECTIONS_UNREADABLE,
+            DATABASE_CONNECTIONS_INVALID or DATABASE_KIND_NOT_SUPPORTED.
+    """
+    uri = environ.get(variable_name(name), "").strip()
+    if uri:
+        return Connection(name=name, uri=uri)
+    path = folder / FILE_NAME
+    node = read_yaml(path, _FILE) if path.exists() else None
+    entries: dict[str, YamlNode] = {} if node is None else node.value
+    if name in entries:
+        return Connection(name=name, uri=_uri_of(name, entries[name]))
+    known = sorted({*entries, *_names_in(environ)})
+    raise UserError(
+        "DATABASE_CONNECTION_UNKNOWN",
+        name=name,
+        known=", ".join(known) or "none",
+        hint=nearest_hint(name, known),
+        variable=variable_name(name),
+        path=path,
+    )
+
+
+def variable_name(name: str) -> str:
+    """Return the environment variable that defines a connection.
+
+    Examples:
+        >>> variable_name("bank-eu")
+        'SLUICE_CONNECTION_BANK_EU'
+    """
+    return _PREFIX + "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name.upper())
+
+
+def has_password(uri: str) -> bool:
+    """Return whether a connection string contains a password."""
+    match = _URI.fullmatch(uri)
+    return match is not None and bool(match["password"] or any(is_secret_name(key) for key in _query(match)))
+
+
+def read_uris(path: Path) -> tuple[str, ...]:
+    """Return the connection strings of a `connections.yml`; those of invalid entries are left out.
+
+    Raises:
+        UserError: DATABASE_CONNECTIONS_UNREADABLE or DATABASE_CONNECTIONS_INVALID.
+    """
+    entries = (node.get("uri") if node.is_map else node for node in read_yaml(path, _FILE).value.values())
+    return tuple(node.value for node in entries if node is not None and isinstance(node.value, str))
+
+
+def _uri_of(name: str, node: YamlNode) -> str:
+    """Return the connection string of an entry: a text, or the only key `uri` of a mapping."""
+    value = node.value
+    if node.is_map and set(value) == {"uri"}:
+        value = value["uri"].value
+    if not isinstance(value, str) or not value.strip():
+        raise UserError("DATABASE_CONNECTION_INVALID", location=node.location, name=name)
+    return value.strip()
+
+
+def _names_in(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the connections that the environment defines, in lower case."""
+    for variable, value in environ.items():
+        if variable.startswith(_PREFIX) and value.strip():
+            yield variable.removeprefix(_PREFIX).lower()
+
+
+def _matched(uri: str) -> re.Match[str]:
+    match = _URI.fullmatch(uri)
+    assert match is not None, "a connection is valid by construction"
+    return match
+
+
+def _query(match: re.Match[str]) -> dict[str, str]:
+    """Return the decoded parameters of a connection string."""
+    pairs = (pair.partition("=") for pair in (match["query"] or "").split("&") if pair)
+    return {unquote(key): unquote(value) for key, _, value in pairs}
+
+
+def _has_stray_user(match: re.Match[str]) -> bool:
+    """Return whether an unencoded `?` of a password has moved its end and the host into the parameters."""
+    return match["user"] is None and "@" in (match["query"] or "")
+
+
+def _without(text: str, secret: str) -> str:
+    if len(secret) >= _SHORTEST_SECRET:
+        return text.replace(secret, _HIDDEN)
+    return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", lambda _: _HIDDEN, text)

@@ -1,0 +1,245 @@
+"""The catalog of a PostgreSQL database as values: tables with their columns and keys, and the identity of the server.
+
+The key of a table is what identifies its rows in the log as well as in a query; `_KEY` has the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.foundation.errors import SourceError
+from framework.foundation.nearest import nearest_hint
+from framework.sources.databases.postgres.session import Session, open_replication
+from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTable, TableName
+
+UNKNOWN_SYSTEM = "unknown"
+
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "c": "a composite type",
+    "i": "an index",
+    "I": "an index",
+    "t": "a TOAST table",
+}
+# A table, or the partitions that contain its rows.
+_LEAVES = """
+    SELECT c.oid WHERE c.relkind <> 'p'
+    UNION ALL
+    SELECT part.relid FROM pg_partition_tree(c.oid) AS part WHERE c.relkind = 'p' AND part.isleaf
+"""
+_TABLE = f"""
+    SELECT c.oid, c.relkind, c.relreplident,
+           CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
+           leaves.rows, leaves.bytes
+    FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
+               coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
+               min(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text) AS storage,
+               md5(coalesce(string_agg(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text,
+                                       ',' ORDER BY leaf.oid), '')) AS digest
+        FROM pg_class AS leaf WHERE leaf.oid IN ({_LEAVES})
+    ) AS leaves
+    WHERE n.nspname = %s AND c.relname = %s
+"""
+# A domain is followed to its base type, an array to its elements. `dims` counts the arrays on the way.
+_COLUMNS = """
+    WITH RECURSIVE resolved AS (
+        SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier, 0 AS dims, 0 AS depth
+        FROM pg_attribute AS a
+        WHERE a.attrelid = %(table)s AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT r.attnum,
+               CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.typelem END,
+               CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE r.modifier END,
+               r.dims + CASE t.typtype WHEN 'd' THEN 0 ELSE 1 END,
+               r.depth + 1
+        FROM resolved AS r
+        JOIN pg_type AS t ON t.oid = r.type
+        WHERE t.typtype = 'd' OR t.typoutput = 'pg_catalog.array_out'::regproc
+    ), final AS (
+        SELECT DISTINCT ON (attnum) * FROM resolved ORDER BY attnum, depth DESC
+    )
+    SELECT a.attname,
+           CASE t.typnamespace
+               WHEN 'pg_catalog'::regnamespace THEN regexp_replace(format_type(t.oid, f.modifier), '^pg_catalog\\.', '')
+               ELSE quote_ident(n.nspname) || '.' || quote_ident(t.typname)
+           END || repeat('[]', f.dims),
+           NOT a.attnotnull,
+           a.attlen = -1 AND a.attstorage IN ('x', 'e', 'm'),
+           a.attgenerated <> ''
+    FROM final AS f
+    JOIN pg_attribute AS a ON a.attrelid = %(table)s AND a.attnum = f.attnum
+    JOIN pg_type AS t ON t.oid = f.type
+    JOIN pg_namespace AS n ON n.oid = t.typnamespace
+    ORDER BY a.attnum
+"""
+# Columns of the key, by precedence:
+#   1. the index of REPLICA IDENTITY USING INDEX, also if there is a primary key: a DELETE in the log has only
+#      its columns;
+#   2. the primary key;
+#   3. the narrowest unique index whose columns are all NOT NULL;
+#   4. the narrowest unique index.
+# An index that is partial, invalid, deferrable or on an expression or a generated column is no key: with a deferrable
+# one, two rows of a transaction may exchange their keys, and the events of the first would delete the second.
+_KEY = """
+    SELECT array_agg(a.attname::text ORDER BY key.place),
+           bool_and(a.attnotnull), i.indisprimary,
+           i.indisreplident AND %(identity)s = 'i'
+    FROM pg_index AS i
+    CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
+    JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
+    WHERE i.indrelid = %(table)s AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
+      AND i.indpred IS NULL AND i.indexprs IS NULL AND key.place <= i.indnkeyatts
+    GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
+    HAVING bool_and(a.attgenerated = '')
+    ORDER BY 4 DESC, i.indisprimary DESC, bool_and(a.attnotnull) DESC, count(*),
+             sum(CASE WHEN a.attlen > 0 THEN a.attlen ELSE 1000 END), i.indexrelid
+    LIMIT 1
+"""
+_TABLES = """
+    SELECT n.nspname, c.relname
+    FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = ANY (%s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+    ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"
+"""
+_SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+_SIBLINGS = """
+    SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relkind IN ('r', 'p')
+"""
+# The timeline of the last checkpoint is that before a promotion until the next checkpoint; a standby has no other one.
+_IDENTITY = """
+    SELECT s.system_identifier::text,
+           CASE WHEN pg_is_in_recovery() THEN p.timeline_id
+                ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END,
+           current_database()::text
+    FROM pg_control_system() AS s, pg_control_checkpoint() AS p
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceIdentity:
+    """What distinguishes a database from any other under the same address.
+
+    Args:
+        system: the system identifier of the cluster; a copy of its files has the same one. `unknown` if the server
+            gives it to no role like this one.
+        timeline: increases when a standby is promoted or an old state is restored; 0 if unknown.
+        database: name of the database.
+    """
+
+    system: str
+    timeline: int
+    database: str
+
+    def __str__(self) -> str:
+        """Return the identity as one text, for offsets and messages."""
+        return f"{self.system}/{self.timeline}/{self.database}"
+
+
+def read_table(session: Session, name: TableName) -> SourceTable:
+    """Return a table with its columns and its key.
+
+    Generated columns are left out: the log does not have them, so that they would be stale after the first update. The
+    pipeline can compute them from the other columns.
+
+    Raises:
+        SourceError: DATABASE_TABLE_MISSING, or DATABASE_NOT_A_TABLE for a view and the like.
+    """
+    found = session.rows(_TABLE, [name.schema, name.table], table=name)
+    if not found:
+        raise _missing(session, name)
+    oid, kind, identity, storage, rows, size = found[0]
+    if kind not in ("r", "p"):
+        raise SourceError("DATABASE_NOT_A_TABLE", table=name, kind=_KINDS.get(kind, "not a table"))
+    described = session.rows(_COLUMNS, {"table": oid}, table=name)
+    key, key_kind = _read_key(session, oid, identity)
+    return SourceTable(
+        name=name,
+        columns=tuple(_column(row, full=identity == "f") for row in described if not row[4]),
+        key=key,
+        key_kind=key_kind,
+        storage_id=storage,
+        estimated_rows=rows,
+        estimated_bytes=size,
+        full_before_image=identity == "f",
+        is_partitioned=kind == "p",
+        generated=tuple(row[0] for row in described if row[4]),
+    )
+
+
+def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ...]:
+    """Return the tables of schemas, in the order of their names.
+
+    Partitioned tables are included; their partitions, views, foreign and temporary tables are not.
+
+    Raises:
+        SourceError: DATABASE_SCHEMA_MISSING.
+    """
+    known = {row[0] for row in session.rows(_SCHEMAS)}
+    for schema in schemas:
+        if schema not in known:
+            raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=nearest_hint(schema, known))
+    return tuple(TableName(schema=schema, table=table) for schema, table in session.rows(_TABLES, [list(schemas)]))
+
+
+def read_identity(session: Session) -> SourceIdentity:
+    """Return the identity of the database.
+
+    The functions of the control file may be forbidden to the role; a replication connection then has the identity.
+    """
+    try:
+        system, timeline, database = session.rows(_IDENTITY)[0]
+    except SourceError as error:
+        if error.condition != "DATABASE_PERMISSION":
+            raise
+        return _identity_from_replication(session)
+    return SourceIdentity(system=system, timeline=timeline, database=database)
+
+
+def _identity_from_replication(session: Session) -> SourceIdentity:
+    try:
+        replication = open_replication(session.connection)
+    except SourceError:
+        database = session.rows("SELECT current_database()::text")[0][0]
+        return SourceIdentity(system=UNKNOWN_SYSTEM, timeline=0, database=database)
+    try:
+        with replication.cursor() as cursor:
+            cursor.execute("IDENTIFY_SYSTEM")
+            system, timeline, _, database = cursor.fetchall()[0]
+    finally:
+        replication.close()
+    return SourceIdentity(system=system, timeline=timeline, database=database)
+
+
+def _column(row: tuple[Any, ...], *, full: bool) -> SourceColumn:
+    name, type_name, nullable, toastable, _ = row
+    return SourceColumn(name=name, type_name=type_name, nullable=nullable, may_be_omitted=toastable and not full)
+
+
+def _read_key(session: Session, oid: int, identity: str) -> tuple[tuple[str, ...], KeyKind]:
+    found = session.rows(_KEY, {"table": oid, "identity": identity})
+    if not found:
+        return (), KeyKind.NONE
+    columns, not_null, is_primary, _ = found[0]
+    kind = KeyKind.UNIQUE if not_null else KeyKind.NULLABLE_UNIQUE
+    return tuple(columns), KeyKind.PRIMARY if is_primary else kind
+
+
+def _missing(session: Session, name: TableName) -> SourceError:
+    known = {row[0] for row in session.rows(_SIBLINGS, [name.schema])}
+    return SourceError(
+        "DATABASE_TABLE_MISSING",
+        table=name,
+        connection=session.connection.name,
+        address=session.connection.address,
+        cause=f"The schema has no table of this name.{nearest_hint(name.table, known)}",
+    )

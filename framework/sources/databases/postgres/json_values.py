@@ -1,0 +1,117 @@
+"""Values of the log as JSON: functions from PostgreSQL's text of a value to a fragment of the payload.
+
+Each is called once per value of the change log, so it is chosen once per column, and is C code where possible. Spark's
+`from_json` makes exactly the value of it that the snapshot has.
+"""
+
+from __future__ import annotations
+
+import json.encoder
+from binascii import b2a_base64
+from collections.abc import Callable
+from typing import NoReturn
+
+from framework.sources.databases.postgres.arrays import ArrayShapeError, parse_array
+
+Fragment = Callable[[str], str]
+Failure = Callable[[str], NoReturn]
+"""Raises the error for a value that the column's Spark type can't hold."""
+
+# Texts of floating-point numbers that are no JSON, or that JSON readers take for an integer without a sign.
+_FLOATS = {"NaN": '"NaN"', "Infinity": '"Infinity"', "-Infinity": '"-Infinity"', "-0": "-0.0"}
+_BOOLEANS = {"t": "true", "f": "false"}
+_DATE_LENGTH = len("2024-01-31")
+_SECONDS_LENGTH = len("2024-01-31 23:59:59")
+_MICROS_LENGTH = len("2024-01-31 23:59:59.123456")
+
+encode_text: Fragment = json.encoder.encode_basestring  # in C, if the interpreter has it
+
+
+def number_fragment(_: Failure) -> Fragment:
+    """Integers are JSON as they are."""
+    return str
+
+
+def text_fragment(_: Failure) -> Fragment:
+    """A text is a JSON string."""
+    return encode_text
+
+
+def float_fragment(_: Failure) -> Fragment:
+    """Floating-point numbers are JSON, but for NaN and the infinities."""
+    special = _FLOATS.get
+    return lambda text: special(text, text)
+
+
+def boolean_fragment(_: Failure) -> Fragment:
+    """`t` and `f` are true and false."""
+    return _BOOLEANS.__getitem__
+
+
+def decimal_fragment(fail: Failure) -> Fragment:
+    """A number with all its digits; NaN and the infinities fail."""
+    return lambda text: text if text[-1] not in "Ny" else fail(text)
+
+
+def binary_fragment(_: Failure) -> Fragment:
+    """Hexadecimal digits become base64."""
+    return lambda text: f'"{b2a_base64(bytes.fromhex(text[2:]), newline=False).decode("ascii")}"'
+
+
+def date_fragment(fail: Failure) -> Fragment:
+    """A date of the years 1 to 9999 has ten characters; all other ones, BC and the infinities have not."""
+    return lambda text: f'"{text}"' if len(text) == _DATE_LENGTH else fail(text)
+
+
+def timestamp_fragment(fail: Failure) -> Fragment:
+    """A timestamp without zone, with T and microseconds."""
+
+    def fragment(text: str) -> str:
+        if not is_in_range(text):
+            fail(text)
+        return f'"{iso_timestamp(text)}"'
+
+    return fragment
+
+
+def instant_fragment(fail: Failure) -> Fragment:
+    """A timestamp with zone, which the session's settings print in UTC, with T, microseconds and Z."""
+
+    def fragment(text: str) -> str:
+        if not is_in_range(text):
+            fail(text)
+        return f'"{iso_timestamp(text[:-3])}Z"'
+
+    return fragment
+
+
+def array_fragment(element: Fragment, fail: Failure) -> Fragment:
+    """An array of one dimension, as a JSON array of the fragments of its elements."""
+
+    def fragment(text: str) -> str:
+        try:
+            elements = parse_array(text)
+        except ArrayShapeError:
+            fail(text)
+        return f"[{','.join(['null' if each is None else element(each) for each in elements])}]"
+
+    return fragment
+
+
+def is_in_range(text: str) -> bool:
+    """Return whether the text of a timestamp is of the years 1 to 9999.
+
+    A later year moves the space after the date, a year BC ends with `BC`, and an infinity has neither.
+    """
+    return text[10:11] == " " and text[-1] != "C"
+
+
+def iso_timestamp(text: str) -> str:
+    """Return a timestamp without zone with T and microseconds.
+
+    Examples:
+        >>> iso_timestamp("2024-01-31 23:59:59.5")
+        '2024-01-31T23:59:59.500000'
+    """
+    dotted = f"{text}." if len(text) == _SECONDS_LENGTH else text
+    return f"{dotted[:10]}T{dotted[11:].ljust(_MICROS_LENGTH - 11, '0')}"

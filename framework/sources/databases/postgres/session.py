@@ -1,0 +1,172 @@
+"""Connections to a PostgreSQL server: for the catalog, for the log and for Arrow, with one group of settings.
+
+The settings make the text of every value the same in a query and in the log. All errors of the drivers become named
+errors without the password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+import psycopg2
+from psycopg2.extensions import parse_dsn
+from psycopg2.extras import LogicalReplicationConnection
+
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.tables import TableName
+
+if TYPE_CHECKING:
+    from adbc_driver_manager.dbapi import Connection as ArrowConnection
+    from psycopg2.sql import Composable
+
+# Settings that decide the text of values. With `row_security` off, a query that a policy would filter fails.
+EXACT_SETTINGS: Mapping[str, str] = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "row_security": "off",
+}
+_DEFAULT_SETTINGS = {"statement_timeout": "0"}
+_DEFAULT_PARAMETERS = {
+    "application_name": "sluice",
+    "connect_timeout": "10",
+    "keepalives": "1",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+
+
+def connection_parameters(connection: Connection, *, read_only: bool = True) -> dict[str, str]:
+    """Return libpq's parameters: those of the URI, and the settings of a session.
+
+    The URI takes precedence over the defaults (application name, timeouts, keepalives), not over the settings that
+    decide the text of values.
+
+    Args:
+        connection: the connection.
+        read_only: whether transactions are read-only by default.
+    """
+    with named_errors(connection, connecting=True):
+        given = {name: str(value) for name, value in parse_dsn(connection.uri).items()}
+    exact = {**EXACT_SETTINGS, **({"default_transaction_read_only": "on"} if read_only else {})}
+    options = [_options(_DEFAULT_SETTINGS), given.get("options", ""), _options(exact)]
+    return {
+        **_DEFAULT_PARAMETERS,
+        **given,
+        "client_encoding": "UTF8",
+        "options": " ".join(filter(None, options)),
+    }
+
+
+def connection_uri(parameters: Mapping[str, str]) -> str:
+    """Return parameters of libpq as a URI; it contains the password."""
+    return "postgresql:///?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+
+
+Arguments = Sequence[object] | Mapping[str, object]
+
+
+class Session:
+    """An open connection for queries on the catalog; each statement is a transaction of its own.
+
+    Args:
+        connection: the connection.
+        read_only: whether transactions are read-only.
+
+    Raises:
+        SourceError: the server is unreachable or refuses the login.
+    """
+
+    def __init__(self, connection: Connection, *, read_only: bool = True) -> None:
+        self.connection = connection
+        parameters = connection_parameters(connection, read_only=read_only)
+        with named_errors(connection, connecting=True):
+            self.raw = psycopg2.connect(**parameters)  # type: ignore[call-overload]
+        self.raw.autocommit = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.raw.close()
+
+    def rows(
+        self, query: str | Composable, arguments: Arguments = (), *, table: TableName | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows.
+
+        Args:
+            query: the query, with `%s` or `%(name)s` for each argument; if there are arguments, a literal `%` is `%%`.
+            arguments: the arguments, by position or by name.
+            table: the table that the query reads, for error texts.
+
+        Raises:
+            SourceError: the query fails.
+        """
+        with named_errors(self.connection, table=table), self.raw.cursor() as cursor:
+            cursor.execute(query, arguments or None)
+            return list(cursor.fetchall())
+
+    def execute(self, statement: str | Composable, arguments: Arguments = ()) -> None:
+        """Run a statement that has no result.
+
+        Raises:
+            SourceError: the statement fails.
+        """
+        with named_errors(self.connection), self.raw.cursor() as cursor:
+            cursor.execute(statement, arguments or None)
+
+
+def open_replication(connection: Connection) -> LogicalReplicationConnection:
+    """Open a connection for logical replication, with the settings of a session.
+
+    Raises:
+        SourceError: the server is unreachable or refuses the login.
+    """
+    parameters = connection_parameters(connection, read_only=False)
+    with named_errors(connection, connecting=True):
+        return psycopg2.connect(  # type: ignore[call-overload,no-any-return]
+            **parameters, connection_factory=LogicalReplicationConnection
+        )
+
+
+@contextmanager
+def arrow_connection(connection: Connection) -> Iterator[ArrowConnection]:
+    """Open an ADBC connection for reading, with the settings of a session, and close it at the end of the block.
+
+    Errors of the driver inside the block are raised as named errors; `named_errors` adds the table.
+
+    Raises:
+        SourceError: the server is unreachable, refuses the login, or a query in the block fails.
+    """
+    from adbc_driver_postgresql import dbapi
+
+    uri = connection_uri(connection_parameters(connection))
+    with named_errors(connection, connecting=True):
+        opened = dbapi.connect(uri, autocommit=True)
+    try:
+        with named_errors(connection):
+            yield opened
+    finally:
+        opened.close()
+
+
+def _options(settings: Mapping[str, str]) -> str:
+    """Return settings as command-line options of the server, in which a space needs a backslash."""
+    return " ".join(
+        f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ") for name, value in settings.items()
+    )
