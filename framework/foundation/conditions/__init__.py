@@ -12,6 +12,7 @@ from framework.foundation.conditions import (
     bundles,
     cdc,
     cli,
+    database_log,
     databases,
     declare,
     deploy,
@@ -34,6 +35,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **deploy.CONDITIONS,
     **bundles.CONDITIONS,
     **native.CONDITIONS,
+    **database_log.CONDITIONS,
     **databases.CONDITIONS,
 }
 

@@ -1,0 +1,79 @@
+"""Conditions of the changes of source databases: slots, positions and the log."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+_SNAPSHOT_AGAIN = (
+    "Changes are missing, so the tables must be read again: drop the slot and the publication, and start a new "
+    "snapshot of all tables of this source."
+)
+
+CONDITIONS: dict[str, Condition] = {
+    "DATABASE_LOG_NOT_READABLE": Condition(
+        "The server refused to start replication: {cause}",
+        "Grant the role REPLICATION (ALTER ROLE … REPLICATION), set wal_level = logical and raise max_wal_senders.",
+    ),
+    "DATABASE_SLOT_IN_USE": Condition(
+        "The replication slot {slot} is in use by the server process {pid}.",
+        "Stop the other reader of this slot, or end its server process: SELECT pg_terminate_backend({pid}).",
+    ),
+    "DATABASE_SLOT_NOT_OURS": Condition(
+        "The replication slot {slot} cannot be used: its plugin is {plugin} and its database is {database}.",
+        "Use another slot name, or drop the slot: SELECT pg_drop_replication_slot('{slot}').",
+    ),
+    "DATABASE_PUBLICATION_NOT_OURS": Condition(
+        "The publication {publication} was not made by Sluice for the replication slot {slot}.",
+        "Use another publication name, or drop it if nothing needs it: DROP PUBLICATION {publication}.",
+    ),
+    "DATABASE_POSITION_BUSY": Condition(
+        "Another process has made or dropped replication slots of this database for {seconds} seconds ({slot}).",
+        "Wait for it, or end the holder of the advisory lock: SELECT pid FROM pg_locks WHERE locktype = 'advisory'.",
+    ),
+    "DATABASE_TRANSACTIONS_OPEN": Condition(
+        "Transactions that were open when the replication slot {slot} was made did not end within {seconds} seconds. "
+        "Server processes with open transactions: {pids}.",
+        "End them (SELECT pg_terminate_backend(pid); ROLLBACK PREPARED for prepared transactions) and start again.",
+    ),
+    "DATABASE_COMMIT_NOT_VISIBLE": Condition(
+        "A transaction of the log did not become visible within {seconds} seconds.",
+        "With synchronous replication, check that the standby is connected. Reading resumes at the same position.",
+    ),
+    "DATABASE_POSITION_LOST.SLOT_MISSING": Condition(
+        "The replication slot {slot}, read up to {lsn}, no longer exists.", _SNAPSHOT_AGAIN
+    ),
+    "DATABASE_POSITION_LOST.SLOT_REPLACED": Condition(
+        "The replication slot {slot}, read up to {lsn}, was replaced: its plugin is {plugin}, its database {database}.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.SLOT_INVALID": Condition(
+        "The server has removed the log that the replication slot {slot} needs; it was read up to {lsn}.",
+        _SNAPSHOT_AGAIN + " Raise max_slot_wal_keep_size before.",
+    ),
+    "DATABASE_POSITION_LOST.SLOT_AHEAD": Condition(
+        "The replication slot {slot} was advanced to {confirmed} by another reader, but only changes up to {lsn} were "
+        "read.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.PUBLICATION": Condition(
+        "The publication {publication} of the replication slot {slot} was dropped or altered.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.SOURCE": Condition(
+        "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",
+        "Connect to the source of before. If the other one replaces it: " + _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.LOG_RESET": Condition(
+        "The log ends at {end}, before the position {lsn} that was read (slot {slot}): the source was restored to an "
+        "older state.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "POSTGRES_LOG_MESSAGE_UNKNOWN": Condition(
+        "The log of PostgreSQL contains an unexpected message: {kind}.",
+        "Report it with the version of the server.",
+    ),
+    "POSTGRES_LOG_OUT_OF_ORDER": Condition(
+        "The log of PostgreSQL was read out of order: {problem}.",
+        "Report it with the version of the server.",
+    ),
+}

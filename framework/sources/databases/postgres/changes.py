@@ -1,0 +1,204 @@
+"""Rows of changes from the messages of the log: operation, schema version and payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from framework.foundation.errors import InternalError
+from framework.sources.databases.postgres.pgoutput import (
+    OMITTED,
+    Relation,
+    RelationColumn,
+    Row,
+    Truncate,
+    read_oid,
+    read_row,
+    read_update,
+)
+from framework.sources.databases.tables import TableName
+
+Fragment = Callable[[str], str]
+
+
+class FragmentFactory(Protocol):
+    """Provides the function that encodes the text of a column's values as JSON."""
+
+    def __call__(self, table: TableName, column: RelationColumn) -> Fragment:
+        """Return the function for this column."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKind:
+    """What rows have in common: table, operation and schema."""
+
+    relation: Relation
+    operation: str
+
+
+class PendingRow(NamedTuple):
+    """A row whose payload lacks values that the log left out.
+
+    Args:
+        row: its index in the buffer.
+        encoder: encodes it.
+        values: the row, with OMITTED.
+        xid: the low 32 bits of its transaction's id.
+    """
+
+    row: int
+    encoder: RowEncoder
+    values: Row
+    xid: int
+
+
+class ChangeBuffer:
+    """Rows of changes that are not written yet: one index of a kind and one payload for each."""
+
+    def __init__(self) -> None:
+        self.kinds: list[int] = []
+        self.payloads: list[str | None] = []
+        self.pending: list[PendingRow] = []
+
+    def clear(self) -> None:
+        """Remove the rows; the lists stay the same objects."""
+        self.kinds.clear()
+        self.payloads.clear()
+        self.pending.clear()
+
+
+class RowEncoder:
+    """Encodes the rows of a relation.
+
+    Args:
+        relation: the table at this time.
+        key: the columns that identify a row, if the replica identity does not say so (REPLICA IDENTITY FULL).
+        fragments: encodes values.
+        first_kind: index of the first of its four kinds.
+    """
+
+    def __init__(self, relation: Relation, key: tuple[str, ...], fragments: FragmentFactory, first_kind: int) -> None:
+        self.relation = relation
+        self.insert, self.update, self.delete, self.truncate = range(first_kind, first_kind + 4)
+        self._columns = [
+            (json.dumps(column.name, ensure_ascii=False) + ":", fragments(relation.table, column))
+            for column in relation.columns
+        ]
+        names = [column.name for column in relation.columns]
+        flagged = tuple(index for index, column in enumerate(relation.columns) if column.is_key)
+        known = bool(key) and set(key) <= set(names)
+        self.key = flagged if not relation.is_full else tuple(names.index(name) for name in key) if known else ()
+
+    def payload(self, values: Row) -> str:
+        """Return the JSON object of a row."""
+        return _json_object(self._columns, values)
+
+    def old_payload(self, old: Row) -> str:
+        """Return the JSON object of an old row: its key, or all of it with REPLICA IDENTITY FULL."""
+        if self.relation.is_full:
+            return _json_object(self._columns, old)
+        return _json_object([self._columns[index] for index in self.key], [old[index] for index in self.key])
+
+    def moves(self, old: Row, new: Row) -> bool:
+        """Whether an update is a deletion and an insertion: its key differs, or nothing identifies the row.
+
+        Values are compared as text. Equal values of different text (1.0 and 1.00) are two rows of changes, which end in
+        the same table.
+        """
+        return not self.key or any(old[index] != new[index] for index in self.key)
+
+
+class ChangeEncoder:
+    """Turns messages of changes into rows of a buffer.
+
+    Args:
+        fragments: encodes values as JSON.
+        keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
+        buffer: receives the rows.
+    """
+
+    def __init__(
+        self, fragments: FragmentFactory, keys: Mapping[TableName, tuple[str, ...]], buffer: ChangeBuffer
+    ) -> None:
+        self.kinds: list[ChangeKind] = []
+        self.xid = 0
+        self._fragments = fragments
+        self._keys = keys
+        self._buffer = buffer
+        self._encoders: dict[int, RowEncoder] = {}
+        self._known: dict[Relation, RowEncoder] = {}
+        self._add_kind = buffer.kinds.append
+        self._add_payload = buffer.payloads.append
+
+    def relate(self, relation: Relation) -> None:
+        """Use this relation for the changes that follow.
+
+        The server sends a relation before its first change and after each change of its schema, in every stream.
+        """
+        encoder = self._known.get(relation)
+        if encoder is None:
+            key = self._keys.get(relation.table, ())
+            encoder = RowEncoder(relation, key, self._fragments, len(self.kinds))
+            self.kinds += [ChangeKind(relation, name) for name in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")]
+            self._known[relation] = encoder
+        self._encoders[relation.oid] = encoder
+
+    def insert(self, data: bytes, at: int) -> None:
+        """Add the row of an Insert, whose oid is at this index."""
+        encoder = self._encoder(read_oid(data, at))
+        self._add_kind(encoder.insert)
+        self._add_payload(encoder.payload(read_row(data, at + 5)[0]))
+
+    def update(self, data: bytes, at: int) -> None:
+        """Add the rows of an Update, whose oid is at this index."""
+        encoder = self._encoder(read_oid(data, at))
+        old, new = read_update(data, at + 4)
+        if old is not None:
+            # The log has what it left out of the new row if the old row is complete, or the key is.
+            values = zip(old, new, range(len(new)), strict=True)
+            held = range(len(new)) if encoder.relation.is_full else encoder.key
+            new = [before if after is OMITTED and index in held else after for before, after, index in values]
+            if encoder.moves(old, new):
+                self._add_kind(encoder.delete)
+                self._add_payload(encoder.old_payload(old))
+                self._add_row(encoder, encoder.insert, new)
+                return
+        self._add_row(encoder, encoder.update, new)
+
+    def delete(self, data: bytes, at: int) -> None:
+        """Add the row of a Delete, whose oid is at this index."""
+        encoder = self._encoder(read_oid(data, at))
+        self._add_kind(encoder.delete)
+        self._add_payload(encoder.old_payload(read_row(data, at + 5)[0]))
+
+    def truncate(self, message: Truncate) -> None:
+        """Add one row for each truncated table."""
+        for oid in message.relations:
+            self._add_kind(self._encoder(oid).truncate)
+            self._add_payload(None)
+
+    def _encoder(self, oid: int) -> RowEncoder:
+        try:
+            return self._encoders[oid]
+        except KeyError:
+            raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"change of relation {oid}") from None
+
+    def _add_row(self, encoder: RowEncoder, kind: int, values: Row) -> None:
+        if OMITTED in values:
+            self._buffer.pending.append(PendingRow(len(self._buffer.kinds), encoder, values, self.xid))
+            self._add_payload(None)
+        else:
+            self._add_payload(encoder.payload(values))
+        self._add_kind(kind)
+
+
+def _json_object(columns: Sequence[tuple[str, Fragment]], values: Iterable[Any]) -> str:
+    """The values by column; none is OMITTED."""
+    fragments = [
+        name + "null" if value is None else name + fragment(value)
+        for (name, fragment), value in zip(columns, values, strict=True)
+    ]
+    return "{" + ",".join(fragments) + "}"

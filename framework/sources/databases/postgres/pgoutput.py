@@ -1,0 +1,310 @@
+"""Messages of PostgreSQL's output plugin pgoutput, protocol version 1.
+
+`decode` returns frozen values. `read_row` decodes only a row: the reader of the log calls it for each change, for
+speed. https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from struct import Struct
+from typing import Final
+
+from framework.foundation.errors import InternalError
+from framework.sources.databases.tables import TableName
+
+# Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
+_EPOCH_MICROSECONDS = 946_684_800_000_000
+_TEXT, _NULL, _UNCHANGED = b"tnu"
+_FULL_IDENTITY = "f"
+
+_read_count = Struct(">H").unpack_from
+_read_length = Struct(">I").unpack_from
+_read_long = Struct(">Q").unpack_from
+_read_begin = Struct(">QqI").unpack_from
+_read_commit = Struct(">BQQq").unpack_from
+_read_column = Struct(">Ii").unpack_from
+
+
+class Omitted:
+    """The type of `OMITTED`, a value that the log left out because the update did not change it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the name of the constant."""
+        return "OMITTED"
+
+
+OMITTED: Final = Omitted()
+Value = str | None | Omitted
+"""The text of a value, None for NULL, or OMITTED."""
+Row = list[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The start of a committed transaction.
+
+    Args:
+        position: start of its commit record.
+        commit_microseconds: since 1970, UTC.
+        xid: the low 32 bits of its transaction id.
+    """
+
+    position: int
+    commit_microseconds: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The end of a transaction: start and end of its commit record."""
+
+    position: int
+    end: int
+    commit_microseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a replicated transaction was made first."""
+
+    position: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type that is not built in."""
+
+    oid: int
+    schema: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelationColumn:
+    """A column of a table in the log."""
+
+    name: str
+    type_oid: int
+    type_modifier: int
+    is_key: bool
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as of the changes that follow.
+
+    Args:
+        oid: the table's object identifier.
+        table: schema and name.
+        replica_identity: d (default), i (an index), f (full) or n (nothing).
+        columns: in the order of the table; generated columns are not in the log.
+    """
+
+    oid: int
+    table: TableName
+    replica_identity: str
+    columns: tuple[RelationColumn, ...]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the log has all columns of the old row."""
+        return self.replica_identity == _FULL_IDENTITY
+
+    @cached_property
+    def schema_version(self) -> int:
+        """A positive 63-bit fingerprint of the columns.
+
+        A fingerprint, not a counter: it is the same after a restart and in every process, without a store.
+        """
+        columns = [[c.name, c.type_oid, c.type_modifier, c.is_key] for c in self.columns]
+        digest = hashlib.sha256(json.dumps(columns).encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A new row."""
+
+    relation: int
+    new: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A changed row.
+
+    Args:
+        relation: oid of the table.
+        old: the old row: its key if the key changed, all of it with REPLICA IDENTITY FULL; None if it is not in the
+        log. new: the new row; values may be OMITTED.
+    """
+
+    relation: int
+    old: Row | None
+    new: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A deleted row: its key, or all of it with REPLICA IDENTITY FULL."""
+
+    relation: int
+    old: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Truncated tables."""
+
+    relations: tuple[int, ...]
+    cascade: bool
+    restart_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of `pg_logical_emit_message`."""
+
+    transactional: bool
+    position: int
+    prefix: str
+    content: bytes
+
+
+LogMessage = Begin | Commit | Origin | Type | Relation | Insert | Update | Delete | Truncate | Message
+
+
+def decode(data: bytes, at: int = 0) -> LogMessage:
+    """Return the message that starts at an index of the bytes.
+
+    Raises:
+        InternalError: the bytes are no message of protocol version 1.
+    """
+    decoder = _DECODERS.get(data[at])
+    if decoder is None:
+        raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=repr(data[at : at + 1]))
+    return decoder(data, at + 1)
+
+
+def read_oid(data: bytes, at: int) -> int:
+    """Return the object identifier at an index of the bytes."""
+    return int(_read_length(data, at)[0])
+
+
+def read_row(data: bytes, at: int) -> tuple[Row, int]:
+    """Return the row at an index of the bytes, and the index after it."""
+    (count,) = _read_count(data, at)
+    at += 2
+    row: Row = []
+    append = row.append
+    for _ in range(count):
+        kind = data[at]
+        if kind == _TEXT:
+            start = at + 5
+            at = start + _read_length(data, at + 1)[0]
+            append(data[start:at].decode())
+        elif kind == _NULL:
+            append(None)
+            at += 1
+        elif kind == _UNCHANGED:
+            append(OMITTED)
+            at += 1
+        else:
+            raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"value {bytes([kind])!r}")
+    return row, at
+
+
+def read_update(data: bytes, at: int) -> tuple[Row | None, Row]:
+    """Return the old row, if there is one, and the new row of an Update whose oid ends at this index."""
+    old: Row | None = None
+    if data[at] in b"KO":
+        old, at = read_row(data, at + 1)
+    return old, read_row(data, at + 1)[0]
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    end = data.index(0, at)
+    return data[at:end].decode(), end + 1
+
+
+def _begin(data: bytes, at: int) -> Begin:
+    position, microseconds, xid = _read_begin(data, at)
+    return Begin(position, microseconds + _EPOCH_MICROSECONDS, xid)
+
+
+def _commit(data: bytes, at: int) -> Commit:
+    _, position, end, microseconds = _read_commit(data, at)
+    return Commit(position, end, microseconds + _EPOCH_MICROSECONDS)
+
+
+def _origin(data: bytes, at: int) -> Origin:
+    return Origin(_read_long(data, at)[0], _text(data, at + 8)[0])
+
+
+def _type(data: bytes, at: int) -> Type:
+    schema, after = _text(data, at + 4)
+    return Type(read_oid(data, at), schema, _text(data, after)[0])
+
+
+def _relation(data: bytes, at: int) -> Relation:
+    oid = read_oid(data, at)
+    schema, at = _text(data, at + 4)
+    table, at = _text(data, at)
+    identity = chr(data[at])
+    (count,) = _read_count(data, at + 1)
+    at += 3
+    columns = []
+    for _ in range(count):
+        is_key = bool(data[at] & 1)
+        name, at = _text(data, at + 1)
+        type_oid, type_modifier = _read_column(data, at)
+        columns.append(RelationColumn(name, type_oid, type_modifier, is_key))
+        at += 8
+    # The schema pg_catalog is sent as an empty name.
+    return Relation(oid, TableName(schema=schema or "pg_catalog", table=table), identity, tuple(columns))
+
+
+def _insert(data: bytes, at: int) -> Insert:
+    return Insert(read_oid(data, at), read_row(data, at + 5)[0])
+
+
+def _update(data: bytes, at: int) -> Update:
+    return Update(read_oid(data, at), *read_update(data, at + 4))
+
+
+def _delete(data: bytes, at: int) -> Delete:
+    return Delete(read_oid(data, at), read_row(data, at + 5)[0])
+
+
+def _truncate(data: bytes, at: int) -> Truncate:
+    count, options = read_oid(data, at), data[at + 4]
+    relations = tuple(read_oid(data, at + 5 + 4 * index) for index in range(count))
+    return Truncate(relations, cascade=bool(options & 1), restart_identity=bool(options & 2))
+
+
+def _message(data: bytes, at: int) -> Message:
+    transactional, (position,) = bool(data[at] & 1), _read_long(data, at + 1)
+    prefix, at = _text(data, at + 9)
+    return Message(transactional, position, prefix, data[at + 4 : at + 4 + read_oid(data, at)])
+
+
+_DECODERS: Mapping[int, Callable[[bytes, int], LogMessage]] = {
+    ord("B"): _begin,
+    ord("C"): _commit,
+    ord("O"): _origin,
+    ord("Y"): _type,
+    ord("R"): _relation,
+    ord("I"): _insert,
+    ord("U"): _update,
+    ord("D"): _delete,
+    ord("T"): _truncate,
+    ord("M"): _message,
+}

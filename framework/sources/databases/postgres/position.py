@@ -1,0 +1,321 @@
+"""The position at a PostgreSQL source: a publication and a replication slot.
+
+Order, and why it is exact:
+
+1. The publication, because a change is in the log only if its table is in the publication when the change is made.
+2. The slot. It sends transactions whose commit record is at or after its consistent point.
+3. Wait until every transaction that ran when 1 and 2 were done has ended. A transaction that wrote before 1 and
+   committed after it is in the log in part or not at all; a transaction that committed before 2 may still be invisible,
+   because a commit record is written before the commit can be seen. Both have ended then.
+4. Only then may the caller read its snapshot. All transactions that are not wholly in the log are visible to it. A
+   change that it sees and that is in the log as well is applied once more, in the order of the log, with the same
+   result.
+
+A table that is added later goes through 1, 3 and 4: its snapshot is read after `ensure_position` has returned. A
+process that is killed between 1 and 3 leaves the publication marked as unsettled, and the next call waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2 import errors, sql
+
+from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.errors import SourceError, UserError
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.lsn import parse_lsn
+from framework.sources.databases.postgres.position_check import SourceIdentity, StoredPosition, read_identity
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import TableName
+
+PLUGIN = "pgoutput"
+_LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
+_MARK = "Sluice: tables of the replication slot "
+_UNSETTLED = " (unsettled)"
+_POLL_SECONDS = 0.02
+_WAIT_SECONDS = 60.0
+
+_RUNNING = """
+SELECT coalesce(string_agg(DISTINCT coalesce(pid::text, 'prepared'), ', '), 'none') FROM pg_locks
+WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPosition:
+    """A position that `ensure_position` made or found.
+
+    Args:
+        slot: the slot.
+        publication: the publication.
+        lsn: the position that the slot sends from: its consistent point when it is new.
+        identity: the server and the database.
+        created: whether the slot is new.
+        added: the tables that this call added to the publication: each needs a new snapshot.
+    """
+
+    slot: str
+    publication: str
+    lsn: int
+    identity: SourceIdentity
+    created: bool
+    added: tuple[TableName, ...]
+
+    def stored(self, lsn: int | None = None) -> StoredPosition:
+        """Return what a checkpoint keeps, at this position or at a later one."""
+        return StoredPosition(
+            slot=self.slot,
+            publication=self.publication,
+            lsn=self.lsn if lsn is None else lsn,
+            identity=self.identity,
+        )
+
+
+def ensure_position(
+    session: Session,
+    slot: str,
+    publication: str,
+    tables: Sequence[TableName],
+    *,
+    wait_seconds: float = _WAIT_SECONDS,
+    clock: Clock | None = None,
+) -> StartPosition:
+    """Make the publication and the slot, or add missing tables; return when a snapshot may be read.
+
+    Idempotent, and safe in several processes at once.
+
+    Args:
+        session: one that is not read-only.
+        slot: name of the slot.
+        publication: name of the publication.
+        tables: the tables to publish.
+        wait_seconds: how long to wait for other transactions, at each step.
+        clock: for waiting.
+
+    Raises:
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
+        SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
+            DATABASE_SLOTS_EXHAUSTED, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
+    """
+    assert session.raw.autocommit, "slot creation must not share a transaction with writes"
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    with work.cursor, named_errors(session.connection), _lock(work):
+        has_slot = _find_slot(work)
+        added, settled = _ensure_publication(work, tables, has_slot=has_slot)
+        lsn = _slot_position(work) if has_slot else _create_slot(work)
+        if not (settled and has_slot):
+            _wait_for_running_transactions(work)
+            _mark(work, settled=True)
+        return StartPosition(
+            slot=slot,
+            publication=publication,
+            lsn=lsn,
+            identity=read_identity(work.cursor),
+            created=not has_slot,
+            added=added,
+        )
+
+
+def drop_position(
+    session: Session,
+    slot: str,
+    publication: str,
+    *,
+    wait_seconds: float = _WAIT_SECONDS,
+    clock: Clock | None = None,
+) -> None:
+    """Drop the slot and our publication, as far as they exist.
+
+    Raises:
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
+        SourceError: DATABASE_SLOT_IN_USE, DATABASE_POSITION_BUSY.
+    """
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    with work.cursor, named_errors(session.connection), _lock(work):
+        comment = _publication_comment(work)
+        if comment is not None:
+            _require_ours(work, comment)
+        if _find_slot(work):
+            _drop_slot(work)
+        work.cursor.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+
+
+def slot_in_use(slot: str, pid: object) -> SourceError:
+    """Return the fault of a slot that another process reads."""
+    return SourceError("DATABASE_SLOT_IN_USE", slot=slot, pid=pid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the steps share."""
+
+    cursor: Any
+    slot: str
+    publication: str
+    wait_seconds: float
+    clock: Clock
+
+
+@contextmanager
+def _lock(work: _Work) -> Iterator[None]:
+    deadline = work.clock.monotonic() + work.wait_seconds
+    while not _query(work, "SELECT pg_try_advisory_lock(%s)", _LOCK):
+        if work.clock.monotonic() > deadline:
+            raise SourceError("DATABASE_POSITION_BUSY", slot=work.slot, seconds=work.wait_seconds)
+        work.clock.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        if not work.cursor.connection.closed:
+            _query(work, "SELECT pg_advisory_unlock(%s)", _LOCK)
+
+
+def _query(work: _Work, query: str, *arguments: object) -> Any:
+    """The single value of a query; None for no row."""
+    work.cursor.execute(query, arguments)
+    row = work.cursor.fetchone()
+    return None if row is None else row[0]
+
+
+def _ensure_publication(
+    work: _Work, tables: Sequence[TableName], *, has_slot: bool
+) -> tuple[tuple[TableName, ...], bool]:
+    """The added tables, and whether all transactions from before the last addition have ended."""
+    comment = _publication_comment(work)
+    if comment is None and has_slot:
+        # A publication that is made now is unknown to the log before this moment.
+        raise SourceError("DATABASE_POSITION_LOST.PUBLICATION", slot=work.slot, publication=work.publication)
+    if comment is not None:
+        _require_ours(work, comment)
+    missing = tuple(sorted(set(tables) - _published(work)))
+    if comment is not None and not missing:
+        return (), not comment.endswith(_UNSETTLED)
+    names = sql.SQL(", ").join(sql.Identifier(name.schema, name.table) for name in missing)
+    publication = sql.Identifier(work.publication)
+    if comment is not None:
+        change = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, names)
+    else:
+        listed = sql.SQL("FOR TABLE {}").format(names) if missing else sql.SQL("")
+        options = sql.SQL("WITH (publish_via_partition_root = true)")
+        change = sql.SQL("CREATE PUBLICATION {} {} {}").format(publication, listed, options)
+    work.cursor.execute("BEGIN")
+    try:
+        work.cursor.execute(change)
+        _mark(work, settled=False)
+    except BaseException:
+        work.cursor.execute("ROLLBACK")
+        raise
+    work.cursor.execute("COMMIT")
+    return missing, False
+
+
+def _mark(work: _Work, *, settled: bool) -> None:
+    comment = f"{_MARK}{work.slot}{'' if settled else _UNSETTLED}"
+    work.cursor.execute(
+        sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(work.publication), sql.Literal(comment))
+    )
+
+
+def _publication_comment(work: _Work) -> str | None:
+    """The comment of the publication, '' if it has none; None if there is no publication."""
+    found: str | None = _query(
+        work,
+        "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = %s",
+        work.publication,
+    )
+    return found
+
+
+def _require_ours(work: _Work, comment: str) -> None:
+    if comment.removesuffix(_UNSETTLED) != f"{_MARK}{work.slot}":
+        raise UserError("DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot)
+
+
+def _published(work: _Work) -> set[TableName]:
+    work.cursor.execute(
+        "SELECT n.nspname, c.relname FROM pg_publication AS p JOIN pg_publication_rel AS r ON r.prpubid = p.oid"
+        " JOIN pg_class AS c ON c.oid = r.prrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE p.pubname = %s",
+        [work.publication],
+    )
+    return {TableName(schema=schema, table=table) for schema, table in work.cursor.fetchall()}
+
+
+def _find_slot(work: _Work) -> bool:
+    """Whether the slot exists, as one that we may use."""
+    work.cursor.execute(
+        "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary, two_phase"
+        " FROM pg_replication_slots WHERE slot_name = %s",
+        [work.slot],
+    )
+    row = work.cursor.fetchone()
+    if row is None:
+        return False
+    plugin, database, current, temporary, two_phase = row
+    if plugin != PLUGIN or database != current or temporary or two_phase:
+        raise UserError("DATABASE_SLOT_NOT_OURS", slot=work.slot, plugin=plugin, database=database)
+    return True
+
+
+def _slot_position(work: _Work) -> int:
+    position = _query(work, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s", work.slot)
+    return parse_lsn(position)
+
+
+def _create_slot(work: _Work) -> int:
+    """Create the slot, in a transaction of its own; the server waits for the transactions that run."""
+    _query(work, "SELECT set_config('statement_timeout', %s, false)", str(int(work.wait_seconds * 1000)))
+    try:
+        created = _query(work, "SELECT lsn FROM pg_create_logical_replication_slot(%s, %s)", work.slot, PLUGIN)
+    except errors.QueryCanceled:
+        raise _open_transactions(work) from None
+    except errors.ConfigurationLimitExceeded:
+        raise _no_slot_left(work) from None
+    finally:
+        if not work.cursor.connection.closed:
+            _query(work, "SELECT set_config('statement_timeout', '0', false)")
+    return parse_lsn(created)
+
+
+def _no_slot_left(work: _Work) -> SourceError:
+    most = int(_query(work, "SELECT current_setting('max_replication_slots')"))
+    statement = f"ALTER SYSTEM SET max_replication_slots = {most + 1}"
+    return SourceError("DATABASE_SLOTS_EXHAUSTED", most=most, statement=statement)
+
+
+def _wait_for_running_transactions(work: _Work) -> None:
+    newest = _query(work, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+    deadline = work.clock.monotonic() + work.wait_seconds
+    while not _query(work, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8", newest):
+        if work.clock.monotonic() > deadline:
+            raise _open_transactions(work)
+        work.clock.sleep(_POLL_SECONDS)
+
+
+def _open_transactions(work: _Work) -> SourceError:
+    return SourceError(
+        "DATABASE_TRANSACTIONS_OPEN", slot=work.slot, seconds=work.wait_seconds, pids=_query(work, _RUNNING)
+    )
+
+
+def _drop_slot(work: _Work) -> None:
+    deadline = work.clock.monotonic() + work.wait_seconds
+    while True:
+        try:
+            _query(work, "SELECT pg_drop_replication_slot(%s)", work.slot)
+        except errors.ObjectInUse:
+            if work.clock.monotonic() > deadline:
+                raise slot_in_use(work.slot, _active_pid(work)) from None
+            work.clock.sleep(_POLL_SECONDS)
+        except errors.UndefinedObject:
+            return
+        else:
+            return
+
+
+def _active_pid(work: _Work) -> object:
+    return _query(work, "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", work.slot)

@@ -1,0 +1,140 @@
+"""Whether the log can still be read from a stored position: a gap is a named state, never a silent new start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
+from framework.sources.databases.postgres.session import Session
+
+_SERVER = """
+SELECT (SELECT system_identifier::text FROM pg_control_system()),
+  ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
+  current_database(), pg_current_wal_insert_lsn()
+"""
+_SLOT = """
+SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+_PUBLICATION = """
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication WHERE pubname = %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceIdentity:
+    """Which server and database a position belongs to.
+
+    Args:
+        system_identifier: of the cluster, from initdb.
+        timeline: changes when a standby is promoted or a backup is restored to an earlier moment.
+        database: name of the database.
+    """
+
+    system_identifier: str
+    timeline: int
+    database: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPosition:
+    """A position in a checkpoint.
+
+    Args:
+        slot: the slot.
+        publication: the publication.
+        lsn: all transactions that end at or before it are durable here.
+        identity: the server and the database.
+    """
+
+    slot: str
+    publication: str
+    lsn: int
+    identity: SourceIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Why the log cannot be read from a stored position without a loss.
+
+    Args:
+        condition: DATABASE_POSITION_LOST and its kind.
+        fields: of the texts of the condition.
+    """
+
+    condition: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def error(self) -> SourceError:
+        """Return the fault to raise."""
+        return SourceError(self.condition, location=None, **self.fields)
+
+
+def check_position(session: Session, stored: StoredPosition) -> Gap | None:
+    """Return the gap between a stored position and the log; None if the log can be read on.
+
+    A slot with `wal_status` unreserved is no gap: its log is still there. If the server removes it, the slot is lost.
+
+    Args:
+        session: any session of the database.
+        stored: the position.
+
+    Raises:
+        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+    """
+    with named_errors(session.connection), session.raw.cursor() as cursor:
+        return _server_gap(cursor, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
+
+
+def read_identity(cursor: Any) -> SourceIdentity:
+    """Return the server and the database of a connection."""
+    return _read_server(cursor)[0]
+
+
+def _read_server(cursor: Any) -> tuple[SourceIdentity, int]:
+    cursor.execute(_SERVER)
+    system, timeline, database, end = cursor.fetchone()
+    return SourceIdentity(system_identifier=system, timeline=timeline, database=database), parse_lsn(end)
+
+
+def _server_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
+    found, end = _read_server(cursor)
+    for name in ("system_identifier", "timeline", "database"):
+        before, now = getattr(stored.identity, name), getattr(found, name)
+        if before != now:
+            return _gap(stored, "SOURCE", kind=name.replace("_", " "), before=before, now=now)
+    if stored.lsn > end:
+        return _gap(stored, "LOG_RESET", end=format_lsn(end))
+    return None
+
+
+def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
+    cursor.execute(_SLOT, [stored.slot])
+    row = cursor.fetchone()
+    if row is None:
+        return _gap(stored, "SLOT_MISSING")
+    plugin, database, status, confirmed = row
+    if plugin != "pgoutput" or database != stored.identity.database:
+        return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
+    if status == "lost":
+        return _gap(stored, "SLOT_INVALID")
+    if parse_lsn(confirmed) > stored.lsn:
+        # START_REPLICATION would start at the confirmed position, without an error.
+        return _gap(stored, "SLOT_AHEAD", confirmed=confirmed)
+    return None
+
+
+def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
+    cursor.execute(_PUBLICATION, [stored.publication])
+    row = cursor.fetchone()
+    complete = row is not None and row[0]
+    return None if complete else _gap(stored, "PUBLICATION", publication=stored.publication)
+
+
+def _gap(stored: StoredPosition, reason: str, **fields: object) -> Gap:
+    common = {"slot": stored.slot, "lsn": format_lsn(stored.lsn)}
+    return Gap(condition=f"DATABASE_POSITION_LOST.{reason}", fields={**common, **fields})

@@ -1,0 +1,208 @@
+"""Values that the log left out because an update did not change them, read from the table by key.
+
+Why the result is exact at the end. An update of a row in transaction T left out a large value, and the row is read
+again when T is visible, at a later state S of the source.
+
+- The row is there and its value is that of T: written as it was.
+- The row is there with another value: a change after T and not after S wrote it. That change is later in the log with
+  its own value (a changed value is never left out), so the row ends right; until then it is ahead in this column.
+- The row is gone: a deletion or a key update after T removed it. It is later in the log, so the null that is written
+  here does not last.
+- The row was deleted and inserted again: the deletion and the insertion, with all values, are later in the log.
+
+Were the row read before T is visible, an older value could be read, which no later change corrects. The log is ahead of
+visibility: a commit is decoded as soon as its record is flushed, and becomes visible afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import psycopg2
+from psycopg2 import errors, sql
+
+from framework.foundation.clock import Clock
+from framework.foundation.errors import SourceError
+from framework.sources.databases.postgres.changes import PendingRow
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
+from framework.sources.databases.postgres.session import Session
+
+_POLL_SECONDS = 0.01
+_ATTEMPTS = 5
+_MOST_ROWS = 256
+_FIRST_ROWS = 32
+_QUERY_BYTES = 8 << 20
+
+_INVISIBLE = """
+SELECT count(*) FROM unnest(%s::text[]) AS given(xid)
+WHERE NOT pg_visible_in_snapshot(given.xid::xid8, pg_current_snapshot())
+"""
+_COLUMNS = """
+SELECT n.nspname, c.relname, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod)
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.oid = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table as it is now: its name, and the type of each column that is the same as in the log."""
+
+    schema: str
+    name: str
+    types: dict[str, str]
+
+
+class OmittedValues:
+    """Completes rows of the log.
+
+    Args:
+        session: returns the session for queries.
+        clock: for waiting.
+        wait_seconds: how long a transaction may take from its commit record to visibility (synchronous replication
+            makes it wait for the standby).
+    """
+
+    def __init__(self, session: Callable[[], Session], clock: Clock, wait_seconds: float = 60.0) -> None:
+        self._session = session
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self.rows_per_query = _FIRST_ROWS
+        """How many rows to read at once; follows the size of the values."""
+
+    def complete(self, pending: Sequence[PendingRow]) -> list[Row]:
+        """Return the rows with the values that the log left out; null where the row or its column is gone.
+
+        Raises:
+            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE, DATABASE_PERMISSION.
+        """
+        self._wait_until_visible({row.xid for row in pending})
+        found: dict[int, Row] = {}
+        for relation in {row.encoder.relation for row in pending}:
+            members = [index for index, row in enumerate(pending) if row.encoder.relation == relation]
+            for piece in _pieces(members, lambda: self.rows_per_query):
+                rows = self._read_pieces([pending[index] for index in piece])
+                found.update(zip(piece, rows, strict=True))
+        return [found[index] for index in range(len(pending))]
+
+    def _wait_until_visible(self, xids: Iterable[int]) -> None:
+        deadline = self._clock.monotonic() + self._wait_seconds
+        with self._session().raw.cursor() as cursor:
+            cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+            newest = int(cursor.fetchone()[0])
+            complete = [str(full_transaction_id(xid, newest)) for xid in xids]
+            while True:
+                # Not "below xmin": a transaction that stays open for hours would hold that back.
+                cursor.execute(_INVISIBLE, [complete])
+                if not cursor.fetchone()[0]:
+                    return
+                if self._clock.monotonic() > deadline:
+                    raise SourceError("DATABASE_COMMIT_NOT_VISIBLE", seconds=self._wait_seconds)
+                self._clock.sleep(_POLL_SECONDS)
+
+    def _read_pieces(self, rows: Sequence[PendingRow]) -> list[Row]:
+        """The completed rows of one relation; again if its schema changes meanwhile."""
+        for _ in range(_ATTEMPTS):
+            with named_errors(self._session().connection, table=rows[0].encoder.relation.table):
+                try:
+                    return self._read_once(rows)
+                except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName):
+                    continue
+        return [_filled(row.values, {}) for row in rows]
+
+    def _read_once(self, rows: Sequence[PendingRow]) -> list[Row]:
+        encoder = rows[0].encoder
+        columns = encoder.relation.columns
+        omitted = sorted({index for row in rows for index, value in enumerate(row.values) if value is OMITTED})
+        with self._session().raw.cursor() as cursor:
+            table = _current_table(cursor, encoder.relation)
+            # A column that is gone or has another type belongs to a later version of the schema, which is in the log.
+            wanted = [index for index in omitted if columns[index].name in table.types]
+            key = [columns[index].name for index in encoder.key]
+            if not wanted or not key or not set(key) <= set(table.types):
+                return [_filled(row.values, {}) for row in rows]
+            query = _query(table, key, [columns[index].name for index in wanted])
+            cursor.execute(query, [[row.values[index] for row in rows] for index in encoder.key])
+            found = {ordinal - 1: dict(zip(wanted, values, strict=True)) for ordinal, *values in cursor.fetchall()}
+        self._follow_size(found)
+        return [_filled(row.values, found.get(index, {})) for index, row in enumerate(rows)]
+
+    def _follow_size(self, found: dict[int, dict[int, str | None]]) -> None:
+        size = sum(len(value or "") for values in found.values() for value in values.values())
+        if found:
+            self.rows_per_query = max(1, min(_MOST_ROWS, _QUERY_BYTES * len(found) // (size + 1)))
+
+
+def full_transaction_id(xid: int, newest: int) -> int:
+    """Return the 64-bit id of a transaction from its low 32 bits.
+
+    Args:
+        xid: the low 32 bits.
+        newest: a 64-bit id less than 2^31 transactions away, before or after.
+
+    Examples:
+        >>> full_transaction_id(0xFFFFFFFE, (1 << 32) + 5) == 0xFFFFFFFE
+        True
+        >>> full_transaction_id(7, (1 << 32) + 5) == (1 << 32) + 7
+        True
+    """
+    distance = (xid - newest) & 0xFFFFFFFF
+    return newest + (distance - (1 << 32) if distance >= 1 << 31 else distance)
+
+
+def _pieces(members: list[int], size: Callable[[], int]) -> Iterator[list[int]]:
+    start = 0
+    while start < len(members):
+        end = start + size()
+        yield members[start:end]
+        start = end
+
+
+def _filled(values: Row, found: dict[int, str | None]) -> Row:
+    filled: list[Value] = [found.get(index) if value is OMITTED else value for index, value in enumerate(values)]
+    return filled
+
+
+def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _Table:
+    """The table by its oid, since it may have been renamed; without columns if it was dropped."""
+    cursor.execute(_COLUMNS, [relation.oid])
+    rows = cursor.fetchall()
+    if not rows:
+        return _Table(relation.table.schema, relation.table.table, {})
+    same = {(column.name, column.type_oid) for column in relation.columns}
+    types = {name: type_name for _, _, name, oid, type_name in rows if (name, oid) in same}
+    return _Table(rows[0][0], rows[0][1], types)
+
+
+def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> sql.Composed:
+    """The query for the values of rows by key, as text; its parameters are one array of text per column of the key.
+
+    `format('%s', …)` calls the type's output function, as the log does; a cast to text is another text for char(n),
+    boolean and inet.
+    """
+    arrays = sql.SQL(", ").join([sql.SQL("%s::text[]")] * len(key))
+    names = [sql.Identifier(f"k{index}") for index in range(len(key))]
+    outputs = [
+        sql.SQL("CASE WHEN t.{0} IS DISTINCT FROM NULL THEN pg_catalog.format('%%s', t.{0}) END AS {1}").format(
+            sql.Identifier(name), sql.Identifier(f"v{index}")
+        )
+        for index, name in enumerate(wanted)
+    ]
+    conditions = [
+        sql.SQL("t.{} = wanted.{}::{}").format(sql.Identifier(column), name, sql.SQL(table.types[column]))
+        for column, name in zip(key, names, strict=True)
+    ]
+    return sql.SQL(
+        "SELECT wanted.n, found.* FROM unnest({arrays}) WITH ORDINALITY AS wanted({names}, n)"
+        " CROSS JOIN LATERAL (SELECT {outputs} FROM {table} AS t WHERE {conditions} LIMIT 1) AS found"
+    ).format(
+        arrays=arrays,
+        names=sql.SQL(", ").join(names),
+        outputs=sql.SQL(", ").join(outputs),
+        table=sql.Identifier(table.schema, table.name),
+        conditions=sql.SQL(" AND ").join(conditions),
+    )

@@ -1,0 +1,208 @@
+"""The stream of a replication slot, read with the libpq of psycopg2.
+
+psycopg2's own cursor is not used. When it has received no message yet, or when the last message is one of a
+transaction that began before the last acknowledged position, it answers a keepalive by acknowledging the keepalive's
+position (`pq_read_replication_message`): the server then discards transactions that are not durable here. This stream
+reports the acknowledged position and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import select
+import threading
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from psycopg2 import _psycopg
+
+from framework.foundation.errors import SourceError
+from framework.foundation.wording import one_line
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.lsn import format_lsn
+from framework.sources.databases.postgres.session import open_replication
+
+DATA, KEEPALIVE = b"wk"
+PAYLOAD_START = 25
+"""Index of pgoutput's message in a message of data."""
+read_keepalive = Struct(">QqB").unpack_from
+"""Decode a keepalive, from index 1: position, server time, whether a reply is requested."""
+
+_COPY_BOTH = 8
+_MOST_MESSAGES = 1024
+_MOST_BYTES = 1 << 20
+_SQLSTATE = ord("C")
+_pack_status = Struct(">cQQQqB").pack
+
+
+def _function(library: Any, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    function: Callable[..., Any] = getattr(library, name)
+    function.restype, function.argtypes = result, arguments  # type: ignore[attr-defined]
+    return function
+
+
+# A handle of psycopg2's extension finds the libpq that the extension is linked with.
+_path = _psycopg.__file__
+_waiting, _quick = ctypes.CDLL(_path), ctypes.PyDLL(_path)  # without and with Python's lock held
+_exec = _function(_waiting, "PQexec", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+_result_status = _function(_quick, "PQresultStatus", ctypes.c_int, ctypes.c_void_p)
+_result_field = _function(_quick, "PQresultErrorField", ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int)
+_clear = _function(_quick, "PQclear", None, ctypes.c_void_p)
+_error_message = _function(_quick, "PQerrorMessage", ctypes.c_char_p, ctypes.c_void_p)
+_socket = _function(_quick, "PQsocket", ctypes.c_int, ctypes.c_void_p)
+_get_result = _function(_waiting, "PQgetResult", ctypes.c_void_p, ctypes.c_void_p)
+_get_copy_data = _function(_quick, "PQgetCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_free = _function(_quick, "PQfreemem", None, ctypes.c_void_p)
+_consume_input = _function(_waiting, "PQconsumeInput", ctypes.c_int, ctypes.c_void_p)
+_put_copy_data = _function(_waiting, "PQputCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+_flush = _function(_waiting, "PQflush", ctypes.c_int, ctypes.c_void_p)
+
+
+class StartRefusedError(SourceError):
+    """The server refused to start the stream, with this SQLSTATE."""
+
+    def __init__(self, sqlstate: str, cause: str) -> None:
+        super().__init__("DATABASE_LOG_NOT_READABLE", cause=cause)
+        self.sqlstate = sqlstate
+
+
+class ReplicationStream:
+    """The stream of a slot from a position on, which also answers the server while its caller is busy.
+
+    Args:
+        source: the connection to open.
+        slot: the slot.
+        publication: the publication.
+        start: transactions whose commit record starts before this position are not sent.
+        feedback_seconds: how often the server gets a status.
+
+    Raises:
+        StartRefusedError: the server refused.
+        SourceError: the connection cannot be opened.
+    """
+
+    def __init__(self, source: Connection, *, slot: str, publication: str, start: int, feedback_seconds: float) -> None:
+        self._source = source
+        self._connection: Any = open_replication(source)
+        self._handle = self._connection.pgconn_ptr
+        self._lock = threading.Lock()
+        self._acknowledged = 0
+        self._closed = threading.Event()
+        self._buffer = ctypes.c_void_p()
+        try:
+            self._start(start_command(slot, publication, start))
+        except BaseException:
+            self._connection.close()
+            raise
+        self._poll = select.poll()
+        self._poll.register(_socket(self._handle), select.POLLIN)
+        self._feedback = threading.Thread(target=self._give_feedback, args=[feedback_seconds], daemon=True)
+        self._feedback.start()
+
+    def read(self, wait_seconds: float) -> list[bytes]:
+        """Return messages in the order of the log; [] if none arrived in time.
+
+        At most some thousand messages or a megabyte, except for larger messages: the rest waits in the sockets, which
+        stop the server.
+
+        Raises:
+            SourceError: DATABASE_UNREACHABLE.
+        """
+        messages = self._take()
+        if not messages and wait_seconds and self._poll.poll(wait_seconds * 1000):
+            messages = self._take()
+        return messages
+
+    def send_status(self, *, acknowledged: int = 0, request_reply: bool = False) -> None:
+        """Report the acknowledged position, which never decreases, and optionally request a keepalive.
+
+        Raises:
+            SourceError: DATABASE_UNREACHABLE.
+        """
+        with self._lock:
+            self._acknowledged = max(self._acknowledged, acknowledged)
+            # 0 is "unknown", which moves nothing at the server.
+            position = self._acknowledged
+            status = _pack_status(b"r", position, position, position, 0, request_reply)
+            if _put_copy_data(self._handle, status, len(status)) != 1 or _flush(self._handle) != 0:
+                raise self._lost()
+
+    def close(self) -> None:
+        """End the stream and close its connection."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._feedback.join()
+        with self._lock:
+            self._connection.close()
+
+    def _start(self, command: str) -> None:
+        result = _exec(self._handle, command.encode())
+        try:
+            if _result_status(result) == _COPY_BOTH:
+                return
+            state = _result_field(result, _SQLSTATE)
+            raise StartRefusedError((state or b"").decode(), self._message())
+        finally:
+            _clear(result)
+
+    def _give_feedback(self, seconds: float) -> None:
+        """Report the position again and again, so that the server does not take a slow caller for a dead one."""
+        while not self._closed.wait(seconds):
+            try:
+                self.send_status()
+            except SourceError:  # the caller sees it at its next read
+                return
+
+    def _take(self) -> list[bytes]:
+        messages: list[bytes] = []
+        size, idle = 0, False
+        handle, buffer, reference = self._handle, self._buffer, ctypes.byref(self._buffer)
+        with self._lock:
+            while len(messages) < _MOST_MESSAGES and size < _MOST_BYTES:
+                length = _get_copy_data(handle, reference, 1)
+                if length > 0:
+                    messages.append(ctypes.string_at(buffer.value, length))  # type: ignore[arg-type]
+                    _free(buffer)
+                    size += length
+                    idle = False
+                elif length < 0:
+                    raise self._ended()
+                elif idle:
+                    break
+                elif not _consume_input(handle):
+                    raise self._lost()
+                else:
+                    idle = True
+        return messages
+
+    def _ended(self) -> SourceError:
+        """The fault of a stream that the server ended, by an error or by its shutdown."""
+        result = _get_result(self._handle)
+        if result:
+            _clear(result)
+        return self._lost()
+
+    def _lost(self) -> SourceError:
+        return unreachable(self._source, self._message() or "the server ended the stream")
+
+    def _message(self) -> str:
+        text = (_error_message(self._handle) or b"").decode(errors="replace")
+        return self._source.hide(one_line(text)).rstrip(". ")
+
+
+def unreachable(source: Connection, cause: str) -> SourceError:
+    """Return the transient fault of a stream that ended."""
+    return SourceError("DATABASE_UNREACHABLE", address=source.address, connection=source.name, cause=cause)
+
+
+def start_command(slot: str, publication: str, start: int) -> str:
+    """Return the replication command that starts the stream."""
+    quoted = '"' + publication.replace('"', '""') + '"'
+    literal = "'" + quoted.replace("'", "''") + "'"
+    name = slot.replace('"', '""')
+    return (
+        f'START_REPLICATION SLOT "{name}" LOGICAL {format_lsn(start)}'
+        f" (proto_version '1', publication_names {literal})"
+    )

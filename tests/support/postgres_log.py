@@ -1,0 +1,138 @@
+"""Reading the log in tests: connections, positions, rows of batches, and the state that they fold to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pyarrow.parquet as pq
+
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.position import StartPosition, ensure_position
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolLimits
+from framework.sources.databases.tables import TableName
+
+PUBLICATION = "sluice_publication"
+
+
+def name(table: str) -> TableName:
+    """A table of the schema `public`."""
+    return TableName(schema="public", table=table)
+
+
+def slot_of(uri: str) -> str:
+    """A slot name of its own for each database of a test."""
+    return f"slot_{uri.rpartition('/')[2]}"
+
+
+def session(uri: str) -> Session:
+    """A session that may write."""
+    return Session(Connection(name="test", uri=uri), read_only=False)
+
+
+def execute(uri: str, *statements: str) -> None:
+    """Run statements, each as a transaction of its own."""
+    connection = psycopg2.connect(uri)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+def query(uri: str, statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    connection = psycopg2.connect(uri)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        rows = cursor.fetchall()
+    connection.close()
+    return rows
+
+
+def position(uri: str, *tables: str) -> StartPosition:
+    """The position of the slot of this database, with these tables."""
+    opened = session(uri)
+    made = ensure_position(opened, slot_of(uri), PUBLICATION, [name(table) for table in tables])
+    opened.close()
+    return made
+
+
+def reader(
+    uri: str,
+    start: StartPosition,
+    folder: Path,
+    *,
+    limits: SpoolLimits | None = None,
+    keys: Mapping[TableName, tuple[str, ...]] | None = None,
+) -> LogReader:
+    """A reader with the types of the database."""
+    return LogReader(
+        Connection(name="test", uri=uri), start.stored(), spool=Spool(folder, limits), keys=keys, slot_wait_seconds=15
+    )
+
+
+def rows_of(batch: SpooledBatch) -> list[dict[str, Any]]:
+    """The rows of a batch, in order."""
+    found: list[dict[str, Any]] = []
+    for file in batch.files:
+        found += pq.read_table(file.path).to_pylist()
+    return found
+
+
+def brief(batch: SpooledBatch) -> list[tuple[str, str, Any]]:
+    """Table, operation and decoded payload of each row."""
+    return [
+        (row["source_table"], row["operation"], None if row["payload"] is None else json.loads(row["payload"]))
+        for row in rows_of(batch)
+    ]
+
+
+class Folded:
+    """The tables that snapshot rows and rows of changes fold to; each row of changes counts once.
+
+    Args:
+        keys: columns of the key by `schema.table`.
+    """
+
+    def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
+        self._keys = keys
+        self._events: dict[tuple[int, int], dict[str, Any]] = {}
+        self._snapshot: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in keys}
+
+    def add_snapshot(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows that were read from a table: below every change."""
+        for row in rows:
+            self._snapshot[table][self._key(table, row)] = dict(row)
+
+    def add(self, batch: SpooledBatch) -> None:
+        """Add the rows of a batch; the same row may be delivered again."""
+        for row in rows_of(batch):
+            before = self._events.setdefault((row["position"], row["ordinal"]), row)
+            same = ("source_table", "operation", "commit_time", "schema_version")
+            assert [before[column] for column in same] == [row[column] for column in same]
+
+    def tables(self) -> dict[str, dict[tuple[Any, ...], dict[str, Any]]]:
+        """The rows by key of each table."""
+        state = {table: dict(rows) for table, rows in self._snapshot.items()}
+        for _, event in sorted(self._events.items(), key=lambda item: item[0]):
+            rows = state[event["source_table"]]
+            if event["operation"] == "TRUNCATE":
+                rows.clear()
+                continue
+            payload = json.loads(event["payload"])
+            key = self._key(event["source_table"], payload)
+            if event["operation"] == "DELETE":
+                rows.pop(key, None)
+            else:
+                rows[key] = payload
+        return state
+
+    def _key(self, table: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[column] for column in self._keys[table])
