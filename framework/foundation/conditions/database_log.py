@@ -10,6 +10,10 @@ _SNAPSHOT_AGAIN = (
 )
 
 CONDITIONS: dict[str, Condition] = {
+    "DATABASE_POSITION_INVALID": Condition(
+        "A position of the flow's checkpoint cannot be read: {problem}.",
+        "Restore the checkpoint, or reset the flow's checkpoint and take the snapshots again.",
+    ),
     "DATABASE_LOG_NOT_READABLE": Condition(
         "The server refused to start replication: {cause}",
         "Grant the role REPLICATION (ALTER ROLE … REPLICATION), set wal_level = logical and raise max_wal_senders.",

@@ -38,8 +38,9 @@ class PostgresSnapshot(DataSource):
     """The rows of a table as they are while they are read: a stream in chunks, or a batch.
 
     Options: `connection` (its name), `table` (`schema.table`), `columns` and `textColumns` (lists of names),
-    `rowFilter` (a SQL condition), `chunkBytes` (64m), `maxChunksPerTrigger` (8), `generation` (0), `connectionsFolder`
-    (the working folder).
+    `rowFilter` (a SQL condition), `chunkBytes` (64m), `maxChunksPerTrigger` (8), `generation` (0), `slot` and
+    `publication` (those of the changes of the table, so that the log has each change that the snapshot misses),
+    `connectionsFolder` (the working folder).
     """
 
     @classmethod

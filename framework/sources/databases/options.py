@@ -106,8 +106,8 @@ class Options:
             raise self.invalid(name, 'tables as schema.table, such as public.orders or public."Order Lines"')
         return tuple(TableName(schema=part[0] if len(part) == 2 else _DEFAULT_SCHEMA, table=part[-1]) for part in parts)
 
-    def columns_of_tables(self, name: str) -> tuple[tuple[TableName, str], ...]:
-        """Return a list of columns, each as `schema.table.column`.
+    def columns_of_tables(self, name: str) -> dict[TableName, tuple[str, ...]]:
+        """Return a list of columns, each as `schema.table.column`, by table.
 
         Raises:
             UserError: DATABASE_OPTION_INVALID.
@@ -115,7 +115,11 @@ class Options:
         parts = self._parts(name)
         if any(len(part) != 3 for part in parts):
             raise self.invalid(name, "columns as schema.table.column, such as public.orders.valid_until")
-        return tuple((TableName(schema=schema, table=table), column) for schema, table, column in parts)
+        found: dict[TableName, tuple[str, ...]] = {}
+        for schema, table, column in parts:
+            owner = TableName(schema=schema, table=table)
+            found[owner] = (*found.get(owner, ()), column)
+        return found
 
     def table(self, name: str) -> TableName:
         """Return one table.

@@ -30,7 +30,6 @@ from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch
-from framework.sources.databases.postgres.value_fragments import ValueFragments
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -57,7 +56,7 @@ class ChangesRequest:
     slot: str
     publication: str
     tables: tuple[TableName, ...]
-    text_columns: frozenset[tuple[TableName, str]]
+    text_columns: dict[TableName, tuple[str, ...]]
     limit: LogLimit
     generation: int
     spool_folder: str | None
@@ -75,7 +74,7 @@ class ChangesRequest:
             slot=slot,
             publication=options.text("publication", slot),
             tables=options.tables("tables"),
-            text_columns=frozenset(options.columns_of_tables("textColumns")),
+            text_columns=options.columns_of_tables("textColumns"),
             limit=LogLimit(
                 rows=options.number("maxRowsPerTrigger", _ROWS_PER_TRIGGER),
                 bytes=options.size("maxBytesPerTrigger", _BYTES_PER_TRIGGER),
@@ -181,7 +180,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 request.connection,
                 stored,
                 spool=Spool(self._folder),
-                fragments=ValueFragments(request.connection, request.text_columns),
+                text_columns=request.text_columns,
                 keys=keys,
                 generation=request.generation,
             )
@@ -197,8 +196,8 @@ def _spool_folder(parent: str | None) -> Path:
             pid, _, started = left.name.removeprefix(_SPOOLS).partition("-")
             if pid.isdigit() and start_of_process(int(pid)) != started.partition("-")[0]:
                 shutil.rmtree(left, ignore_errors=True)
-    pid = os.getpid()
-    return Path(tempfile.mkdtemp(prefix=f"{_SPOOLS}{pid}-{start_of_process(pid)}-", dir=folder))
+    own = os.getpid()
+    return Path(tempfile.mkdtemp(prefix=f"{_SPOOLS}{own}-{start_of_process(own)}-", dir=folder))
 
 
 def _as_dict(position: StoredPosition) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.foundation.errors import SourceError
@@ -11,6 +12,7 @@ from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.session import Session
 
+_VERSION = 1
 _SERVER = """
 SELECT (SELECT system_identifier::text FROM pg_control_system()),
   ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
@@ -56,6 +58,41 @@ class StoredPosition:
     lsn: int
     identity: SourceIdentity
 
+    def at(self, lsn: int) -> StoredPosition:
+        """Return a later position of the same log."""
+        return replace(self, lsn=lsn)
+
+    def to_json(self) -> str:
+        """Return the position as JSON, for `from_json`."""
+        identity = {
+            "system": self.identity.system_identifier,
+            "timeline": self.identity.timeline,
+            "database": self.identity.database,
+        }
+        fields = {"slot": self.slot, "publication": self.publication, "lsn": format_lsn(self.lsn), "source": identity}
+        return json.dumps({"version": _VERSION, **fields}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> StoredPosition:
+        """Read a position of `to_json`.
+
+        Raises:
+            SourceError: DATABASE_POSITION_INVALID, with the problem.
+        """
+        try:
+            value = json.loads(text)
+            if value["version"] != _VERSION:
+                raise _invalid(problem=f"its version is {value['version']}, but this release reads version {_VERSION}")
+            identity = SourceIdentity(
+                system_identifier=str(value["source"]["system"]),
+                timeline=int(value["source"]["timeline"]),
+                database=str(value["source"]["database"]),
+            )
+            slot, publication, lsn = str(value["slot"]), str(value["publication"]), parse_lsn(value["lsn"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _invalid(problem=f"it has a missing or malformed field: {error}") from error
+        return cls(slot=slot, publication=publication, lsn=lsn, identity=identity)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
@@ -72,6 +109,10 @@ class Gap:
     def error(self) -> SourceError:
         """Return the fault to raise."""
         return SourceError(self.condition, location=None, **self.fields)
+
+
+def _invalid(*, problem: str) -> SourceError:
+    return SourceError("DATABASE_POSITION_INVALID", problem=problem)
 
 
 def check_position(session: Session, stored: StoredPosition) -> Gap | None:

@@ -21,6 +21,7 @@ from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.boundaries import DEFAULT_CHUNK_BYTES, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
+from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
-    "maxChunksPerTrigger", "generation",
+    "maxChunksPerTrigger", "generation", "slot", "publication",
 )  # fmt: skip
 _CHUNKS_PER_TRIGGER = 8
 _ALL_CHUNKS = 1_000_000
@@ -50,6 +51,8 @@ class SnapshotRequest:
     chunk_bytes: int
     chunks_per_trigger: int
     generation: int
+    slot: str | None
+    publication: str | None
 
     @classmethod
     def of(cls, options: Options) -> SnapshotRequest:
@@ -67,6 +70,8 @@ class SnapshotRequest:
             chunk_bytes=options.size("chunkBytes", DEFAULT_CHUNK_BYTES),
             chunks_per_trigger=options.number("maxChunksPerTrigger", _CHUNKS_PER_TRIGGER),
             generation=options.number("generation", 0, least=0),
+            slot=options.optional("slot"),
+            publication=options.optional("publication") or options.optional("slot"),
         )
 
     def schema(self) -> str:
@@ -93,7 +98,13 @@ class SnapshotRequest:
         return table, tuple(types[name] for name in wanted)
 
     def plan(self, start: SnapshotOffset | None, most_chunks: int) -> SnapshotOffset:
-        """Return the offset after the next chunks."""
+        """Return the offset after the next chunks.
+
+        Before the first one, the log has the table's changes: a change that a chunk misses is in the log.
+        """
+        if start is None and self.slot is not None and self.publication is not None:
+            with Session(self.connection, read_only=False) as session:
+                ensure_position(session, self.slot, self.publication, (self.table,))
         with Session(self.connection) as session:
             walker = BoundaryWalker(
                 session,
