@@ -1,0 +1,161 @@
+"""A copy of a database under load, whose processes are killed at random, ends equal to the database.
+
+pgbench writes while `sluice run` takes a snapshot in chunks and follows the log. Each round kills the process with SIGKILL
+after a random number of durable effects, or stops the database as a loss of power would. Moments are drawn from a seed:
+`SLUICE_KILL_SEED` repeats them as far as timing allows; `SLUICE_KILLS` sets the number of kills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+import pytest
+
+from framework import Pipeline
+from framework.demo.postgres_server import PostgresServer
+from framework.foundation.processes import kill_session
+from framework.run.update.results import UpdateState
+from tests.support.seeds import fresh_seed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.py"
+SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
+KILLS = int(os.environ.get("SLUICE_KILLS", "4"))
+_DEADLINE_SECONDS = 300
+_ACCOUNTS = 100_000
+_TABLES = {
+    "accounts": "aid, bid, abalance, filler",
+    "branches": "bid, bbalance, filler",
+    "tellers": "tid, bid, tbalance, filler",
+    "history": "hid, tid, bid, aid, delta, mtime, filler",
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class Bank:
+    """A database that pgbench fills and changes, and the folder of the pipeline that copies it."""
+
+    server: PostgresServer
+    root: Path
+
+    def prepare(self) -> None:
+        """Fill the database, and write the pipeline's spec, module and connection."""
+        self.server.run("pgbench", "-i", "-q", "-s", "1")
+        self.query("ALTER TABLE pgbench_history ADD COLUMN hid BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+        shutil.copy(MODULE, self.root)
+        (self.root / "connections.yml").write_text(f"bank: {self.server.uri()}\n", "utf-8")
+        configuration = {"bank.folder": str(self.root), "bank.chunk_bytes": "1m"}
+        spec = {
+            "name": "bank", "storage": "storage", "development": True, "configuration": configuration,
+            "libraries": [{"file": {"path": MODULE.name}}],
+        }  # fmt: skip
+        (self.root / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement at the source."""
+        with closing(psycopg2.connect(self.server.uri())) as connection:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall()) if cursor.description else []
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Have pgbench change rows; it is started again after the database was."""
+        command = self.server.command("pgbench", ["-n", "-c", "2", "-R", "40", "-T", str(_DEADLINE_SECONDS)])
+        user = "nobody" if os.getuid() == 0 else None
+        with open(os.devnull, "wb") as nowhere:
+            process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd="/", user=user)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait(30)
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Run an update in a process of its own, which is killed at the end of the block."""
+        command = [sys.executable, "-m", "framework", "run", "--master", "local[2]"]
+        with (self.root / "output.txt").open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                kill_session(process.pid)
+                process.wait(30)
+
+    def effects(self) -> int:
+        """The number of commits of tables, and of planned and committed micro-batches."""
+        storage = self.root / "storage"
+        patterns = (
+            "tables/**/_delta_log/[0-9]*.json",
+            *(f"checkpoints/*/*/*/{log}/[0-9]*" for log in ("offsets", "commits")),
+        )
+        return sum(len(list(storage.glob(pattern))) for pattern in patterns)
+
+    def wait_for_effects(self, more: int, process: subprocess.Popen[bytes]) -> None:
+        """Return after so many more effects, or when the process has ended."""
+        wanted = self.effects() + more
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while self.effects() < wanted and process.poll() is None:
+            assert time.monotonic() < deadline, (self.root / "output.txt").read_text("utf-8")[-3000:]
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    """A bank on a server of its own."""
+    with PostgresServer() as server:
+        found = Bank(server=server, root=tmp_path)
+        found.prepare()
+        yield found
+
+
+def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSession, bank: Bank) -> None:
+    """Each table equals its source, the sums of all balances agree, and no snapshot began again."""
+    chance = Random(SEED)
+    print(f"SLUICE_KILL_SEED={SEED} SLUICE_KILLS={KILLS}")
+    for number in range(KILLS):
+        with bank.load(), bank.running() as process:
+            bank.wait_for_effects(chance.randrange(1, 14), process)
+            time.sleep(chance.random() / 3)
+            if number % 3 == 2:
+                bank.server.stop("immediate")
+                bank.server.start()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(60)
+    pipeline = Pipeline.from_spec(bank.root / "pipeline.yml", spark=spark)
+    for _ in range(2):
+        result = pipeline.run()
+        assert result.state is UpdateState.COMPLETED, result.flows
+    for table, columns in _TABLES.items():
+        key = columns.split(", ", maxsplit=1)[0]
+        found = [tuple(row) for row in pipeline.table(table).select(*columns.split(", ")).orderBy(key).collect()]
+        assert found == bank.query(f"SELECT {columns} FROM pgbench_{table} ORDER BY {key}"), (table, SEED)
+    sums = {
+        table: pipeline.table(table).selectExpr(f"sum({column})").collect()[0][0] or 0
+        for table, column in (
+            ("accounts", "abalance"), ("branches", "bbalance"), ("tellers", "tbalance"), ("history", "delta"),
+        )
+    }  # fmt: skip
+    assert len(set(sums.values())) == 1, sums
+    assert pipeline.table("accounts").count() == _ACCOUNTS
+    generations = [*(bank.root / "storage" / "checkpoints" / "main.default.accounts").glob("*snapshot_flow/[0-9]*")]
+    assert len(generations) <= 1, generations
