@@ -63,11 +63,11 @@ CONDITIONS: dict[str, Condition] = {
         "Run as a superuser: {statement}; On Amazon RDS: GRANT rds_replication TO {role};",
     ),
     "DATABASE_TABLE_MISSING": Condition(
-        "The table {table} does not exist in {address}: {cause}",
+        "{table} does not exist in {address}: {cause}",
         "Correct the name in the spec, in the letter case that the database has, or create the table.",
     ),
     "DATABASE_COLUMN_MISSING": Condition(
-        "A column of {table} does not exist: {cause}.",
+        "A column of {table} is missing: {cause}.",
         "Correct the columns and the row filter of the table in the spec.",
     ),
     "DATABASE_SCHEMA_MISSING": Condition(
@@ -159,12 +159,16 @@ CONDITIONS: dict[str, Condition] = {
         "{table} has no replica identity: once it is published, the database refuses every UPDATE and DELETE of it.",
         "Run as its owner: {statement};",
     ),
+    "DATABASE_KEY_NOT_LOGGED": Condition(
+        "The replica identity of {table} does not contain its key ({columns}), so that deletes can't be applied.",
+        "Run as its owner: {statement};",
+    ),
     "DATABASE_TABLE_UNLOGGED": Condition(
         "{table} is unlogged: its changes are not in the log.", "Run as its owner: {statement};"
     ),
     "DATABASE_TABLE_WITHOUT_KEY": Condition(
         "{table} has no key: its rows are read by their place on disk, and equal rows can't be distinguished.",
-        "Add a primary key if there is one: {statement}; Otherwise use SCD type APPEND_ONLY for the table.",
+        "Add a primary key if its columns allow it; otherwise choose append for the table.",
     ),
     "DATABASE_KEY_NULLABLE": Condition(
         "The only unique index of {table} allows NULL in {columns}: rows with NULL can't be distinguished.",

@@ -1,0 +1,210 @@
+"""Preflight on a real server: each finding's statement mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework.demo.postgres_server import PostgresServer
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.postgres.preflight import check
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import TableName
+
+T = TableName(schema="public", table="t")
+
+
+@pytest.fixture
+def admin(database: str) -> Iterator[Session]:
+    """A session of the superuser, in a database with a table that needs nothing."""
+    with Session(Connection(name="bank", uri=database), read_only=False) as session:
+        session.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        yield session
+
+
+@pytest.fixture
+def reader(admin: Session) -> Iterator[Session]:
+    """A session of a role that has every right but ownership."""
+    role = f"reader_{admin.connection.uri.rpartition('_')[2]}"
+    admin.execute(
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role}; CREATE PUBLICATION p FOR TABLE t"
+    )
+    with Session(Connection(name="bank", uri=admin.connection.uri.replace("postgres@", f"{role}@"))) as session:
+        yield session
+    admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def run(session: Session, *tables: TableName) -> tuple[Finding, ...]:
+    """Check tables; `t` if there are no others."""
+    return check(session, tables or (T,), slot="s_preflight", publication="p")
+
+
+def conditions(findings: tuple[Finding, ...]) -> dict[str, Severity]:
+    """The conditions with their severities."""
+    return {finding.condition: finding.severity for finding in findings}
+
+
+def mend(admin: Session, session: Session, condition: str, severity: Severity, *tables: TableName) -> None:
+    """Assert that a check finds only this condition, and that its statement mends it."""
+    found = run(session, *tables)
+    assert conditions(found) == {condition: severity}
+    assert found[0].statement
+    assert found[0].statement in found[0].remedy
+    admin.execute(found[0].statement)
+    assert run(session, *tables) == ()
+
+
+def test_a_complete_source_has_no_findings(admin: Session, reader: Session) -> None:
+    """Neither for the owner without a publication, nor for a role with its rights."""
+    assert run(reader) == ()
+    admin.execute("DROP PUBLICATION p")
+    assert run(admin) == ()
+
+
+MENDABLE = {
+    "REVOKE SELECT ON t FROM {role}": ("DATABASE_SELECT_MISSING", Severity.ERROR),
+    "REVOKE SELECT ON t FROM {role}; GRANT SELECT (id) ON t TO {role}": ("DATABASE_SELECT_MISSING", Severity.ERROR),
+    "REVOKE USAGE ON SCHEMA public FROM public": ("DATABASE_SCHEMA_USAGE", Severity.ERROR),
+    "ALTER ROLE {role} NOREPLICATION": ("DATABASE_REPLICATION_ROLE", Severity.ERROR),
+    "ALTER TABLE t ENABLE ROW LEVEL SECURITY": ("DATABASE_ROWS_HIDDEN", Severity.ERROR),
+    "ALTER TABLE t REPLICA IDENTITY NOTHING": ("DATABASE_REPLICA_IDENTITY", Severity.ERROR),
+    "DROP PUBLICATION p": ("DATABASE_PUBLICATION_MISSING", Severity.ERROR),
+    "ALTER PUBLICATION p DROP TABLE t": ("DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR),
+    "ALTER PUBLICATION p SET (publish = 'insert')": ("DATABASE_PUBLICATION_INCOMPLETE", Severity.ERROR),
+    "ALTER PUBLICATION p SET TABLE t WHERE (id > 0)": ("DATABASE_PUBLICATION_FILTERED", Severity.WARNING),
+    "ALTER PUBLICATION p SET TABLE t (id)": ("DATABASE_PUBLICATION_FILTERED", Severity.WARNING),
+    "ALTER TABLE t ADD COLUMN note text": ("DATABASE_TOAST_READ_AGAIN", Severity.INFORMATION),
+    "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD UNIQUE (v), REPLICA IDENTITY FULL": (
+        "DATABASE_KEY_NULLABLE",
+        Severity.WARNING,
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", MENDABLE)
+def test_the_statement_mends_what_is_missing(damage: str, admin: Session, reader: Session) -> None:
+    """After the statement the finding is gone, and nothing else was found."""
+    role = reader.rows("SELECT current_user::text")[0][0]
+    admin.execute(damage.format(role=role))
+    mend(admin, reader, *MENDABLE[damage])
+
+
+def test_what_the_role_may_do_itself_is_no_finding(admin: Session) -> None:
+    """The owner of tables and publication adds a table to it, or makes it."""
+    admin.execute("CREATE PUBLICATION p")
+    assert run(admin) == ()
+
+
+def test_the_replica_identity_is_the_best_that_there_is(admin: Session, reader: Session) -> None:
+    """A unique index without NULL is used, the primary key is the default, and FULL is the last resort."""
+    admin.execute('ALTER TABLE t DROP CONSTRAINT t_pkey; CREATE UNIQUE INDEX "By Id" ON t (id)')
+    found = [finding for finding in run(reader) if finding.condition == "DATABASE_REPLICA_IDENTITY"]
+    assert [finding.statement for finding in found] == ['ALTER TABLE public.t REPLICA IDENTITY USING INDEX "By Id"']
+    mend(admin, reader, "DATABASE_REPLICA_IDENTITY", Severity.ERROR)
+    admin.execute('DROP INDEX "By Id"')
+    found = run(reader)
+    assert [finding.statement for finding in found] == ["ALTER TABLE public.t REPLICA IDENTITY FULL", ""]
+    admin.execute(found[0].statement)
+    assert conditions(run(reader)) == {"DATABASE_TABLE_WITHOUT_KEY": Severity.WARNING}
+
+
+def test_rows_and_columns_that_the_log_lacks_are_found(admin: Session) -> None:
+    """Generated columns, tables that inherit, and unlogged tables."""
+    admin.execute(
+        "ALTER TABLE t ADD COLUMN twice integer GENERATED ALWAYS AS (id * 2) STORED; CREATE TABLE child () INHERITS (t);"
+        "CREATE UNLOGGED TABLE u (id integer PRIMARY KEY)"
+    )
+    unlogged = TableName(schema="public", table="u")
+    assert conditions(run(admin, T, unlogged)) == {
+        "DATABASE_GENERATED_COLUMNS": Severity.WARNING,
+        "DATABASE_CHILD_TABLES": Severity.WARNING,
+        "DATABASE_TABLE_UNLOGGED": Severity.ERROR,
+    }
+    mend(admin, admin, "DATABASE_TABLE_UNLOGGED", Severity.ERROR, unlogged)
+
+
+def test_partitions_are_checked_and_published_under_one_name(admin: Session, reader: Session) -> None:
+    """Each partition has a replica identity of its own; the publication must name the partitioned table."""
+    role = reader.rows("SELECT current_user::text")[0][0]
+    admin.execute(
+        "CREATE TABLE r (id integer PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE r1 PARTITION OF r DEFAULT;"
+        f"ALTER PUBLICATION p ADD TABLE r; GRANT SELECT ON r TO {role}"
+    )
+    root = TableName(schema="public", table="r")
+    mend(admin, reader, "DATABASE_PARTITION_ROOT", Severity.ERROR, root)
+    admin.execute("ALTER TABLE r1 REPLICA IDENTITY NOTHING")
+    mend(admin, reader, "DATABASE_REPLICA_IDENTITY", Severity.ERROR, root)
+    admin.execute(
+        "ALTER TABLE r ADD COLUMN o integer NOT NULL; CREATE UNIQUE INDEX r1_o ON r1 (o);"
+        "ALTER TABLE r1 REPLICA IDENTITY USING INDEX r1_o"
+    )
+    mend(admin, reader, "DATABASE_KEY_NOT_LOGGED", Severity.ERROR, root)
+
+
+def test_a_foreign_partition_is_an_error(admin: Session) -> None:
+    """A snapshot has its rows, the log has not; detaching it mends."""
+    admin.execute(
+        "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER f FOREIGN DATA WRAPPER w;"
+        "CREATE TABLE r (id integer, v integer) PARTITION BY RANGE (id);"
+        "CREATE FOREIGN TABLE r1 PARTITION OF r DEFAULT SERVER f"
+    )
+    root = TableName(schema="public", table="r")
+    assert conditions(run(admin, root)) == {
+        "DATABASE_FOREIGN_PARTITION": Severity.ERROR,
+        "DATABASE_TABLE_WITHOUT_KEY": Severity.WARNING,
+    }
+
+
+def test_a_missing_table_is_a_finding_and_the_others_are_checked(admin: Session) -> None:
+    """One finding for each, with the text of the error."""
+    admin.execute("CREATE VIEW v AS SELECT 1; ALTER TABLE t REPLICA IDENTITY NOTHING")
+    names = [TableName(schema="public", table=name) for name in ("gone", "v", "t")]
+    found = run(admin, *names)
+    assert [(str(finding.table), finding.condition) for finding in found] == [
+        ("public.gone", "DATABASE_TABLE_MISSING"),
+        ("public.v", "DATABASE_NOT_A_TABLE"),
+        ("public.t", "DATABASE_REPLICA_IDENTITY"),
+    ]
+
+
+def test_a_slot_of_another_use_is_an_error(admin: Session) -> None:
+    """A slot with another plugin; the statement drops it."""
+    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'test_decoding')")
+    found = run(admin)
+    assert conditions(found) == {"DATABASE_SLOT_FOREIGN": Severity.ERROR}
+    admin.rows(found[0].statement)
+    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput')")
+    assert run(admin) == ()
+    admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
+
+
+def test_slots_in_use_are_counted(admin: Session) -> None:
+    """All slots in use is an error, but not if ours is one of them."""
+    (most,) = admin.rows("SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")[0]
+    names = ["s_preflight", *(f"s_{number}" for number in range(most - 1))]
+    for name in names:
+        admin.rows("SELECT pg_create_physical_replication_slot(%s)", [name])
+    assert conditions(run(admin)) == {"DATABASE_SLOT_FOREIGN": Severity.ERROR}
+    found = check(admin, [T], slot="another", publication="p")
+    assert conditions(found) == {"DATABASE_SLOTS_EXHAUSTED": Severity.ERROR}
+    for name in names:
+        admin.rows("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def test_settings_of_the_server_are_checked(admin: Session, server: PostgresServer) -> None:
+    """A limit of the log of a slot is a warning; without logical log nothing can follow the tables."""
+    admin.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
+    admin.execute("SELECT pg_reload_conf()")
+    with Session(Connection(name="bank", uri=admin.connection.uri)) as later:
+        found = run(later)
+    assert conditions(found) == {"DATABASE_SLOT_LOG_LIMITED": Severity.WARNING}
+    admin.execute(found[0].statement)
+    admin.execute("SELECT pg_reload_conf()")
+    assert server.port
+
+
+def test_a_source_of_the_minimal_server_needs_everything(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """wal_level, senders and slots of a server with the settings of a fresh installation, without a second server."""
+    del tmp_path_factory
