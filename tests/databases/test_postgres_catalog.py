@@ -62,7 +62,8 @@ def test_types_of_users_are_qualified_and_domains_are_resolved(session: Session)
     session.execute(
         "CREATE DOMAIN d AS numeric(5,2); CREATE DOMAIN dd AS d NOT NULL; CREATE DOMAIN da AS integer[];"
         "CREATE TYPE date AS ENUM ('x'); CREATE TYPE \"I\" AS (a integer);"
-        'CREATE TABLE t (a dd, b d[], c da, d da[], e public.date, f "I"[], g integer[][], h varchar(3)[], i pg_catalog.date)'
+        'CREATE TABLE t (a dd, b d[], c da, d da[], e public.date, f "I"[], g integer[][], h varchar(3)[],'
+        " i pg_catalog.date)"
     )
     assert [column.type_name for column in read(session).columns] == [
         "numeric(5,2)", "numeric(5,2)[]", "integer[]", "integer[][]", "public.date", 'public."I"[]', "integer[]",
@@ -157,9 +158,11 @@ def test_a_partitioned_table_is_one_table(session: Session) -> None:
 def test_only_tables_are_listed(session: Session) -> None:
     """Partitioned tables once; no partitions, views, sequences, temporary or foreign tables."""
     session.execute(
-        'CREATE SCHEMA b; CREATE TABLE b.z (a serial); CREATE TABLE "B" (); CREATE TABLE a (); CREATE VIEW v AS SELECT 1;'
+        'CREATE SCHEMA b; CREATE TABLE b.z (a serial); CREATE TABLE "B" (); CREATE TABLE a ();'
+        "CREATE VIEW v AS SELECT 1;"
         "CREATE MATERIALIZED VIEW m AS SELECT 1; CREATE TEMP TABLE x (); CREATE UNLOGGED TABLE u ();"
-        "CREATE TABLE p (i integer) PARTITION BY RANGE (i); CREATE TABLE p1 PARTITION OF p DEFAULT; CREATE TYPE c AS (a integer)"
+        "CREATE TABLE p (i integer) PARTITION BY RANGE (i); CREATE TABLE p1 PARTITION OF p DEFAULT;"
+        "CREATE TYPE c AS (a integer)"
     )
     assert [str(name) for name in list_tables(session, ["public", "b"])] == [
         "b.z", "public.B", "public.a", "public.p", "public.u",

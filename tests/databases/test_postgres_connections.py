@@ -259,7 +259,7 @@ def test_a_role_without_replication_is_named(server: PostgresServer) -> None:
     with pytest.raises(SourceError) as caught:
         open_replication(Connection(name="bank", uri=server.uri(user="plain")))
     assert caught.value.condition == "DATABASE_REPLICATION_ROLE"
-    assert 'ALTER ROLE "plain" REPLICATION;' in caught.value.render()
+    assert '`ALTER ROLE "plain" REPLICATION`' in caught.value.render()
 
 
 @pytest.mark.parametrize("query", DRIVERS)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.postgres.catalog import read_identity
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
@@ -28,9 +34,7 @@ def admin(database: str) -> Iterator[Session]:
 def reader(admin: Session) -> Iterator[Session]:
     """A session of a role that has every right but ownership."""
     role = f"reader_{admin.connection.uri.rpartition('_')[2]}"
-    admin.execute(
-        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role}; CREATE PUBLICATION p FOR TABLE t"
-    )
+    admin.execute(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role};CREATE PUBLICATION p FOR TABLE t")
     with Session(Connection(name="bank", uri=admin.connection.uri.replace("postgres@", f"{role}@"))) as session:
         yield session
     admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -100,8 +104,8 @@ def test_what_the_role_may_do_itself_is_no_finding(admin: Session) -> None:
 def test_the_replica_identity_is_the_best_that_there_is(admin: Session, reader: Session) -> None:
     """A unique index without NULL is used, the primary key is the default, and FULL is the last resort."""
     admin.execute('ALTER TABLE t DROP CONSTRAINT t_pkey; CREATE UNIQUE INDEX "By Id" ON t (id)')
-    found = [finding for finding in run(reader) if finding.condition == "DATABASE_REPLICA_IDENTITY"]
-    assert [finding.statement for finding in found] == ['ALTER TABLE public.t REPLICA IDENTITY USING INDEX "By Id"']
+    statements = [each.statement for each in run(reader) if each.condition == "DATABASE_REPLICA_IDENTITY"]
+    assert statements == ['ALTER TABLE public.t REPLICA IDENTITY USING INDEX "By Id"']
     mend(admin, reader, "DATABASE_REPLICA_IDENTITY", Severity.ERROR)
     admin.execute('DROP INDEX "By Id"')
     found = run(reader)
@@ -113,7 +117,8 @@ def test_the_replica_identity_is_the_best_that_there_is(admin: Session, reader: 
 def test_rows_and_columns_that_the_log_lacks_are_found(admin: Session) -> None:
     """Generated columns, tables that inherit, and unlogged tables."""
     admin.execute(
-        "ALTER TABLE t ADD COLUMN twice integer GENERATED ALWAYS AS (id * 2) STORED; CREATE TABLE child () INHERITS (t);"
+        "ALTER TABLE t ADD COLUMN twice integer GENERATED ALWAYS AS (id * 2) STORED;"
+        "CREATE TABLE child () INHERITS (t);"
         "CREATE UNLOGGED TABLE u (id integer PRIMARY KEY)"
     )
     unlogged = TableName(schema="public", table="u")
@@ -169,12 +174,13 @@ def test_a_missing_table_is_a_finding_and_the_others_are_checked(admin: Session)
     ]
 
 
-def test_a_slot_of_another_use_is_an_error(admin: Session) -> None:
-    """A slot with another plugin; the statement drops it."""
-    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'test_decoding')")
-    found = run(admin)
-    assert conditions(found) == {"DATABASE_SLOT_FOREIGN": Severity.ERROR}
-    admin.rows(found[0].statement)
+def test_a_slot_of_another_use_is_an_error(admin: Session, server: PostgresServer) -> None:
+    """A slot of another database; the statement drops it."""
+    with Session(Connection(name="other", uri=server.uri()), read_only=False) as other:
+        other.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput')")
+        found = run(admin)
+        assert conditions(found) == {"DATABASE_SLOT_FOREIGN": Severity.ERROR}
+        other.rows(found[0].statement)
     admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput')")
     assert run(admin) == ()
     admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
@@ -193,18 +199,72 @@ def test_slots_in_use_are_counted(admin: Session) -> None:
         admin.rows("SELECT pg_drop_replication_slot(%s)", [name])
 
 
-def test_settings_of_the_server_are_checked(admin: Session, server: PostgresServer) -> None:
-    """A limit of the log of a slot is a warning; without logical log nothing can follow the tables."""
-    admin.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
+def test_a_limited_log_is_a_warning_and_a_lost_slot_an_error(admin: Session) -> None:
+    """The server removes the log of a slot beyond the limit; the statements lift the limit and drop the slot."""
+    admin.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
     admin.execute("SELECT pg_reload_conf()")
-    with Session(Connection(name="bank", uri=admin.connection.uri)) as later:
+    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput')")
+    for number in range(4):
+        admin.execute(f"INSERT INTO t VALUES ({number}); SELECT pg_switch_wal()")
+    admin.execute("CHECKPOINT")
+    with Session(admin.connection) as later:
         found = run(later)
-    assert conditions(found) == {"DATABASE_SLOT_LOG_LIMITED": Severity.WARNING}
-    admin.execute(found[0].statement)
+    assert conditions(found) == {
+        "DATABASE_SLOT_LOG_LIMITED": Severity.WARNING,
+        "DATABASE_SLOT_LOST": Severity.ERROR,
+    }
+    for finding in found:
+        admin.execute(finding.statement)
     admin.execute("SELECT pg_reload_conf()")
-    assert server.port
+    with Session(admin.connection) as later:
+        assert run(later) == ()
 
 
-def test_a_source_of_the_minimal_server_needs_everything(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """wal_level, senders and slots of a server with the settings of a fresh installation, without a second server."""
-    del tmp_path_factory
+@pytest.fixture
+def paused(server: PostgresServer) -> Iterator[PostgresServer]:
+    """The shared server, which is started again at the end; the test stops it to start another one."""
+    yield server
+    server.stop("fast")
+    server.start()
+
+
+def test_a_server_as_it_is_installed_has_no_log_of_rows(paused: PostgresServer) -> None:
+    """wal_level and senders are errors, and the statements with a restart mend them."""
+    paused.stop("fast")
+    with PostgresServer({"wal_level": "replica", "max_wal_senders": "0", "max_replication_slots": "0"}) as plain:
+        connection = Connection(name="bank", uri=plain.uri())
+        with Session(connection, read_only=False) as session:
+            session.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+            found = run(session)
+            assert [finding.condition for finding in found] == [
+                "DATABASE_WAL_LEVEL", "DATABASE_SLOTS_EXHAUSTED", "DATABASE_SENDERS_EXHAUSTED",
+            ]  # fmt: skip
+            assert {finding.severity for finding in found} == {Severity.ERROR}
+            for finding in found:
+                session.execute(finding.statement)
+            written = dict(session.rows("SELECT name, setting FROM pg_file_settings WHERE sourcefile ~ 'auto.conf'"))
+    assert written == {"wal_level": "logical", "max_replication_slots": "5", "max_wal_senders": "5"}
+
+
+def test_a_standby_is_an_error_and_its_promotion_another_identity(paused: PostgresServer) -> None:
+    """A copy has the system identifier of its primary; a promotion begins another timeline."""
+    with Session(Connection(name="bank", uri=paused.uri()), read_only=False) as session:
+        session.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        original = read_identity(session)
+    folder = Path(tempfile.mkdtemp(prefix="sluice-standby-"))
+    if os.getuid() == 0:  # the server runs as another user
+        shutil.chown(folder, "nobody")
+    paused.run(
+        "pg_basebackup", "-D", str(folder / "data"), "-X", "stream", "-c", "fast", "-d", database="dbname=postgres"
+    )
+    (folder / "data" / "standby.signal").touch()
+    paused.stop("fast")
+    try:
+        with PostgresServer(folder=folder) as standby, Session(Connection(name="bank", uri=standby.uri())) as session:
+            assert conditions(run(session)) == {"DATABASE_STANDBY": Severity.ERROR}
+            assert read_identity(session) == original
+            assert session.rows("SELECT pg_promote(true, 60)") == [(True,)]
+            promoted = read_identity(session)
+    finally:
+        shutil.rmtree(folder)
+    assert promoted == replace(original, timeline=original.timeline + 1)
