@@ -16,7 +16,7 @@ from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_identity
 from framework.sources.databases.postgres.preflight import check
-from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.tables import TableName
 
 T = TableName(schema="public", table="t")
@@ -174,6 +174,15 @@ def test_a_missing_table_is_a_finding_and_the_others_are_checked(admin: Session)
     ]
 
 
+def test_the_statement_of_a_publication_has_the_tables_that_exist(admin: Session, reader: Session) -> None:
+    """A missing table does not make it fail."""
+    admin.execute("DROP PUBLICATION p")
+    found = run(reader, TableName(schema="public", table="gone"), T)
+    assert [finding.condition for finding in found] == ["DATABASE_PUBLICATION_MISSING", "DATABASE_TABLE_MISSING"]
+    admin.execute(found[0].statement)
+    assert run(reader) == ()
+
+
 def test_a_slot_of_another_use_is_an_error(admin: Session, server: PostgresServer) -> None:
     """A slot of another database; the statement drops it."""
     with Session(Connection(name="other", uri=server.uri()), read_only=False) as other:
@@ -184,6 +193,24 @@ def test_a_slot_of_another_use_is_an_error(admin: Session, server: PostgresServe
     admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput')")
     assert run(admin) == ()
     admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_texts_of_another_encoding_are_read_as_utf8(encoding: str, admin: Session) -> None:
+    """The server converts LATIN1; SQL_ASCII has no encoding to convert from, which is a warning."""
+    name = f"{admin.connection.uri.rpartition('/')[2]}_{encoding.lower()}"
+    admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}'")
+    connection = Connection(name="bank", uri=f"{admin.connection.uri.rpartition('/')[0]}/{name}")
+    with Session(connection, read_only=False) as session:
+        session.execute("CREATE TABLE t (id integer PRIMARY KEY, v char(8)); ALTER TABLE t REPLICA IDENTITY FULL")
+        session.execute("INSERT INTO t VALUES (1, 'äöü')")
+        expected = {"SQL_ASCII": {"DATABASE_ENCODING_UNKNOWN": Severity.WARNING}, "LATIN1": {}}[encoding]
+        assert conditions(run(session)) == expected
+        assert session.rows("SELECT trim(v) FROM t") == [("äöü",)]
+        with arrow_connection(connection) as opened, opened.cursor() as cursor:
+            cursor.execute("SELECT trim(v)::text FROM t")
+            assert cursor.fetchall() == [("äöü",)]
+    admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_slots_in_use_are_counted(admin: Session) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.table_checks import Publication, check_table
+from framework.sources.databases.postgres.table_checks import CheckedTable, Publication, check_table
 from framework.sources.databases.tables import TableName, quote_identifier
 
 OLDEST_VERSION = 14  # range scans of TIDs
@@ -29,7 +29,7 @@ _SERVER = """
     FROM pg_database AS d, pg_roles AS r
     WHERE d.datname = current_database() AND r.rolname = current_user
 """
-_SLOT = "SELECT plugin::text, database::text, wal_status FROM pg_replication_slots WHERE slot_name = %s"
+_SLOT = "SELECT plugin::text, database::text, wal_status, active FROM pg_replication_slots WHERE slot_name = %s"
 # Text of the publication's operations; the owner may change it.
 _PUBLICATION = """
     SELECT pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, pg_has_role(pubowner, 'USAGE')
@@ -37,6 +37,16 @@ _PUBLICATION = """
 """
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _ALL_OPERATIONS = ", ".join(_OPERATIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    """A replication slot that exists, in the order of the query."""
+
+    plugin: str | None
+    database: str | None
+    wal_status: str | None
+    is_active: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +85,26 @@ def check(session: Session, tables: Sequence[TableName], *, slot: str, publicati
         SourceError: the server is unreachable.
     """
     server = _Server(**dict(zip(_Server.__dataclass_fields__, session.rows(_SERVER)[0], strict=True)))
+    if server.major_version < OLDEST_VERSION:
+        return (_too_old(server),)  # its catalog lacks what the other checks read
+    existing = _read_slot(session, slot)
     published = _read_publication(session, publication)
     checked = [check_table(session, name, role=server.role, publication=published) for name in tables]
-    missing = _missing_publication(server, publication, published, tables, owned=all(each.is_owned for each in checked))
     return (
         *_server_findings(server),
-        *_replication_findings(server, slot_exists=bool(session.rows(_SLOT, [slot]))),
-        *_slot_findings(session, server, slot),
-        *missing,
+        *_replication_findings(server, existing),
+        *_slot_findings(server, slot, existing),
+        *_missing_publication(server, publication, published, checked),
         *_publication_findings(published),
         *(finding for each in checked for finding in each.findings),
     )
 
 
+def _too_old(server: _Server) -> Finding:
+    return Finding.of("DATABASE_VERSION_TOO_OLD", Severity.ERROR, version=server.version, oldest=OLDEST_VERSION)
+
+
 def _server_findings(server: _Server) -> Iterator[Finding]:
-    if server.major_version < OLDEST_VERSION:
-        yield Finding.of(
-            "DATABASE_VERSION_TOO_OLD", Severity.ERROR, version=server.version, oldest=OLDEST_VERSION
-        )  # fmt: skip
     if server.is_standby:
         yield Finding.of("DATABASE_STANDBY", Severity.ERROR)
     if server.encoding == "SQL_ASCII":
@@ -104,18 +116,18 @@ def _server_findings(server: _Server) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _replication_findings(server: _Server, *, slot_exists: bool) -> Iterator[Finding]:
+def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[Finding]:
     role = quote_identifier(server.role)
     if not server.may_replicate:
         yield Finding.of(
             "DATABASE_REPLICATION_ROLE", Severity.ERROR, role=role, statement=f"ALTER ROLE {role} REPLICATION"
         )
-    if server.slots >= server.most_slots and not slot_exists:
+    if server.slots >= server.most_slots and slot is None:
         yield Finding.of(
             "DATABASE_SLOTS_EXHAUSTED", Severity.ERROR, most=server.most_slots,
             statement=f"ALTER SYSTEM SET max_replication_slots = {server.most_slots + 5}",
         )  # fmt: skip
-    if server.senders >= server.most_senders:
+    if server.senders >= server.most_senders and not (slot is not None and slot.is_active):
         yield Finding.of(
             "DATABASE_SENDERS_EXHAUSTED", Severity.ERROR, most=server.most_senders,
             statement=f"ALTER SYSTEM SET max_wal_senders = {server.most_senders + 5}",
@@ -132,16 +144,23 @@ def _replication_findings(server: _Server, *, slot_exists: bool) -> Iterator[Fin
             )  # fmt: skip
 
 
-def _slot_findings(session: Session, server: _Server, slot: str) -> Iterator[Finding]:
-    drop = f"SELECT pg_drop_replication_slot('{slot}')"
-    for plugin, database, wal_status in session.rows(_SLOT, [slot]):
-        if plugin != "pgoutput" or database != server.database:
-            yield Finding.of(
-                "DATABASE_SLOT_FOREIGN", Severity.ERROR, slot=slot, plugin=plugin or "none (physical)",
-                database=database or "none", statement=drop,
-            )  # fmt: skip
-        elif wal_status == "lost":
-            yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=slot, statement=drop)
+def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[Finding]:
+    drop = f"SELECT pg_drop_replication_slot('{name}')"
+    if slot is None:
+        return
+    if slot.plugin != "pgoutput" or slot.database != server.database:
+        yield Finding.of(
+            "DATABASE_SLOT_FOREIGN", Severity.ERROR, slot=name, plugin=slot.plugin or "none (physical)",
+            database=slot.database or "none", statement=drop,
+        )  # fmt: skip
+    elif slot.wal_status == "lost":
+        yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
+
+
+def _read_slot(session: Session, name: str) -> _Slot | None:
+    """Return the slot; None if there is none."""
+    found = session.rows(_SLOT, [name])
+    return _Slot(**dict(zip(_Slot.__dataclass_fields__, found[0], strict=True))) if found else None
 
 
 def _read_publication(session: Session, name: str) -> Publication | None:
@@ -153,10 +172,11 @@ def _read_publication(session: Session, name: str) -> Publication | None:
 
 
 def _missing_publication(
-    server: _Server, name: str, publication: Publication | None, tables: Sequence[TableName], *, owned: bool
+    server: _Server, name: str, publication: Publication | None, checked: Sequence[CheckedTable]
 ) -> Iterator[Finding]:
-    if publication is None and not (server.may_create and owned):
-        listed = ", ".join(table.quoted for table in tables)
+    existing = [table for table in checked if table.is_owned is not None]
+    if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
+        listed = ", ".join(table.name.quoted for table in existing)
         yield Finding.of(
             "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "

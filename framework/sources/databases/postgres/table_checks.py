@@ -89,10 +89,11 @@ class Publication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedTable:
-    """The findings of one table; `is_owned` is whether the role may publish it."""
+    """The findings of one table, and whether the role may publish it; None if it does not exist."""
 
+    name: TableName
     findings: tuple[Finding, ...]
-    is_owned: bool
+    is_owned: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ def check_table(session: Session, name: TableName, *, role: str, publication: Pu
         missing = Finding(
             condition=error.condition, severity=Severity.ERROR, what=error.what, remedy=error.remedy, table=name
         )
-        return CheckedTable(findings=(missing,), is_owned=True)
+        return CheckedTable(name=name, findings=(missing,), is_owned=None)
     place = [name.schema, name.table]
     access = _Access(**_fields(_Access, session.rows(_TABLE, place)[0]))
     leaves = [_Leaf(**_fields(_Leaf, row)) for row in session.rows(_ROOT + _LEAVES, place)]
@@ -147,7 +148,7 @@ def check_table(session: Session, name: TableName, *, role: str, publication: Pu
         *_column_findings(table, access, leaves),
         *_membership(session, table, access, publication),
     )
-    return CheckedTable(findings=findings, is_owned=access.is_owned)
+    return CheckedTable(name=name, findings=findings, is_owned=access.is_owned)
 
 
 def _fields(kind: type, row: tuple[Any, ...]) -> dict[str, Any]:
