@@ -135,6 +135,7 @@ class BoundaryWalker:
             basis = self._basis(storage)
             if offset is not None:
                 self._check_basis(offset.basis, basis)
+                basis = offset.basis  # a plan by key goes on after a rewrite, as it began
             table_rows = self._rows(cursor, storage)
             after = offset.upper_bounds[-1] if offset else None
             if basis.kind == ChunkKind.KEY:
