@@ -135,6 +135,7 @@ class BoundaryWalker:
             basis = self._basis(storage)
             if offset is not None:
                 self._check_basis(offset.basis, basis)
+                basis = offset.basis  # a plan by key goes on after a rewrite, as it began
             table_rows = self._rows(cursor, storage)
             after = offset.upper_bounds[-1] if offset else None
             if basis.kind == ChunkKind.KEY:
@@ -251,10 +252,13 @@ class BoundaryWalker:
             return known or 0
         relation = relation_sql(self._table.name, partitioned=storage.partitioned)
         percent = min(100.0, 100.0 * _SAMPLED_BLOCKS / storage.blocks)
-        # SYSTEM reads only the sampled blocks.
-        cursor.execute(f"SELECT count(*) FROM {relation} AS {ALIAS} TABLESAMPLE SYSTEM ({percent!r})")
+        # SYSTEM reads only the sampled blocks; their number is random, so it is counted too.
+        cursor.execute(
+            f"SELECT count(*), count(DISTINCT ({ALIAS}.tableoid, (({ALIAS}.ctid::text)::point)[0])) "
+            f"FROM {relation} AS {ALIAS} TABLESAMPLE SYSTEM ({percent!r})"
+        )
         row = cursor.fetchone()
-        return round(int(row[0]) * 100 / percent) if row else 0
+        return round(int(row[0]) * storage.blocks / int(row[1])) if row and row[1] else 0
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor]:

@@ -99,7 +99,10 @@ class ChunkReader:
         with self._transaction(chunk) as cursor:
             relation = self._check_basis(cursor)
             cursor.execute(self._select(relation, chunk))
-            for batch in cursor.fetch_record_batch():
+            # The public reader raises an OSError without SQLSTATE for an error in the middle of a COPY.
+            rows = cursor._results  # noqa: SLF001
+            assert rows is not None
+            for batch in rows.reader:
                 arrays = [column.from_arrow(array) for column, array in zip(self._columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -173,12 +173,9 @@ def _upper_text(value: object) -> str | None:
     if isinstance(value, str):
         if len(value) <= _LONGEST_TEXT:
             return json.dumps(value, ensure_ascii=False)
-        following = value[_LONGEST_TEXT]
-        return (
-            None
-            if following == _GREATEST_LETTER
-            else json.dumps(value[:_LONGEST_TEXT] + _GREATEST_LETTER, ensure_ascii=False)
-        )
+        # No letter is above the greatest one, so a prefix can't be raised above a text that goes on with it.
+        raised = value[:_LONGEST_TEXT] + _GREATEST_LETTER
+        return None if value[_LONGEST_TEXT] == _GREATEST_LETTER else json.dumps(raised, ensure_ascii=False)
     if isinstance(value, datetime):
         missing = -value.microsecond % 1000
         try:
