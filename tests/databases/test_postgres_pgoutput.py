@@ -31,7 +31,7 @@ from tests.support.postgres_log import PUBLICATION, execute, name, position, slo
 _2000 = 946_684_800_000_000
 
 
-def _row(*values: str | None | object) -> bytes:
+def _row(*values: str | object | None) -> bytes:
     found = struct.pack(">H", len(values))
     for value in values:
         if value is None:
@@ -53,7 +53,7 @@ def _row(*values: str | None | object) -> bytes:
         (b"Y" + struct.pack(">I", 70) + "s\0ü\0".encode(), Type(70, "s", "ü")),
         (
             b"R" + struct.pack(">I", 5) + b"\0t\0d" + struct.pack(">H", 1) + b"\1id\0" + struct.pack(">Ii", 23, -1),
-            Relation(5, TableName(schema="pg_catalog", table="t"), "d", (RelationColumn("id", 23, -1, True),)),
+            Relation(5, TableName(schema="pg_catalog", table="t"), "d", (RelationColumn("id", 23, -1, is_key=True),)),
         ),
         (b"I" + struct.pack(">I", 5) + b"N" + _row("é", None, ""), Insert(5, ["é", None, ""])),
         (b"U" + struct.pack(">I", 5) + b"N" + _row("1", OMITTED), Update(5, None, ["1", OMITTED])),
@@ -68,7 +68,10 @@ def _row(*values: str | None | object) -> bytes:
         (b"D" + struct.pack(">I", 5) + b"K" + _row("1", None), Delete(5, ["1", None])),
         (b"D" + struct.pack(">I", 5) + b"O" + _row("1", "x" * 300), Delete(5, ["1", "x" * 300])),
         (b"T" + struct.pack(">IBII", 2, 3, 5, 6), Truncate((5, 6), cascade=True, restart_identity=True)),
-        (b"M" + struct.pack(">BQ", 1, 8) + b"p\0" + struct.pack(">I", 3) + b"a\0b", Message(True, 8, "p", b"a\0b")),
+        (
+            b"M" + struct.pack(">BQ", 1, 8) + b"p\0" + struct.pack(">I", 3) + b"a\0b",
+            Message(transactional=True, position=8, prefix="p", content=b"a\0b"),
+        ),
     ],
 )
 def test_each_message_is_decoded(data: bytes, expected: LogMessage) -> None:

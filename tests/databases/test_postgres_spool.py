@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
 from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpoolLimits, SpoolWriter
-from tests.support.postgres_log import execute, name, position, reader, rows_of
+from tests.support.postgres_log import execute, name, rows_of
 
 _RELATION = Relation(1, name("t"), "d", ())
 _KINDS = [ChangeKind(_RELATION, operation) for operation in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")]
