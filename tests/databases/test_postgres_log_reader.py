@@ -1,4 +1,4 @@
-"""The reader of PostgreSQL's log delivers whole transactions, exactly once per position, and acknowledges nothing else."""
+"""The reader of PostgreSQL's log delivers whole transactions, once per position, and acknowledges nothing itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import InternalError, SourceError
 from framework.sources.databases.postgres.log_reader import ReadLimit
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.spool import SpoolLimits
+from framework.sources.databases.postgres.spool import SpooledBatch, SpoolLimits
 from tests.support.postgres_log import brief, execute, name, position, query, reader, rows_of, slot_of
 
 _TABLE = "public.t"
@@ -105,7 +105,7 @@ def test_a_range_is_read_again_with_the_same_rows(database: str, tmp_path: Path)
     execute(database, "CREATE TABLE t (id int PRIMARY KEY, name text)")
     start = position(database, "t")
     log = reader(database, start, tmp_path / "one")
-    batches = []
+    batches: list[SpooledBatch] = []
     for n in range(4):
         execute(database, f"INSERT INTO t SELECT i, 'x' FROM generate_series({n * 10}, {n * 10 + 3}) AS i")
         batches.append(log.read_transactions(batches[-1].end if batches else start.lsn))

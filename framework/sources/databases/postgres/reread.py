@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg2
-from psycopg2 import errors, sql
+from psycopg2 import errors
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
@@ -28,6 +28,7 @@ from framework.sources.databases.postgres.changes import PendingRow
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import quote_identifier
 
 _POLL_SECONDS = 0.01
 _ATTEMPTS = 5
@@ -178,31 +179,23 @@ def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _T
     return _Table(rows[0][0], rows[0][1], types)
 
 
-def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> sql.Composed:
+def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
     """The query for the values of rows by key, as text; its parameters are one array of text per column of the key.
 
     `format('%s', …)` calls the type's output function, as the log does; a cast to text is another text for char(n),
     boolean and inet.
     """
-    arrays = sql.SQL(", ").join([sql.SQL("%s::text[]")] * len(key))
-    names = [sql.Identifier(f"k{index}") for index in range(len(key))]
-    outputs = [
-        sql.SQL("CASE WHEN t.{0} IS DISTINCT FROM NULL THEN pg_catalog.format('%%s', t.{0}) END AS {1}").format(
-            sql.Identifier(name), sql.Identifier(f"v{index}")
-        )
-        for index, name in enumerate(wanted)
-    ]
-    conditions = [
-        sql.SQL("t.{} = wanted.{}::{}").format(sql.Identifier(column), name, sql.SQL(table.types[column]))
-        for column, name in zip(key, names, strict=True)
-    ]
-    return sql.SQL(
-        "SELECT wanted.n, found.* FROM unnest({arrays}) WITH ORDINALITY AS wanted({names}, n)"
-        " CROSS JOIN LATERAL (SELECT {outputs} FROM {table} AS t WHERE {conditions} LIMIT 1) AS found"
-    ).format(
-        arrays=arrays,
-        names=sql.SQL(", ").join(names),
-        outputs=sql.SQL(", ").join(outputs),
-        table=sql.Identifier(table.schema, table.name),
-        conditions=sql.SQL(" AND ").join(conditions),
+    names = ", ".join(f"k{index}" for index in range(len(key)))
+    outputs = ", ".join(
+        f"CASE WHEN t.{column} IS DISTINCT FROM NULL THEN pg_catalog.format('%s', t.{column}) END AS v{index}"
+        for index, column in enumerate(map(quote_identifier, wanted))
     )
+    conditions = " AND ".join(
+        f"t.{quote_identifier(column)} = wanted.k{index}::{table.types[column]}" for index, column in enumerate(key)
+    )
+    source = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
+    found = f"SELECT {outputs} FROM {source} AS t WHERE {conditions} LIMIT 1"
+    rest = f"WITH ORDINALITY AS wanted({names}, n) CROSS JOIN LATERAL ({found}) AS found"
+    arrays = ", ".join(["%s::text[]"] * len(key))
+    # A name may contain a percent sign, which psycopg2 takes for a parameter.
+    return f"SELECT wanted.n, found.* FROM unnest({arrays}) " + rest.replace("%", "%%")

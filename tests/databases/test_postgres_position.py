@@ -1,0 +1,249 @@
+"""The position at the source is made once, waits for what it may miss, and a gap is always named."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from framework.demo.postgres_server import PostgresServer
+from framework.foundation.errors import SluiceError, SourceError, UserError
+from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
+from framework.sources.databases.postgres.position_check import Gap, SourceIdentity, StoredPosition, check_position
+from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
+
+_TABLES = ("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+
+
+def _ensure(uri: str, *tables: str, wait_seconds: float = 10) -> StartPosition:
+    opened = session(uri)
+    try:
+        return ensure_position(
+            opened, slot_of(uri), PUBLICATION, [name(table) for table in tables], wait_seconds=wait_seconds
+        )
+    finally:
+        opened.close()
+
+
+def _check(uri: str, stored: StoredPosition) -> Gap | None:
+    opened = session(uri)
+    try:
+        return check_position(opened, stored)
+    finally:
+        opened.close()
+
+
+def _published(uri: str) -> list[str]:
+    return [table for (table,) in query(uri, "SELECT tablename FROM pg_publication_tables ORDER BY 1")]
+
+
+def test_a_position_is_made_once(database: str) -> None:
+    """A second call finds the same slot at the same position."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    execute(database, "INSERT INTO a VALUES (1)")
+    second = _ensure(database, "a")
+    assert (True, (name("a"),)) == (first.created, first.added)
+    assert dataclasses.replace(first, created=False, added=()) == second
+    assert _check(database, first.stored()) is None
+    assert ["a"] == _published(database)
+
+
+def test_two_processes_make_one_position(database: str) -> None:
+    """All of them get the same slot, and one of them has made it."""
+    execute(database, *_TABLES)
+    made: list[StartPosition] = []
+    threads = [threading.Thread(target=lambda: made.append(_ensure(database, "a", "b"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 4 == len(made)
+    assert 1 == sum(each.created for each in made)
+    assert 1 == len({each.lsn for each in made})
+
+
+def test_a_table_that_is_added_has_its_later_changes_in_the_log(database: str, tmp_path: Path) -> None:
+    """Missing tables are added to our publication; changes from then on are delivered."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    execute(database, "INSERT INTO b VALUES (1)")
+    second = _ensure(database, "a", "b")
+    assert (False, (name("b"),)) == (second.created, second.added)
+    execute(database, "INSERT INTO b VALUES (2)")
+    log = reader(database, first, tmp_path / "spool")
+    assert [("public.b", "INSERT", {"id": 2})] == brief(log.read_transactions(first.lsn))
+    log.close()
+    assert ["a", "b"] == _published(database)
+
+
+def test_a_snapshot_waits_for_transactions_that_the_log_may_lack(database: str) -> None:
+    """A transaction that wrote to a table before it was published ends before the position is ready."""
+    execute(database, *_TABLES)
+    _ensure(database, "a")
+    writer = psycopg2.connect(database)
+    writer.cursor().execute("INSERT INTO b VALUES (1)")
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "a", "b", wait_seconds=0.3)
+    assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
+    assert str(writer.info.backend_pid) in str(caught.value.fields["pids"])
+    # The table is in the publication, but the wait is not forgotten.
+    with pytest.raises(SourceError):
+        _ensure(database, "a", "b", wait_seconds=0.3)
+    waiting = threading.Thread(target=_ensure, args=[database, "a", "b"])
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    writer.commit()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    writer.close()
+
+
+def test_a_new_slot_waits_for_open_transactions_no_longer_than_allowed(database: str) -> None:
+    """A transaction that was open before the slot holds it up; the fault has its process."""
+    execute(database, *_TABLES)
+    writer = psycopg2.connect(database)
+    writer.cursor().execute("INSERT INTO a VALUES (1)")
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "a", wait_seconds=0.5)
+    assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
+    assert [] == query(database, f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'")
+    writer.commit()
+    assert _ensure(database, "a").created
+    writer.close()
+
+
+def test_what_is_not_ours_is_not_taken(database: str) -> None:
+    """A publication or a slot of another use is refused and left as it is."""
+    execute(database, *_TABLES, f"CREATE PUBLICATION {PUBLICATION} FOR TABLE b")
+    with pytest.raises(UserError) as caught:
+        _ensure(database, "a")
+    assert "DATABASE_PUBLICATION_NOT_OURS" == caught.value.condition
+    assert ["b"] == _published(database)
+    execute(database, f"DROP PUBLICATION {PUBLICATION}")
+    execute(database, f"SELECT pg_create_physical_replication_slot('{slot_of(database)}')")
+    with pytest.raises(UserError) as caught:
+        _ensure(database, "a")
+    assert "DATABASE_SLOT_NOT_OURS" == caught.value.condition
+
+
+def test_names_may_contain_anything(database: str) -> None:
+    """Publications and tables with quotes, spaces and percent signs."""
+    execute(database, 'CREATE TABLE "a ""%s\' b" (id int PRIMARY KEY)')
+    opened = session(database)
+    odd = "pub \"'%s"
+    first = ensure_position(opened, slot_of(database), odd, [name("a \"%s' b")])
+    assert ["a \"%s' b"] == _published(database)
+    assert check_position(opened, first.stored()) is None
+    drop_position(opened, slot_of(database), odd)
+    opened.close()
+
+
+def test_a_missing_table_is_a_named_fault(database: str) -> None:
+    """Nothing is made."""
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "absent")
+    assert "DATABASE_TABLE_MISSING" == caught.value.condition
+    assert [] == query(database, "SELECT 1 FROM pg_publication")
+
+
+def test_a_slot_without_its_publication_is_a_gap(database: str) -> None:
+    """A new publication would hide the changes of before; it is not made."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    execute(database, f"DROP PUBLICATION {PUBLICATION}")
+    gap = _check(database, first.stored())
+    assert gap is not None
+    assert "DATABASE_POSITION_LOST.PUBLICATION" == gap.condition == gap.error().condition
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "a")
+    assert "DATABASE_POSITION_LOST.PUBLICATION" == caught.value.condition
+
+
+def test_a_missing_or_advanced_slot_is_a_gap(database: str) -> None:
+    """Both would lose changes without an error of the server."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    execute(
+        database,
+        "INSERT INTO a VALUES (1)",
+        f"SELECT pg_replication_slot_advance('{slot_of(database)}', pg_current_wal_lsn())",
+    )
+    assert "DATABASE_POSITION_LOST.SLOT_AHEAD" == getattr(_check(database, first.stored()), "condition", None)
+    execute(database, f"SELECT pg_drop_replication_slot('{slot_of(database)}')")
+    assert "DATABASE_POSITION_LOST.SLOT_MISSING" == getattr(_check(database, first.stored()), "condition", None)
+    execute(database, f"SELECT pg_create_physical_replication_slot('{slot_of(database)}')")
+    assert "DATABASE_POSITION_LOST.SLOT_REPLACED" == getattr(_check(database, first.stored()), "condition", None)
+
+
+@pytest.mark.parametrize("field", ["system_identifier", "timeline", "database"])
+def test_another_source_is_a_gap(database: str, field: str) -> None:
+    """Another server, timeline or database under the same address is not read on."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    other = 99 if field == "timeline" else "other"
+    values = {name: getattr(first.identity, name) for name in ("system_identifier", "timeline", "database")}
+    identity = SourceIdentity(**{**values, field: other})
+    gap = _check(database, dataclasses.replace(first.stored(), identity=identity))
+    assert gap is not None
+    assert "DATABASE_POSITION_LOST.SOURCE" == gap.condition
+    assert (field.replace("_", " "), other) == (gap.fields["kind"], gap.fields["before"])
+
+
+def test_a_source_that_was_restored_to_an_older_state_is_a_gap(database: str) -> None:
+    """The log ends before the position that was read."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    gap = _check(database, first.stored(first.lsn + (1 << 40)))
+    assert gap is not None
+    assert "DATABASE_POSITION_LOST.LOG_RESET" == gap.condition
+
+
+def test_a_slot_whose_log_was_removed_is_a_gap(tmp_path: Path) -> None:
+    """The reader names it too."""
+    with PostgresServer({"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB", "max_wal_size": "32MB"}) as server:
+        uri = server.uri()
+        execute(uri, *_TABLES)
+        first = position(uri, "a")
+        for _ in range(4):
+            execute(uri, "INSERT INTO a SELECT generate_series(1, 300000)", "TRUNCATE a", "SELECT pg_switch_wal()")
+            execute(uri, "CHECKPOINT")
+        gap = _check(uri, first.stored())
+        assert gap is not None
+        assert "DATABASE_POSITION_LOST.SLOT_INVALID" == gap.condition
+        log = reader(uri, first, tmp_path / "spool")
+        with pytest.raises(SourceError) as caught:
+            log.read_transactions(first.lsn)
+        assert "DATABASE_POSITION_LOST.SLOT_INVALID" == caught.value.condition
+
+
+def test_no_slot_left_is_a_named_fault() -> None:
+    """The fault has the statement."""
+    with PostgresServer({"max_replication_slots": "1"}) as server:
+        execute(server.uri(), *_TABLES, "SELECT pg_create_physical_replication_slot('other')")
+        with pytest.raises(SourceError) as caught:
+            _ensure(server.uri(), "a")
+        assert "DATABASE_SLOTS_EXHAUSTED" == caught.value.condition
+        assert "max_replication_slots = 2" in str(caught.value)
+
+
+def test_a_position_is_dropped_as_far_as_it_exists(database: str, tmp_path: Path) -> None:
+    """A slot in use is a named fault; a foreign publication stays."""
+    execute(database, *_TABLES)
+    first = _ensure(database, "a")
+    log = reader(database, first, tmp_path / "spool")
+    log.read_transactions(first.lsn)
+    opened = session(database)
+    with pytest.raises(SluiceError) as caught:
+        drop_position(opened, slot_of(database), PUBLICATION, wait_seconds=0.2)
+    assert "DATABASE_SLOT_IN_USE" == caught.value.condition
+    log.close()
+    for _ in range(2):
+        drop_position(opened, slot_of(database), PUBLICATION)
+    assert [] == query(database, "SELECT 1 FROM pg_publication")
+    assert [] == query(database, f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'")
+    opened.close()

@@ -1,0 +1,145 @@
+"""The spool writes batches of any size in bounded memory, and shows whole ones only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
+from framework.sources.databases.postgres.pgoutput import Begin, Relation
+from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpoolLimits, SpoolWriter
+from tests.support.postgres_log import execute, name, rows_of
+
+_RELATION = Relation(1, name("t"), "d", ())
+_KINDS = [ChangeKind(_RELATION, operation) for operation in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")]
+_TIME = 1_700_000_000_123_456
+
+
+def _writer(spool: Spool, buffer: ChangeBuffer) -> SpoolWriter:
+    return SpoolWriter(spool, generation=3, buffer=buffer, kinds=_KINDS, complete=lambda _: 0)
+
+
+def _fill(writer: SpoolWriter, buffer: ChangeBuffer, sizes: list[int]) -> None:
+    for n, size in enumerate(sizes):
+        writer.begin(Begin(100 + n, _TIME + n, 1))
+        for ordinal in range(size):
+            buffer.kinds.append(ordinal % 4)
+            buffer.payloads.append(None if ordinal % 4 == 3 else f'{{"id":{ordinal}}}')
+            writer.relieve(most_pending=1)
+        writer.commit()
+
+
+def test_rows_have_their_position_and_ordinal_across_row_groups(tmp_path: Path) -> None:
+    """A transaction over several row groups and files goes on with its ordinals."""
+    spool, buffer = Spool(tmp_path / "spool", SpoolLimits(group_rows=4, file_rows=9)), ChangeBuffer()
+    writer = _writer(spool, buffer)
+    sizes = [3, 0, 25, 1]
+    _fill(writer, buffer, sizes)
+    batch = writer.seal(50, 200, caught_up=True)
+    rows = rows_of(batch)
+    assert [(100 + n, ordinal) for n, size in enumerate(sizes) for ordinal in range(size)] == [
+        (row["position"], row["ordinal"]) for row in rows
+    ]
+    assert {
+        "source_table": "public.t",
+        "operation": "DELETE",
+        "generation": 3,
+        "position": 100,
+        "ordinal": 2,
+        "commit_time": datetime.fromtimestamp(_TIME // 10**6, UTC).replace(microsecond=_TIME % 10**6),
+        "schema_version": _RELATION.schema_version,
+        "payload": '{"id":2}',
+    } == rows[2]
+    assert (29, 3, {"public.t": 29}) == (batch.rows, batch.transactions, batch.rows_by_table)
+    assert 29 == sum(file.rows for file in batch.files)
+    assert 1 < len(batch.files)
+    assert all(SCHEMA.equals(pq.read_schema(file.path)) for file in batch.files)
+    assert (_RELATION,) == batch.relations
+
+
+def test_a_batch_without_rows_has_no_files(tmp_path: Path) -> None:
+    """Its positions are all there is."""
+    spool, buffer = Spool(tmp_path / "spool"), ChangeBuffer()
+    batch = _writer(spool, buffer).seal(1, 2, caught_up=True)
+    assert ((), 0, 0) == (batch.files, batch.rows, batch.transactions)
+    assert [] == list(spool.folder.iterdir())
+
+
+def test_half_a_batch_is_never_shown(tmp_path: Path) -> None:
+    """An unfinished batch has no name of a batch, and the next process removes it."""
+    folder = tmp_path / "spool"
+    spool, buffer = Spool(folder, SpoolLimits(group_rows=2)), ChangeBuffer()
+    writer = _writer(spool, buffer)
+    _fill(writer, buffer, [5])
+    assert ["unfinished"] == [path.name.partition("-")[0] for path in folder.iterdir()]
+    spool.remove_until(10**9)
+    assert 1 == len(list(folder.iterdir()))
+    Spool(folder)
+    assert [] == list(folder.iterdir())
+
+
+def test_a_discarded_batch_leaves_nothing(tmp_path: Path) -> None:
+    """The rows are read from the log again."""
+    spool, buffer = Spool(tmp_path / "spool", SpoolLimits(group_rows=2)), ChangeBuffer()
+    writer = _writer(spool, buffer)
+    _fill(writer, buffer, [5])
+    writer.discard()
+    assert [] == list(spool.folder.iterdir())
+
+
+def test_files_are_removed_up_to_the_acknowledged_position(tmp_path: Path) -> None:
+    """Later batches stay."""
+    spool, buffer = Spool(tmp_path / "spool"), ChangeBuffer()
+    batches = []
+    for start, end in ((1, 20), (20, 300), (300, 4000)):
+        writer = _writer(spool, buffer)
+        _fill(writer, buffer, [2])
+        batches.append(writer.seal(start, end, caught_up=False))
+    spool.remove_until(300)
+    assert [False, False, True] == [batch.files[0].path.exists() for batch in batches]
+    assert batches[2].files[0].bytes == batches[2].files[0].path.stat().st_size
+
+
+_CHILD = """
+import resource, sys
+from pathlib import Path
+from tests.support.postgres_log import position, reader
+uri, folder = sys.argv[1], Path(sys.argv[2])
+start = position(uri, "t")
+log = reader(uri, start, folder)
+first = log.read_transactions(start.lsn)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+Path(sys.argv[2] + ".ready").touch()
+sys.stdin.readline()
+batch = log.read_transactions(first.end)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+log.close()
+import json
+print(json.dumps([batch.rows, after - before, [str(file.path) for file in batch.files]]))
+"""
+
+
+def test_a_large_transaction_needs_bounded_memory(database: str, tmp_path: Path) -> None:
+    """A transaction of 300,000 rows with 60 MB of payload takes less than 100 MB more than an empty read."""
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY, a text, b text, c int)")
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, database, str(tmp_path / "spool")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    while not (tmp_path / "spool.ready").exists():
+        assert child.poll() is None
+    execute(
+        database, "INSERT INTO t SELECT i, repeat('a', 80), repeat('b', 80), i FROM generate_series(1, 300000) AS i"
+    )
+    output, _ = child.communicate("go\n", timeout=120)
+    rows, kilobytes, files = json.loads(output)
+    assert 300_000 == rows
+    assert kilobytes < 100 * 1024
+    table = pa.concat_tables([pq.read_table(path, columns=["ordinal"]) for path in files])
+    assert list(range(300_000)) == table["ordinal"].to_pylist()
