@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
@@ -41,3 +44,24 @@ def database(server: PostgresServer) -> Iterator[str]:
                 cursor.execute("SELECT pg_drop_replication_slot(%s)", [slot])
             cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     admin.close()
+
+
+@pytest.fixture
+def folder(database: str, tmp_path: Path) -> Path:
+    """A folder with the connection `bank` to the database of the test."""
+    (tmp_path / "connections.yml").write_text(f"bank: {database}\n", "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(database: str) -> Callable[..., list[tuple[Any, ...]]]:
+    """Run a statement at the source, and return its rows."""
+
+    def execute(statement: str, *arguments: object) -> list[tuple[Any, ...]]:
+        with closing(psycopg2.connect(database)) as connection:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute(statement, arguments or None)
+                return list(cursor.fetchall()) if cursor.description else []
+
+    return execute

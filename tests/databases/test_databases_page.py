@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from framework.sources.databases.postgres.types import TYPES
+from framework.sources.databases.postgres.types import MAPPINGS
 from tests.support.sources import ROOT
 
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ def test_the_module_of_the_page_copies_a_table(
 
 def test_the_page_has_every_type() -> None:
     """The table of types has the lines of the code, in their order."""
-    lines = [f"| {', '.join(each.postgres)} | {each.spark} | {each.note} |" for each in TYPES]
+    lines = [f"| {', '.join(each.postgres)} | {each.spark} | {each.note} |" for each in MAPPINGS]
     assert "\n".join(lines) in PAGE

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg2
 import pytest
 
 from framework import Pipeline
@@ -21,27 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Run = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def folder(database: str, tmp_path: Path) -> Path:
-    """A folder with the connection `bank` to the database of the test."""
-    (tmp_path / "connections.yml").write_text(f"bank: {database}\n", "utf-8")
-    return tmp_path
-
-
-@pytest.fixture
-def run(database: str) -> Run:
-    """Run a statement at the source, and return its rows."""
-
-    def execute(statement: str, *arguments: object) -> list[tuple[Any, ...]]:
-        with closing(psycopg2.connect(database)) as connection:
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                cursor.execute(statement, arguments or None)
-                return list(cursor.fetchall()) if cursor.description else []
-
-    return execute
 
 
 def stream(spark: SparkSession, folder: Path, source: str, **options: object) -> DataFrame:
