@@ -14,7 +14,8 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
-from framework.sources.databases.postgres.log_reader import LogReader, ReadLimit
+from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.reading import ReadLimit
 from framework.sources.databases.postgres.spool import SpooledBatch, SpoolLimits
 from tests.support.postgres_log import Folded, execute, position, query, reader, rows_of
 

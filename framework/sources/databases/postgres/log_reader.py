@@ -9,9 +9,8 @@ position may lie within a record; it is compared with, and never used as an offs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
@@ -23,42 +22,22 @@ from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEnc
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
 from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.reading import Goal, Reading, ReadLimit
 from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.postgres.stream import (
-    DATA,
-    PAYLOAD_START,
     ReplicationStream,
     StartRefusedError,
-    read_keepalive,
-    unreachable,
 )
 from framework.sources.databases.tables import TableName
 
-_INSERT, _UPDATE, _DELETE = b"IUD"
 _POLL_SECONDS = 0.1
-_NUDGE_SECONDS = 1.0
-_SILENCE_SECONDS = 120.0
 _OBJECT_IN_USE = "55006"
 _FLUSHED = "SELECT pg_current_wal_flush_lsn()"
 _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots WHERE slot_name = %s"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimit:
-    """When a batch ends: at the first end of a transaction at which one of these is reached.
-
-    Args:
-        rows: of changes.
-        bytes: of the log's messages.
-    """
-
-    rows: int = 1_000_000
-    bytes: int = 256 << 20
 
 
 class LogReader:
@@ -125,7 +104,7 @@ class LogReader:
         """
         with self._faults():
             target = parse_lsn(self._one(_FLUSHED))
-            return self._read(start, _Goal(target, limit or ReadLimit(), self._clock, self._source))
+            return self._read(start, Goal(target, limit or ReadLimit(), self._clock, self._source))
 
     def read_range(self, start: int, end: int) -> SpooledBatch:
         """Read the transactions that end after `start` and not after `end` once more.
@@ -143,7 +122,7 @@ class LogReader:
         if start == end:
             return _nothing(start)
         with self._faults():
-            return self._read(start, _Goal(end, None, self._clock, self._source))
+            return self._read(start, Goal(end, None, self._clock, self._source))
 
     def acknowledge(self, lsn: int) -> None:
         """Let the server discard its log up to the end of a batch, and remove the spooled files up to there.
@@ -201,7 +180,7 @@ class LogReader:
             self.close()
             raise
 
-    def _read(self, start: int, goal: _Goal) -> SpooledBatch:
+    def _read(self, start: int, goal: Goal) -> SpooledBatch:
         self._open_at(start)
         writer = SpoolWriter(
             self._spool,
@@ -221,9 +200,9 @@ class LogReader:
             writer.discard()
             raise
 
-    def _deliver(self, start: int, goal: _Goal, writer: SpoolWriter) -> int | None:
+    def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> int | None:
         """Read until the goal; the end of the batch, or None if a stop was requested within a transaction."""
-        reading = _Reading(
+        reading = Reading(
             self._encoder,
             self._buffer,
             writer,
@@ -248,7 +227,7 @@ class LogReader:
     def _note(self, last_end: int, delivered: int) -> None:
         self._last_end, self._delivered = last_end, max(delivered, self._delivered)
 
-    def _next_messages(self, goal: _Goal) -> list[bytes]:
+    def _next_messages(self, goal: Goal) -> list[bytes]:
         """Wait for messages a little; without any, request a keepalive, which says how far the server has read."""
         stream = self._require_stream()
         messages = stream.read(0)
@@ -347,149 +326,6 @@ class LogReader:
             self._stream.close()
             self._stream = None
         self._messages = []
-
-
-class _Goal:
-    """When a read is done, and how long nothing may arrive.
-
-    Args:
-        target: all transactions that end at or before it are to be delivered.
-        limit: ends the read earlier; None to read up to the target exactly.
-        clock: for the silence.
-        source: for error texts.
-    """
-
-    def __init__(self, target: int, limit: ReadLimit | None, clock: Clock, source: Connection) -> None:
-        self._source = source
-        self.target = target
-        self.limit = limit
-        self.reached = False
-        self._clock = clock
-        self._silent_since = clock.monotonic()
-        self._nudged = False
-        self._idle_since = self._silent_since
-
-    def renew_silence(self) -> None:
-        """Note that something arrived."""
-        self._silent_since = self._clock.monotonic()
-
-    def needs_nudge(self, messages: list[bytes]) -> bool:
-        """Whether the server has nothing to send for a second, though the target is not reached; once.
-
-        Raises:
-            SourceError: DATABASE_UNREACHABLE, when not even keepalives arrive.
-        """
-        now = self._clock.monotonic()
-        if any(message[0] == DATA for message in messages):
-            self._idle_since = now
-        if now - self._silent_since > _SILENCE_SECONDS:
-            problem = f"the server sent nothing for {_SILENCE_SECONDS:.0f} seconds"
-            raise unreachable(self._source, problem)
-        due = not self._nudged and now - self._idle_since > _NUDGE_SECONDS
-        self._nudged = self._nudged or due
-        return due
-
-
-class _Reading:
-    """One read: from messages to rows of the writer."""
-
-    def __init__(
-        self,
-        encoder: ChangeEncoder,
-        buffer: ChangeBuffer,
-        writer: SpoolWriter,
-        *,
-        goal: _Goal,
-        most_pending: Callable[[], int],
-        start: int,
-    ) -> None:
-        self.in_transaction = False
-        self.reply_requested = False
-        self._encoder = encoder
-        self._buffer = buffer
-        self._writer = writer
-        self._goal = goal
-        self._most_pending = most_pending
-        self._last_end = start
-        self._delivered = start
-        self._bytes = 0
-
-    def take(self, messages: list[bytes]) -> tuple[bool, int]:
-        """Add the rows of messages; whether the goal is reached, and how many messages were used."""
-        insert, update, delete = self._encoder.insert, self._encoder.update, self._encoder.delete
-        pending, writer = self._buffer.pending, self._writer
-        body = PAYLOAD_START + 1
-        for index, data in enumerate(messages):
-            self._bytes += len(data)
-            if data[0] != DATA:
-                if self._keepalive(data):
-                    return True, index + 1
-                continue
-            kind = data[PAYLOAD_START]
-            writer.bytes_in_buffer += len(data)
-            if kind == _INSERT:
-                insert(data, body)
-            elif kind == _UPDATE:
-                update(data, body)
-                if pending:
-                    writer.relieve(most_pending=self._most_pending())
-            elif kind == _DELETE:
-                delete(data, body)
-            else:
-                stop = self._control(decode(data, PAYLOAD_START))
-                if stop is not None:
-                    return True, index + stop
-        writer.relieve(most_pending=self._most_pending())
-        return False, len(messages)
-
-    def finish(self, note: Callable[[int, int], None]) -> int:
-        """Return the end of the batch, and note how far the stream was read."""
-        note(self._last_end, self._delivered)
-        return self._goal.target if self._goal.limit is None else self._delivered
-
-    def _keepalive(self, data: bytes) -> bool:
-        position, _, reply = read_keepalive(data, 1)
-        self.reply_requested |= bool(reply)
-        if self.in_transaction:
-            return False
-        # Everything that the server has decoded up to there was sent before.
-        self._delivered = max(self._delivered, position)
-        self._goal.reached |= self._delivered >= self._goal.target
-        return self._goal.reached
-
-    def _control(self, message: object) -> int | None:
-        """Handle a message that is no row; if the goal is reached, how many messages were used: this one or not."""
-        match message:
-            case Begin():
-                if message.position >= self._goal.target:
-                    self._goal.reached = True
-                    return 0
-                self.in_transaction = True
-                self._encoder.xid = message.xid
-                self._writer.begin(message)
-            case Commit():
-                self.in_transaction = False
-                self._writer.commit()
-                self._last_end = self._delivered = message.end
-                return 1 if self._is_done() else None
-            case Relation():
-                self._encoder.relate(message)
-            case Truncate():
-                self._encoder.truncate(message)
-            case _:
-                pass
-        return None
-
-    def _is_done(self) -> bool:
-        limit, end = self._goal.limit, self._last_end
-        if limit is None:
-            if end > self._goal.target:
-                problem = f"a commit ends at {format_lsn(end)}, after {format_lsn(self._goal.target)}"
-                raise InternalError("POSTGRES_LOG_OUT_OF_ORDER", problem=problem)
-            return end == self._goal.target
-        rows = self._writer.rows + len(self._buffer.kinds)
-        self._goal.reached = end >= self._goal.target
-        return self._goal.reached or rows >= limit.rows or self._bytes >= limit.bytes
 
 
 def _nothing(position: int) -> SpooledBatch:

@@ -1,0 +1,175 @@
+"""One read of the log: from messages of the stream to rows of a batch, up to a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from framework.foundation.clock import Clock
+from framework.foundation.errors import InternalError
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder
+from framework.sources.databases.postgres.lsn import format_lsn
+from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
+from framework.sources.databases.postgres.spool import SpoolWriter
+from framework.sources.databases.postgres.stream import DATA, PAYLOAD_START, read_keepalive, unreachable
+
+_INSERT, _UPDATE, _DELETE = b"IUD"
+_NUDGE_SECONDS = 1.0
+_SILENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimit:
+    """When a batch ends: at the first end of a transaction at which one of these is reached.
+
+    Args:
+        rows: of changes.
+        bytes: of the log's messages.
+    """
+
+    rows: int = 1_000_000
+    bytes: int = 256 << 20
+
+
+class Goal:
+    """When a read is done, and how long nothing may arrive.
+
+    Args:
+        target: all transactions that end at or before it are to be delivered.
+        limit: ends the read earlier; None to read up to the target exactly.
+        clock: for the silence.
+        source: for error texts.
+    """
+
+    def __init__(self, target: int, limit: ReadLimit | None, clock: Clock, source: Connection) -> None:
+        self._source = source
+        self.target = target
+        self.limit = limit
+        self.reached = False
+        self._clock = clock
+        self._silent_since = clock.monotonic()
+        self._nudged = False
+        self._idle_since = self._silent_since
+
+    def renew_silence(self) -> None:
+        """Note that something arrived."""
+        self._silent_since = self._clock.monotonic()
+
+    def needs_nudge(self, messages: list[bytes]) -> bool:
+        """Whether the server has nothing to send for a second, though the target is not reached; once.
+
+        Raises:
+            SourceError: DATABASE_UNREACHABLE, when not even keepalives arrive.
+        """
+        now = self._clock.monotonic()
+        if any(message[0] == DATA for message in messages):
+            self._idle_since = now
+        if now - self._silent_since > _SILENCE_SECONDS:
+            problem = f"the server sent nothing for {_SILENCE_SECONDS:.0f} seconds"
+            raise unreachable(self._source, problem)
+        due = not self._nudged and now - self._idle_since > _NUDGE_SECONDS
+        self._nudged = self._nudged or due
+        return due
+
+
+class Reading:
+    """One read: from messages to rows of the writer."""
+
+    def __init__(
+        self,
+        encoder: ChangeEncoder,
+        buffer: ChangeBuffer,
+        writer: SpoolWriter,
+        *,
+        goal: Goal,
+        most_pending: Callable[[], int],
+        start: int,
+    ) -> None:
+        self.in_transaction = False
+        self.reply_requested = False
+        self._encoder = encoder
+        self._buffer = buffer
+        self._writer = writer
+        self._goal = goal
+        self._most_pending = most_pending
+        self._last_end = start
+        self._delivered = start
+        self._bytes = 0
+
+    def take(self, messages: list[bytes]) -> tuple[bool, int]:
+        """Add the rows of messages; whether the goal is reached, and how many messages were used."""
+        insert, update, delete = self._encoder.insert, self._encoder.update, self._encoder.delete
+        pending, writer = self._buffer.pending, self._writer
+        body = PAYLOAD_START + 1
+        for index, data in enumerate(messages):
+            self._bytes += len(data)
+            if data[0] != DATA:
+                if self._keepalive(data):
+                    return True, index + 1
+                continue
+            kind = data[PAYLOAD_START]
+            writer.bytes_in_buffer += len(data)
+            if kind == _INSERT:
+                insert(data, body)
+            elif kind == _UPDATE:
+                update(data, body)
+                if pending:
+                    writer.relieve(most_pending=self._most_pending())
+            elif kind == _DELETE:
+                delete(data, body)
+            else:
+                stop = self._control(decode(data, PAYLOAD_START))
+                if stop is not None:
+                    return True, index + stop
+        writer.relieve(most_pending=self._most_pending())
+        return False, len(messages)
+
+    def finish(self, note: Callable[[int, int], None]) -> int:
+        """Return the end of the batch, and note how far the stream was read."""
+        note(self._last_end, self._delivered)
+        return self._goal.target if self._goal.limit is None else self._delivered
+
+    def _keepalive(self, data: bytes) -> bool:
+        position, _, reply = read_keepalive(data, 1)
+        self.reply_requested |= bool(reply)
+        if self.in_transaction:
+            return False
+        # Everything that the server has decoded up to there was sent before.
+        self._delivered = max(self._delivered, position)
+        self._goal.reached |= self._delivered >= self._goal.target
+        return self._goal.reached
+
+    def _control(self, message: object) -> int | None:
+        """Handle a message that is no row; if the goal is reached, how many messages were used: this one or not."""
+        match message:
+            case Begin():
+                if message.position >= self._goal.target:
+                    self._goal.reached = True
+                    return 0
+                self.in_transaction = True
+                self._encoder.xid = message.xid
+                self._writer.begin(message)
+            case Commit():
+                self.in_transaction = False
+                self._writer.commit()
+                self._last_end = self._delivered = message.end
+                return 1 if self._is_done() else None
+            case Relation():
+                self._encoder.relate(message)
+            case Truncate():
+                self._encoder.truncate(message)
+            case _:
+                pass
+        return None
+
+    def _is_done(self) -> bool:
+        limit, end = self._goal.limit, self._last_end
+        if limit is None:
+            if end > self._goal.target:
+                problem = f"a commit ends at {format_lsn(end)}, after {format_lsn(self._goal.target)}"
+                raise InternalError("POSTGRES_LOG_OUT_OF_ORDER", problem=problem)
+            return end == self._goal.target
+        rows = self._writer.rows + len(self._buffer.kinds)
+        self._goal.reached = end >= self._goal.target
+        return self._goal.reached or rows >= limit.rows or self._bytes >= limit.bytes
