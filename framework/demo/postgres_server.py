@@ -93,7 +93,7 @@ class PostgresServer:
     def _call(self, tool: str, *arguments: str, check: bool = True) -> str:
         # pg_ctl's server inherits the pipes, so its output goes to a file.
         with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(  # noqa: S603  # a binary of the wheel, and our own arguments
+            done = subprocess.run(  # noqa: S603 - a binary of the wheel, and our own arguments
                 [_binary(tool), *arguments],
                 stdout=output, stderr=subprocess.STDOUT, check=False, cwd="/",
                 user="nobody" if os.getuid() == 0 else None,

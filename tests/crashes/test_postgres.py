@@ -58,7 +58,10 @@ class Bank:
         self.query("ALTER TABLE pgbench_history ADD COLUMN hid BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
         shutil.copy(MODULE, self.root)
         (self.root / "connections.yml").write_text(f"bank: {self.server.uri()}\n", "utf-8")
-        configuration = {"bank.folder": str(self.root), "bank.chunk_bytes": "1m"}
+        # Each stream starts Python processes, which must answer within ten seconds: on a busy machine, few at a time do.
+        configuration = {
+            "bank.folder": str(self.root), "bank.chunk_bytes": "1m", "pipelines.maxParallelFlows": "2",
+        }  # fmt: skip
         spec = {
             "name": "bank", "storage": "storage", "development": True, "configuration": configuration,
             "libraries": [{"file": {"path": MODULE.name}}],
@@ -130,7 +133,7 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSession, bank: Bank) -> None:
     """Each table equals its source, the sums of all balances agree, and no snapshot began again."""
-    chance = Random(SEED)  # noqa: S311  # moments of kills, not secrets
+    chance = Random(SEED)  # noqa: S311 - moments of kills, not secrets
     for number in range(KILLS):
         with bank.load(), bank.running() as process:
             bank.wait_for_effects(chance.randrange(1, 14), process)

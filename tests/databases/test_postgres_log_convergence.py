@@ -44,7 +44,7 @@ class Workload(threading.Thread):
     def __init__(self, uri: str, seed: int, *, with_schema_changes: bool) -> None:
         super().__init__(daemon=True)
         self._uri = uri
-        self._random = random.Random(seed)  # noqa: S311  # choices of a test
+        self._random = random.Random(seed)  # noqa: S311 - choices of a test
         self._with_schema_changes = with_schema_changes
 
     def run(self) -> None:
@@ -221,7 +221,7 @@ def _present(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_fold_of_snapshot_and_log_is_the_source(tmp_path: Path, seed: int) -> None:
     """With kills at random places, late acknowledgements, a crash of the server, DDL, TOAST, truncates, key updates."""
-    draw = random.Random(seed)  # noqa: S311  # choices of a test
+    draw = random.Random(seed)  # noqa: S311 - choices of a test
     with PostgresServer() as server:
         uri = server.uri()
         execute(uri, *_SCHEMA)

@@ -300,7 +300,7 @@ def test_a_collation_that_ignores_case_keeps_rows_in_one_chunk(database: str) ->
     world = World(database)
     try:
         world.run("CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
-    except Exception as error:  # noqa: BLE001  # the server says what it was built without
+    except Exception as error:  # noqa: BLE001 - the server says what it was built without
         pytest.skip(f"no ICU: {error}")
     world.run(
         "CREATE TABLE t (id text COLLATE ci PRIMARY KEY, label integer)",

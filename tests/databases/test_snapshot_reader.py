@@ -125,7 +125,7 @@ def test_a_lost_connection_is_named(database: str) -> None:
 @pytest.mark.parametrize("kind", list(KEYS))
 def test_each_row_is_read_exactly_once_whatever_is_written_between_chunks(database: str, kind: str, seed: int) -> None:
     """Each batch is planned by a new session from JSON; replays have the same ranges; each row is in one chunk."""
-    random, case, world = Random(f"{kind} {seed}"), KEYS[kind], World(database)  # noqa: S311  # repeatable
+    random, case, world = Random(f"{kind} {seed}"), KEYS[kind], World(database)  # noqa: S311 - repeatable
     world.run(*create_table(case))
     read: Counter[int] = Counter()
     chunks: list[Chunk] = []

@@ -40,7 +40,7 @@ _CAN_HEAL = re.compile(
     r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
-    r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
+    r"|Python worker failed to connect back|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 
 

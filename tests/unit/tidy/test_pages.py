@@ -14,6 +14,7 @@ RUN_BY = {
     "docs/auto-cdc.md": ("tests/spark/test_auto_cdc_page.py",),
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
+    "docs/databases.md": ("tests/databases/test_databases_page.py",),
     "docs/databricks.md": ("tests/conformance/test_on_databricks.py",),
 }
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")

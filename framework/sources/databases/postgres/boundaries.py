@@ -104,7 +104,7 @@ class BoundaryWalker:
         row_filter: str | None = None,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         least_rows: int = _LEAST_ROWS,
-        limits: ReadLimits = ReadLimits(),  # noqa: B008  # frozen
+        limits: ReadLimits = ReadLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._session = session
         self._table = table

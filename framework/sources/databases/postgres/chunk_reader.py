@@ -69,7 +69,7 @@ class ChunkReader:
         basis: PlanBasis,
         *,
         row_filter: str | None = None,
-        limits: ReadLimits = ReadLimits(),  # noqa: B008  # frozen
+        limits: ReadLimits = ReadLimits(),  # noqa: B008 - frozen
         batch_bytes: int = DEFAULT_BATCH_BYTES,
     ) -> None:
         self._connection = connection

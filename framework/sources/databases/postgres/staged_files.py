@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -109,14 +109,14 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
         yield pa.Table.from_batches(pending, schema)
 
 
-@dataclass(slots=True)
 class _Statistics:
     """Counts of NULLs from Arrow; minima and maxima from Parquet's metadata, whose writer has computed them anyway."""
 
-    schema: pa.Schema
-    rows: int = 0
-    nulls: list[int] = field(default_factory=list)
-    unordered: set[int] = field(default_factory=set)
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rows = 0
+        self.nulls: list[int] = []
+        self.unordered: set[int] = set()
 
     def add(self, table: pa.Table) -> None:
         self.rows += table.num_rows
