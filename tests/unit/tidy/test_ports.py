@@ -18,7 +18,7 @@ PORTS = {
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
-            "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>; Spark calls it in processes of its own
+            "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>, in processes of Spark
             "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
             "framework/session/jvm_process.py",  # what the JVM inherits
             "framework/session/jars.py",  # XDG_CACHE_HOME, and what the resolver inherits

@@ -119,7 +119,7 @@ class ChunkReader:
         try:
             return write_staged_file(batches, self.schema, folder, name, filesystem)
         finally:
-            batches.close()  # type: ignore[attr-defined]  # a generator
+            batches.close()  # type: ignore[attr-defined] - a generator
 
     def _select(self, relation: str, chunk: Chunk) -> str:
         columns = ", ".join(
