@@ -13,7 +13,7 @@ spark = SparkSession.active()
 def changes() -> DataFrame:
     """Files of change events."""
     reader = spark.readStream.schema("id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT")
-    return reader.option("maxFilesPerTrigger", "1").parquet(spark.conf.get("bench.data"))
+    return reader.option("maxFilesPerTrigger", "1").parquet(spark.conf.get("bench.data", ""))
 
 
 dp.create_streaming_table("latest")
