@@ -66,7 +66,7 @@ def measure_warm(pairs: int) -> list[Measure]:
                     prepare_project(other)
                     theirs.append(run_spark(other))
         finally:
-            run_process(sluice("session", "stop", *_PROJECT), folder=folder, timeout_seconds=_TIMEOUT_SECONDS)
+            run_process(sluice("session", "stop"), folder=folder, timeout_seconds=_TIMEOUT_SECONDS)
     return [
         Measure(
             benchmark="v", what="`sluice run` in a session / `spark-pipelines run`", unit="x", goal=WARM_GOAL,

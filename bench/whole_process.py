@@ -45,7 +45,7 @@ def measure(pairs: int) -> list[Measure]:
                 _feed(folder, "ours", pair)
                 warm.append(_sluice(folder, "run"))
         finally:
-            _sluice(folder, "session", "stop")
+            run_process(sluice("session", "stop"), folder=folder / "ours", timeout_seconds=_TIMEOUT_SECONDS)
     return [
         Measure(
             benchmark="w", what=f"six AUTO CDC batches, events/s of a whole {name} / of a stream by hand", unit="x",
