@@ -10,7 +10,20 @@ import os
 import sys
 from collections.abc import Callable
 
-from bench import append, auto_cdc, continuous, deploys, idle, latest, loading, scale, side_by_side, start_up, warm
+from bench import (
+    append,
+    auto_cdc,
+    continuous,
+    deploys,
+    idle,
+    latest,
+    loading,
+    scale,
+    side_by_side,
+    start_up,
+    warm,
+    whole_process,
+)
 from bench.measure import Measure
 from bench.results import render_line, save_measures
 from bench.warm_up import fill_caches
@@ -31,6 +44,9 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "m": (auto_cdc.measure_history, 3),
     "n": (latest.measure, 3),
     "t": (warm.measure, 3),
+    "u": (auto_cdc.measure_large_batches, 3),
+    "v": (side_by_side.measure_warm, 3),
+    "w": (whole_process.measure, 2),
 }
 
 

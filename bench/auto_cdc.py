@@ -1,4 +1,4 @@
-"""(i) to (m) AUTO CDC compared with the hand-written solution: row_number over the key, then MERGE.
+"""(i) to (m), (u) AUTO CDC compared with the hand-written solution: row_number over the key, then MERGE.
 
 Both sides process their batches alternately in one session; both get the DataFrame that `foreachBatch` passes. Both
 read the same Parquet files; 2 % of the events are deletes. The hand-written table has no deletion vectors, which is
@@ -9,12 +9,13 @@ compiled the code of both sides.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
-from typing import Self
+from typing import Any, Self
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -28,7 +29,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 from framework.session.spark_session import start_session, stop_session
 
-RANDOM_GOAL, CLOSE_GOAL, LOAD_GOAL, HISTORY_GOAL, DRIFT_GOAL = 2.0, 3.0, 0.6, 0.5, 1.3
+RANDOM_GOAL, CLOSE_GOAL, LOAD_GOAL, HISTORY_GOAL, DRIFT_GOAL, HEAP_GOAL = 2.0, 3.0, 0.6, 0.5, 1.3, 1.0
 CLOSE_GROWTH_GOAL, RANDOM_GROWTH_GOAL = 1.3, 3.0
 
 _MILLION = 1_000_000
@@ -45,8 +46,18 @@ Make = Callable[[str], Apply]
 def measure_batches(pairs: int) -> list[Measure]:
     """(i) Events per second into 2 million rows: keys at random, and close together."""
     return [
-        _batches(pairs, "keys at random", RANDOM_GOAL, spread=_ROWS),
-        _batches(pairs, "keys close together", CLOSE_GOAL, spread=_EVENTS * 2),
+        *_batches(pairs, "keys at random", RANDOM_GOAL, spread=_ROWS),
+        *_batches(pairs, "keys close together", CLOSE_GOAL, spread=_EVENTS * 2),
+    ]
+
+
+def measure_large_batches(pairs: int) -> list[Measure]:
+    """(u) The same with a million events in each batch."""
+    return [
+        *_batches(pairs, "keys at random", RANDOM_GOAL, spread=_ROWS, events=_MILLION),
+        *_batches(
+            pairs, "keys close together", CLOSE_GOAL, spread=_MILLION * 2, events=_MILLION, rows=_LARGE_ROWS // 2
+        ),
     ]
 
 
@@ -124,7 +135,8 @@ def measure_drift(_pairs: int) -> list[Measure]:
 def measure_history(pairs: int) -> list[Measure]:
     """(m) Events per second of SCD type 2 compared with SCD type 1, keys at random."""
     with scratch_folder() as folder, _Bench(folder) as bench:
-        two, one = _turns(bench, (partial(bench.ours, scd_type=2), bench.ours), pairs, spread=_ROWS)
+        sides = _turns(bench, (partial(bench.ours, scd_type=2), bench.ours), pairs, spread=_ROWS)
+    two, one = (side.seconds for side in sides)
     return [
         Measure(
             benchmark="m", what="events/s of SCD type 2 / of SCD type 1, 2 million rows", unit="x", at_most=False,
@@ -134,14 +146,39 @@ def measure_history(pairs: int) -> list[Measure]:
     ]  # fmt: skip
 
 
-def _batches(pairs: int, what: str, goal: float, *, spread: int) -> Measure:
+@dataclass(slots=True)
+class _Side:
+    """What the batches of one side took.
+
+    Args:
+        seconds: of each batch.
+        peaks: the peak of Java's heap in each batch in megabytes, as its memory pools report it.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    peaks: list[float] = field(default_factory=list)
+
+
+def _batches(
+    pairs: int, what: str, goal: float, *, spread: int, events: int = _EVENTS, rows: int = _ROWS
+) -> list[Measure]:
     with scratch_folder() as folder, _Bench(folder) as bench:
-        ours, by_hand = _turns(bench, (bench.ours, bench.by_hand), pairs, spread=spread)
-    return Measure(
-        benchmark="i", what=f"events/s of AUTO CDC / of row_number and MERGE by hand, {what}", unit="x", at_most=False,
-        goal=goal, value=median(b / a for a, b in zip(ours, by_hand, strict=True)),
-        detail=f"{seconds_of(ours)} / {seconds_of(by_hand)} a batch of {_EVENTS:,}, {pairs} pairs",
-    )  # fmt: skip
+        ours, by_hand = _turns(bench, (bench.ours, bench.by_hand), pairs, spread=spread, events=events, rows=rows)
+    letter = "i" if events == _EVENTS else "u"
+    size = f"batches of {events:,} into {rows // _MILLION} million rows"
+    return [
+        Measure(
+            benchmark=letter, what=f"events/s of AUTO CDC / of row_number and MERGE by hand, {what}", unit="x",
+            at_most=False, goal=goal,
+            value=median(b / a for a, b in zip(ours.seconds, by_hand.seconds, strict=True)),
+            detail=f"{seconds_of(ours.seconds)} / {seconds_of(by_hand.seconds)}, {size}, {pairs} pairs",
+        ),
+        Measure(
+            benchmark=letter, what=f"peak heap of AUTO CDC / of row_number and MERGE by hand, {what}", unit="x",
+            goal=HEAP_GOAL, value=max(ours.peaks) / max(by_hand.peaks),
+            detail=f"{max(ours.peaks):.0f} MB / {max(by_hand.peaks):.0f} MB of 3 GB, {size}",
+        ),
+    ]  # fmt: skip
 
 
 def _warm_up(bench: _Bench, *makes: Make) -> None:
@@ -156,19 +193,25 @@ def _warm_up(bench: _Bench, *makes: Make) -> None:
             apply(bench.read(path), number)
 
 
-def _turns(bench: _Bench, makes: tuple[Make, Make], pairs: int, *, spread: int) -> tuple[list[float], list[float]]:
-    """The seconds of the batches of both sides, in turn; the first pair is not counted either."""
+def _turns(
+    bench: _Bench, makes: tuple[Make, Make], pairs: int, *, spread: int, events: int = _EVENTS, rows: int = _ROWS
+) -> tuple[_Side, _Side]:
+    """The batches of both sides, in turn; the first pair is not counted."""
     _warm_up(bench, *makes)
-    sides = [make(f"side_{number}") for number, make in enumerate(makes)]
-    snapshot = bench.write(_snapshot(bench.spark, _ROWS), "snapshot")
-    for apply in sides:
+    applies = [make(f"side_{number}") for number, make in enumerate(makes)]
+    snapshot = bench.write(_snapshot(bench.spark, rows), "snapshot")
+    for apply in applies:
         apply(bench.read(snapshot), 0)
-    times: tuple[list[float], list[float]] = ([], [])
-    batches = bench.write_batches("batches", events=_EVENTS, spread=spread, batches=pairs + 1)
+    sides = _Side(), _Side()
+    batches = bench.write_batches("batches", events=events, spread=spread, batches=pairs + 1)
     for number, path in enumerate(batches, start=1):
-        for apply, seconds in zip(sides, times, strict=True):
-            seconds.append(_seconds(apply, bench.read(path), number))
-    return times[0][1:], times[1][1:]
+        for apply, side in zip(applies, sides, strict=True):
+            with bench.peak_heap() as peak:
+                seconds = _seconds(apply, bench.read(path), number)
+            if number > 1:
+                side.seconds.append(seconds)
+                side.peaks.append(peak())
+    return sides
 
 
 def _seconds(apply: Apply, batch: DataFrame, number: int) -> float:
@@ -213,6 +256,17 @@ class _Bench:
 
     def __exit__(self, *_: object) -> None:
         stop_session(self.spark)
+
+    @contextmanager
+    def peak_heap(self) -> Iterator[Callable[[], float]]:
+        """Collect garbage, reset the peaks of Java's heap pools, and return what reads their sum in megabytes."""
+        java: Any = self.spark._jvm.java.lang  # type: ignore[union-attr]  # a started session has a JVM
+        beans = java.management.ManagementFactory.getMemoryPoolMXBeans()
+        pools = [bean for bean in beans if bean.getType().toString() == "Heap memory"]
+        java.System.gc()
+        for pool in pools:
+            pool.resetPeakUsage()
+        yield lambda: sum(pool.getPeakUsage().getUsed() for pool in pools) / 2**20
 
     def write(self, rows: DataFrame, name: str) -> Path:
         """Rows as Parquet files."""

@@ -80,9 +80,20 @@ def gateway_command(
         *archive,
         *_compile_options(" ".join(own), short=short),
         *log_option(" ".join(own), verbose=verbose),
+        *_page_size(settings),
         *(option for text in own for option in shlex.split(text)),
         _GATEWAY,
     ]
+
+
+def _page_size(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the size of memory pages as a property of the JVM; () if the session does not set it.
+
+    The driver builds the hash table of a broadcast join with the configuration of the JVM's properties, not with the
+    session's: without this, a table of ten rows takes a page of 64 MB, until the garbage collector finds it unused.
+    """
+    size = settings.get("spark.buffer.pageSize")
+    return (f"-Dspark.buffer.pageSize={size}",) if size else ()
 
 
 def _compile_options(user_options: str, *, short: bool) -> tuple[str, ...]:

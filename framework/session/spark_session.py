@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
@@ -66,6 +67,7 @@ def start_session(
     active = active_session()
     if active is not None:
         return active
+    _spare_test_tools()
     request = SessionRequest(
         app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short
     )
@@ -86,6 +88,22 @@ def start_session(
     refusal = None if found is None else found.reason
     record_cold_start(ColdStart(seconds=clock.monotonic() - began, refusal=refusal))
     return spark
+
+
+def _spare_test_tools() -> None:
+    """Keep PySpark 4.2 from importing its test tools, and with them pandas, at the first call to Java: 0.4 s.
+
+    It wants to know whether NumPy is installed. A value can only be NumPy's if the process has imported NumPy.
+    """
+    for converter in (NumpyScalarConverter, NumpyArrayConverter):
+        original = converter.can_convert
+        if getattr(original, "__module__", "") == __name__:
+            continue
+
+        def can_convert(self: Any, value: Any, original: Callable[[Any, Any], bool] = original) -> bool:
+            return "numpy" in sys.modules and original(self, value)
+
+        converter.can_convert = can_convert  # type: ignore[method-assign, assignment]
 
 
 def identity_of(request: SessionRequest, salt: str) -> SessionIdentity:

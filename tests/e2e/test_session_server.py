@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -372,3 +373,14 @@ def test_a_stopped_session_leaves_nothing_and_an_idle_one_stops_itself(room: Roo
     until(lambda: not any(map(runs, room.processes())), "the end of the idle session")
     assert not room.socket.exists()
     assert room.sluice("session", "stop").stdout.startswith("No session runs for this folder")
+
+
+def test_a_session_ends_with_its_folder(room: Room, tmp_path: Path) -> None:
+    """A project folder that is deleted takes its session with it; nothing runs there for the idle time."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    done = room.sluice("session", "start", *MASTER, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert any(map(runs, room.processes()))
+    shutil.rmtree(folder)
+    until(lambda: not any(map(runs, room.processes())), "the end of the session")

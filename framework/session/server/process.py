@@ -5,7 +5,8 @@ command holds a connection to this process while it uses the JVM. If the connect
 was killed: then the JVM is killed too, before this process closes the locks of the command, and a new one starts. So
 no stream of a killed update runs beside the next update.
 
-The process ends after idle time, with the JVM, with the login that started it, or when its socket was deleted.
+The process ends after idle time, with the JVM, with the login that started it, or when its socket or its
+folder was deleted.
 """
 
 from __future__ import annotations
@@ -101,6 +102,15 @@ class _User:
         self.connection.close()
 
 
+def _folder_is_gone() -> bool:
+    """Return whether the project folder, which is the working folder, was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 class SessionServer:
     """Serves one JVM to one command at a time.
 
@@ -166,7 +176,7 @@ class SessionServer:
     def _is_over(self, path: Path, inode: int) -> bool:
         if self._user is not None or not self._jvm.alive:
             return not self._jvm.alive
-        if self._is_stopped or self._login.has_ended():
+        if self._is_stopped or self._login.has_ended() or _folder_is_gone():
             return True
         with suppress(OSError):
             return self._clock.monotonic() - self._used_at > self._idle_seconds or path.stat().st_ino != inode
