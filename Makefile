@@ -10,13 +10,15 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Planning a query uses one core: two workers, each with its own session, use two.
 WORKERS ?= 2
+MINUTES ?= 30
+SEED ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 # The first Python that is new enough and has venv.
 PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
   if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 
-.PHONY: help demo test check lint format types walls smoke bench clean
+.PHONY: help demo test check soak lint format types walls smoke bench clean
 
 help: ## list all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +31,9 @@ test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 
 check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test
+
+soak: $(VENV)/.dev $(VENV)/.spark ## long random runs: property and crash tests with many cases (MINUTES=30, SEED=...)
+	@.ci/soak $(BIN)/python $(MINUTES) $(SEED)
 
 SMOKE_TESTS = test_a_new_project_runs_at_once test_a_second_run_finds_nothing_to_do test_rows_come_as_json
 

@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -133,3 +134,13 @@ class Room:
                 os.kill(pid, signal.SIGKILL)
         until(lambda: not any(map(runs, self.processes())), "the end of the room's processes")
         shutil.rmtree(self._runtime)
+
+
+@contextmanager
+def opened_room(folder: Path) -> Iterator[Room]:
+    """A room in a folder, with a socket of its own; at the end no process of it is left."""
+    room = Room(folder, Path(tempfile.mkdtemp(prefix="s", dir="/tmp")))
+    try:
+        yield room
+    finally:
+        room.close()

@@ -7,12 +7,19 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework import Pipeline
+from framework.run.update.results import UpdateState
+from tests.e2e.session_room import MASTER, Room, opened_room
 from tests.support.command_line import SLUICE, environment, result_of, sluice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROGRESS_LINE = re.compile(r"\d\d:\d\d:\d\d  \w+: .+|\d\d:\d\d:\d\d  [\w ]+: .+")
 
@@ -28,17 +35,32 @@ def numbers():
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new project after its first update."""
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """The folder of a new project."""
     parent = tmp_path_factory.mktemp("projects")
     assert sluice(parent, "init", "shop").returncode == 0
-    return parent / "shop"
+    with opened_room(parent / "shop") as room:
+        yield room
+
+
+@pytest.fixture(scope="module")
+def project(room: Room) -> Path:
+    """A new project."""
+    return room.folder
 
 
 @pytest.fixture(scope="module")
 def first_run(project: Path) -> subprocess.CompletedProcess[str]:
-    """The first update of the project."""
-    return sluice(project, "run", "--master", "local[2]", "-o", "json")
+    """The first update of the project, which starts Spark itself."""
+    return sluice(project, "run", *MASTER, "-o", "json")
+
+
+@pytest.fixture(scope="module")
+def warm(room: Room, first_run: subprocess.CompletedProcess[str]) -> Room:
+    """The project after its first update, with Spark ready for its commands."""
+    assert first_run.returncode == 0, first_run.stderr
+    room.start()
+    return room
 
 
 def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str]) -> None:
@@ -55,29 +77,26 @@ def test_a_new_project_runs_at_once(first_run: subprocess.CompletedProcess[str])
     assert strangers == []
 
 
-@pytest.mark.usefixtures("first_run")
-def test_a_second_run_finds_nothing_to_do(project: Path) -> None:
+def test_a_second_run_finds_nothing_to_do(warm: Room) -> None:
     """Without new data every flow is idle, and the output says so in one sentence."""
-    done = sluice(project, "run", "--master", "local[2]")
+    done = warm.sluice("run", *MASTER)
     assert done.returncode == 0
     assert "Nothing to do: 3 flows up to date" in done.stdout.splitlines()
 
 
-@pytest.mark.usefixtures("first_run")
-def test_rows_come_as_json(project: Path) -> None:
+def test_rows_come_as_json(warm: Room) -> None:
     """Queries of `sql` use the names of the datasets."""
     query = "SELECT city, orders, revenue FROM revenue_by_city ORDER BY city"
-    assert result_of(sluice(project, "sql", query, "--master", "local[2]", "-o", "json")) == [
+    assert result_of(warm.sluice("sql", query, *MASTER, "-o", "json")) == [
         {"city": "Boston", "orders": 2, "revenue": 60.0},
         {"city": "Helsinki", "orders": 1, "revenue": 12.25},
         {"city": "London", "orders": 3, "revenue": 75.5},
     ]
 
 
-@pytest.mark.usefixtures("first_run")
-def test_a_wrong_query_is_one_paragraph(project: Path) -> None:
+def test_a_wrong_query_is_one_paragraph(warm: Room) -> None:
     """The error has Spark's message without its stack, its log or a line of Sluice."""
-    done = sluice(project, "sql", "SELECT nope FROM orders", "--master", "local[2]")
+    done = warm.sluice("sql", "SELECT nope FROM orders", *MASTER)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
     assert len(done.stderr.splitlines()) == 2
@@ -122,7 +141,7 @@ def orders():
     return spark.readStream.table("nowhere")
 """
     (tmp_path / "bad.py").write_text(module, encoding="utf-8")
-    done = sluice(tmp_path, "run", "--master", "local[2]")
+    done = sluice(tmp_path, "run", *MASTER)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Did you mean" in done.stderr
     for line in (6, 10):
@@ -133,7 +152,7 @@ def orders():
 
 def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
     """Start an update, send it a signal when its flow has committed a batch, and wait for its end."""
-    command = [*SLUICE, "run", "--master", "local[2]", "--param", "nap=400", "-o", "json"]
+    command = [*SLUICE, "run", *MASTER, "--param", "nap=400", "-o", "json"]
     offsets = folder / ".sluice" / "slow" / "checkpoints"
     before = len(list(offsets.rglob("commits/*")))
     with subprocess.Popen(
@@ -149,10 +168,10 @@ def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
     return process.returncode, json.loads(out)
 
 
-def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once."""
     (tmp_path / "data").mkdir()
-    for number in range(25):
+    for number in range(12):
         (tmp_path / "data" / f"{number:02}.json").write_text(f'{{"n": {number}}}\n', encoding="utf-8")
     spec = f"""
 name: slow
@@ -168,6 +187,6 @@ configuration: {{numbers.data: {tmp_path}/data, nap: "0"}}
     events = result_of(sluice(tmp_path, "events", "--type", "update_progress", "-o", "json"))
     states = [event["details"]["update_progress"]["state"] for event in events]
     assert states.count("CANCELED") == 2
-    assert result_of(sluice(tmp_path, "run", "--master", "local[2]", "-o", "json"))["state"] == "COMPLETED"
-    rows = result_of(sluice(tmp_path, "sql", "SELECT n FROM numbers ORDER BY n", "--master", "local[2]", "-o", "json"))
-    assert [row["n"] for row in rows] == list(range(25))
+    pipeline = Pipeline.from_spec(tmp_path / "pipeline.yml", spark=spark)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert sorted(row["n"] for row in pipeline.table("numbers").collect()) == list(range(12))

@@ -1,8 +1,12 @@
-"""Guarantees of the guard for generated edits of a bundle, at generated times of a snapshot, with generated faults."""
+"""Guarantees of the guard for generated edits of a bundle, at generated times of a snapshot, with generated faults.
+
+`SLUICE_EXAMPLES` sets the number of examples of a test; `make soak` draws more of them.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any
 
 from hypothesis import given, settings
@@ -27,8 +31,9 @@ from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bu
 Specs = dict[str, dict[str, Any]]
 Edit = tuple[str, tuple[str | int, ...], Any]
 
-MANY = settings(max_examples=200, deadline=None)
-SOME = settings(max_examples=40, deadline=None)
+EXAMPLES = int(os.environ.get("SLUICE_EXAMPLES", "60"))
+MANY = settings(max_examples=EXAMPLES, deadline=None)
+SOME = settings(max_examples=EXAMPLES // 3, deadline=None)
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=6)
 HOURS = st.floats(0, 80)
 
