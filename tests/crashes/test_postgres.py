@@ -58,7 +58,7 @@ class Bank:
         self.query("ALTER TABLE pgbench_history ADD COLUMN hid BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
         shutil.copy(MODULE, self.root)
         (self.root / "connections.yml").write_text(f"bank: {self.server.uri()}\n", "utf-8")
-        # Each stream starts Python processes, which must answer within ten seconds; on a busy machine, two at a time do.
+        # A stream starts Python processes, which must answer within ten seconds; two at a time do on a busy machine.
         configuration = {
             "bank.folder": str(self.root), "bank.chunk_bytes": "1m", "pipelines.maxParallelFlows": "2",
         }  # fmt: skip

@@ -127,7 +127,7 @@ def test_a_range_is_read_again_with_the_same_rows(database: str, tmp_path: Path)
 def test_nothing_is_acknowledged_but_what_the_caller_acknowledges(database: str, tmp_path: Path) -> None:
     """Keepalives and their replies do not move the slot, also after a transaction that began before the acknowledged
     position.
-    """  # noqa: D205
+    """  # noqa: D205 - one long promise
     execute(
         database,
         "CREATE TABLE t (id int PRIMARY KEY)",
@@ -157,7 +157,7 @@ def test_nothing_is_acknowledged_but_what_the_caller_acknowledges(database: str,
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_an_acknowledgement_loses_no_transaction_after_it(database: str, tmp_path: Path, live: bool) -> None:  # noqa: FBT001
+def test_an_acknowledgement_loses_no_transaction_after_it(database: str, tmp_path: Path, live: bool) -> None:  # noqa: FBT001 - a parameter
     """Acknowledged at each end of a transaction, the slot still sends exactly the ones after it."""
     execute(database, "CREATE TABLE t (id int PRIMARY KEY)")
     start = position(database, "t")

@@ -261,7 +261,7 @@ def test_a_key_without_an_index_is_read_by_addresses(database: str) -> None:
 @pytest.mark.parametrize(
     ("version", "heap", "expected"), [(140000, True, True), (130012, True, False), (160000, False, False)]
 )
-def test_addresses_are_ranges_since_postgresql_14_in_ordinary_tables(version: int, heap: bool, expected: bool) -> None:  # noqa: FBT001
+def test_addresses_are_ranges_since_postgresql_14_in_ordinary_tables(version: int, heap: bool, expected: bool) -> None:  # noqa: FBT001 - a parameter
     """Elsewhere the table is one chunk."""
     leaf = Leaf(rows=1, pages=1, blocks=1, size=1, heap=heap)
     storage = TableStorage(

@@ -415,7 +415,7 @@ def test_an_abandoned_chunk_holds_no_lock(database: str) -> None:
     offset, (chunk,) = world.plan_all(chunk_bytes=10**9)
     batches = world.reader(offset, batch_bytes=50_000).batches(chunk)
     assert next(batches).num_rows < 20_000
-    batches.close()  # type: ignore[attr-defined] - a generator
+    batches.close()  # type: ignore[attr-defined]  # a generator
     altered = threading.Thread(
         target=world.run, args=("SET lock_timeout = '5s'", "ALTER TABLE t ADD more integer"), daemon=True
     )

@@ -52,7 +52,7 @@ def test_a_table_with_too_many_files_to_list_ends_in_the_same_rows(
     """Delta finds the files by the bounds of the batch's keys."""
     swap.setattr(TableVersion, "listed_files", lambda _: None)
     swap.setattr(TableVersion, "listed_batches", lambda _: None)
-    world = World(spark, tmp_path, flows)  # type: ignore[arg-type] - of the two kinds of flows
+    world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
     world.apply("changes", GOLDEN[4:])
     world.apply("changes", GOLDEN[:4], batch_id=7)
     assert world.apply("changes", GOLDEN[:4], batch_id=7).skipped

@@ -99,7 +99,7 @@ class SnapshotVersion:
     def follows(self, other: SnapshotVersion) -> bool:
         """Return whether the version is greater than another one of its type; texts are ordered as in Spark."""
         assert self.is_comparable(other), (self, other)
-        return self.value > other.value  # type: ignore[operator] - one kind has one type
+        return self.value > other.value  # type: ignore[operator]  # one kind has one type
 
 
 def version_at(now: datetime, *, after: SnapshotVersion | None) -> SnapshotVersion:

@@ -79,7 +79,7 @@ def run_stream(
     seen = _Seen(on_progress)
     idle = _Idle(trigger)
     try:
-        while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type] - stubs say int, the JVM takes fractions
+        while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
             if stop.is_set:
                 raise StoppedError(name)

@@ -272,7 +272,7 @@ def test_a_function_that_refers_to_a_module_of_the_pipeline_is_sent_with_it(tmp_
     (tmp_path / "prices.py").write_text(
         "import rates\n\ndef price(n):\n    return rates.rate(n) + 1\n", encoding="utf-8"
     )
-    neighbours = Neighbours([tmp_path], DriverOnly())  # type: ignore[arg-type] - stands in for a session
+    neighbours = Neighbours([tmp_path], DriverOnly())  # type: ignore[arg-type]  # stands in for a session
     with neighbours.importable():
         sent = cloudpickle.dumps(importlib.import_module("prices").price)
     worker = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(2))"

@@ -25,9 +25,9 @@ from framework.foundation.processes import start_of_process
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch
 

@@ -100,7 +100,7 @@ class ChunkReader:
             relation = self._check_basis(cursor)
             cursor.execute(self._select(relation, chunk))
             # The public reader raises an OSError without SQLSTATE for an error in the middle of a COPY.
-            rows = cursor._results  # noqa: SLF001
+            rows = cursor._results  # noqa: SLF001 - see above
             assert rows is not None
             for batch in rows.reader:
                 arrays = [column.from_arrow(array) for column, array in zip(self._columns, batch.columns, strict=True)]
@@ -119,7 +119,7 @@ class ChunkReader:
         try:
             return write_staged_file(batches, self.schema, folder, name, filesystem)
         finally:
-            batches.close()  # type: ignore[attr-defined] - a generator
+            batches.close()  # type: ignore[attr-defined]  # a generator
 
     def _select(self, relation: str, chunk: Chunk) -> str:
         columns = ", ".join(
