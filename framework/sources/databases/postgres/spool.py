@@ -49,8 +49,8 @@ class SpoolLimits:
         file_rows: rows of a file.
     """
 
-    group_rows: int = 50_000
-    group_bytes: int = 8 << 20
+    group_rows: int = 20_000
+    group_bytes: int = 4 << 20
     file_rows: int = 1_000_000
 
 
