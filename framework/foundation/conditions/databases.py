@@ -22,10 +22,10 @@ CONDITIONS: dict[str, Condition] = {
         "The file {path} is invalid: {cause}.", "Write one line for each connection: a name, a colon and a URI."
     ),
     "DATABASE_CONNECTIONS_READABLE": Condition(
-        "The file {path} contains passwords, and other users of this machine can read it.", "Run: {statement}."
+        "The file {path} contains passwords, and other users of this machine can read it.", "Run: `{statement}`."
     ),
     "DATABASE_CONNECTIONS_NOT_IGNORED": Condition(
-        "The file {path} contains passwords, and Git does not ignore it.", "Run: {statement}."
+        "The file {path} contains passwords, and Git does not ignore it.", "Run: `{statement}`."
     ),
     "DATABASE_KIND_NOT_SUPPORTED": Condition(
         "The database of the connection `{name}` cannot be read: {problem}.",
@@ -58,18 +58,18 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_PERMISSION": Condition(
         "The role {role} of the connection `{connection}` may not read {table}: {cause}.",
-        "Run as the owner or as a superuser: {statement};",
+        "Run as the owner or as a superuser: `{statement}`.",
     ),
     "DATABASE_REPLICATION_ROLE": Condition(
         "The role {role} may not use logical replication.",
-        "Run as a superuser: {statement}; On Amazon RDS: GRANT rds_replication TO {role};",
+        "Run as a superuser: `{statement}`. On Amazon RDS: `GRANT rds_replication TO {role}`.",
     ),
     "DATABASE_TABLE_MISSING": Condition(
-        "The table {table} does not exist in {address}: {cause}",
+        "{table} does not exist in {address}: {cause}",
         "Correct the name in the spec, in the letter case that the database has, or create the table.",
     ),
     "DATABASE_COLUMN_MISSING": Condition(
-        "A column of {table} does not exist: {cause}.",
+        "A column of {table} is missing: {cause}.",
         "Correct the columns and the row filter of the table in the spec.",
     ),
     "DATABASE_SCHEMA_MISSING": Condition(
@@ -103,78 +103,82 @@ CONDITIONS: dict[str, Condition] = {
         "Texts must be UTF-8; another one fails when it is read. Convert the database to UTF8.",
     ),
     "DATABASE_WAL_LEVEL": Condition(
-        "wal_level is {level}, so that the log does not contain the changes of rows.",
-        "Run as a superuser and restart the server: {statement}; On Amazon RDS set rds.logical_replication = 1.",
+        "The setting wal_level is {level}, so that the log does not contain the changes of rows.",
+        "Run as a superuser and restart the server: `{statement}`. On Amazon RDS set rds.logical_replication = 1.",
     ),
     "DATABASE_SLOTS_EXHAUSTED": Condition(
         "All {most} replication slots are in use.",
         "Drop a slot that is not needed (SELECT * FROM pg_replication_slots), or run as a superuser and restart the "
-        "server: {statement};",
+        "server: `{statement}`.",
     ),
     "DATABASE_SENDERS_EXHAUSTED": Condition(
-        "All {most} WAL senders are in use.", "Run as a superuser and restart the server: {statement};"
+        "All {most} WAL senders are in use.", "Run as a superuser and restart the server: `{statement}`."
     ),
     "DATABASE_SLOT_LOG_LIMITED": Condition(
         "The server removes the log that a slot needs beyond {setting} = {limit}: after a longer pause the changes "
         "have a gap, and the tables must be read again.",
-        "Keep pauses shorter, or run as a superuser, with space for the log: {statement};",
+        "Keep pauses shorter, or run as a superuser, with space for the log: `{statement}`.",
     ),
     "DATABASE_SLOT_LOST": Condition(
         "The server has removed the log that the slot {slot} needs.",
-        "Drop the slot and read the tables again: {statement};",
+        "Drop the slot and read the tables again: `{statement}`.",
     ),
     "DATABASE_SLOT_FOREIGN": Condition(
         "The slot {slot} belongs to another use: plugin {plugin}, database {database}.",
-        "Choose another slot name, or drop it: {statement};",
+        "Choose another slot name, or drop it: `{statement}`.",
     ),
     "DATABASE_PUBLICATION_MISSING": Condition(
         "The publication {publication} does not exist, and the role may not create it.",
-        "Run as the owner of the tables: {statement};",
+        "Run as the owner of the tables: `{statement}`.",
     ),
     "DATABASE_PUBLICATION_WITHOUT_TABLE": Condition(
         "The publication {publication} does not contain the table {table}, so that its changes are not sent.",
-        "Run as the owner of the table: {statement};",
+        "Run as the owner of the table: `{statement}`.",
     ),
     "DATABASE_PUBLICATION_INCOMPLETE": Condition(
-        "The publication {publication} does not send: {missing}.", "Run as its owner: {statement};"
+        "The publication {publication} does not send: {missing}.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_PUBLICATION_FILTERED": Condition(
         "The publication {publication} sends only some rows or columns of {table}.",
-        "If that is not intended, run as its owner: {statement};",
+        "If that is not intended, run as its owner: `{statement}`.",
     ),
     "DATABASE_PARTITION_ROOT": Condition(
         "The publication {publication} sends the changes of the partitioned table {table} under the names of its "
         "partitions.",
-        "Run as its owner: {statement};",
+        "Run as its owner: `{statement}`.",
     ),
     "DATABASE_SCHEMA_USAGE": Condition(
-        "The role {role} has no access to the schema of {table}.", "Run as its owner: {statement};"
+        "The role {role} has no access to the schema of {table}.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_SELECT_MISSING": Condition(
-        "The role {role} may not read {columns} of {table}.", "Run as its owner: {statement};"
+        "The role {role} may not read {columns} of {table}.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_ROWS_HIDDEN": Condition(
         "Row-level security of {table} may hide rows from the role {role}, and a snapshot would lack them.",
-        "Run as a superuser: {statement};",
+        "Run as a superuser: `{statement}`.",
     ),
     "DATABASE_REPLICA_IDENTITY": Condition(
         "{table} has no replica identity: once it is published, the database refuses every UPDATE and DELETE of it.",
-        "Run as its owner: {statement};",
+        "Run as its owner: `{statement}`.",
+    ),
+    "DATABASE_KEY_NOT_LOGGED": Condition(
+        "The replica identity of {table} does not contain its key ({columns}), so that deletes can't be applied.",
+        "Run as its owner: `{statement}`.",
     ),
     "DATABASE_TABLE_UNLOGGED": Condition(
-        "{table} is unlogged: its changes are not in the log.", "Run as its owner: {statement};"
+        "{table} is unlogged: its changes are not in the log.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_TABLE_WITHOUT_KEY": Condition(
         "{table} has no key: its rows are read by their place on disk, and equal rows can't be distinguished.",
-        "Add a primary key if there is one: {statement}; Otherwise use SCD type APPEND_ONLY for the table.",
+        "Add a primary key if its columns allow it; otherwise choose append for the table.",
     ),
     "DATABASE_KEY_NULLABLE": Condition(
         "The only unique index of {table} allows NULL in {columns}: rows with NULL can't be distinguished.",
-        "Run as its owner, if no row has NULL: {statement};",
+        "Run as its owner, if no row has NULL: `{statement}`.",
     ),
     "DATABASE_FOREIGN_PARTITION": Condition(
         "The partitions {partitions} of {table} are foreign tables: their changes are not in the log.",
-        "Detach them, and read them from their own server: {statement};",
+        "Detach them, and read them from their own server: `{statement}`.",
     ),
     "DATABASE_CHILD_TABLES": Condition(
         "Tables inherit from {table}: {children}. Their rows are not read with it.",
@@ -187,7 +191,7 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_TOAST_READ_AGAIN": Condition(
         "The log leaves out large values of {columns} of {table} that an update does not change: such rows are read "
         "again by their key.",
-        "If that is too slow, run as its owner, at the price of a larger log: {statement};",
+        "If that is too slow, run as its owner, at the price of a larger log: `{statement}`.",
     ),
     "SNAPSHOT_OFFSET_INVALID": Condition(
         "An offset of a database snapshot in the checkpoint is invalid: {problem}.",

@@ -35,12 +35,13 @@ _LEAVES = """
 _TABLE = f"""
     SELECT c.oid, c.relkind, c.relreplident,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes
+           leaves.rows, leaves.bytes, leaves.is_full
     FROM pg_class AS c
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
                coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
+               coalesce(bool_and(leaf.relreplident = 'f'), false) AS is_full,
                min(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text) AS storage,
                md5(coalesce(string_agg(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text,
                                        ',' ORDER BY leaf.oid), '')) AS digest
@@ -157,20 +158,20 @@ def read_table(session: Session, name: TableName) -> SourceTable:
     found = session.rows(_TABLE, [name.schema, name.table], table=name)
     if not found:
         raise _missing(session, name)
-    oid, kind, identity, storage, rows, size = found[0]
+    oid, kind, identity, storage, rows, size, is_full = found[0]
     if kind not in ("r", "p"):
         raise SourceError("DATABASE_NOT_A_TABLE", table=name, kind=_KINDS.get(kind, "not a table"))
     described = session.rows(_COLUMNS, {"table": oid}, table=name)
     key, key_kind = _read_key(session, oid, identity)
     return SourceTable(
         name=name,
-        columns=tuple(_column(row, full=identity == "f") for row in described if not row[4]),
+        columns=tuple(_column(row, full=is_full) for row in described if not row[4]),
         key=key,
         key_kind=key_kind,
         storage_id=storage,
         estimated_rows=rows,
         estimated_bytes=size,
-        full_before_image=identity == "f",
+        full_before_image=is_full,
         is_partitioned=kind == "p",
         generated=tuple(row[0] for row in described if row[4]),
     )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import psycopg2
 from adbc_driver_manager import Error as ArrowError
+from psycopg2.extensions import parse_dsn
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
@@ -46,8 +47,8 @@ _AT_LOGIN = (
     (re.compile(r"the database system is|server closed the connection|terminating connection"), _UNREACHABLE),
     (re.compile(r"must be superuser|REPLICATION attr|WAL sender|replication role"), "DATABASE_REPLICATION_ROLE"),
     (re.compile(r"permission denied for database|does not have CONNECT"), _PERMISSION),
-    (re.compile(r"certificate|does not support SSL|SSL error|sslmode|SSL is (?:required|off)"), "DATABASE_TLS_FAILED"),
     (re.compile(r"invalid (?:integer|connection option|URI|port|\w+ value)"), "DATABASE_PARAMETER_INVALID"),
+    (re.compile(r"certificate|does not support SSL|SSL error|sslmode|SSL is (?:required|off)"), "DATABASE_TLS_FAILED"),
     (re.compile(r"FATAL|password|authentication|fe_sendauth|pg_hba"), _LOGIN),
 )  # fmt: skip
 _LOST = re.compile(
@@ -92,16 +93,17 @@ def named_error(
     cause = _cause(connection.hide(str(error)))
     state = (getattr(error, "pgcode", None) or getattr(error, "sqlstate", None) or "").strip("\0")
     condition = _condition(state, str(error), connecting=connecting)
-    role = _role(connection)
+    login = _login(connection)
+    role = quote_identifier(login["user"]) if "user" in login else '"<role of the connection>"'
     return SourceError(
         condition,
         connection=connection.name,
         address=connection.address,
         cause=cause,
         state=state or "none",
-        table=table or "the table",
+        table=table or "a table of the query",
         role=role,
-        statement=_statement(condition, role, table),
+        statement=_statement(condition, role, login.get("dbname", "…"), table),
     )
 
 
@@ -124,21 +126,20 @@ def _condition(state: str, text: str, *, connecting: bool) -> str:
     return _UNREACHABLE if _LOST.search(text) else "DATABASE_QUERY_FAILED"
 
 
-def _role(connection: Connection) -> str:
-    """Return the quoted role of the connection, for a statement that the administrator runs."""
+def _login(connection: Connection) -> dict[str, str]:
+    """Return role and database of a connection, for a statement that the administrator runs."""
     try:
-        user = psycopg2.extensions.parse_dsn(connection.uri).get("user")
+        return {name: str(value) for name, value in parse_dsn(connection.uri).items()}
     except psycopg2.Error:
-        user = None
-    return quote_identifier(str(user)) if user else '"<role of the connection>"'
+        return {}
 
 
-def _statement(condition: str, role: str, table: TableName | None) -> str:
+def _statement(condition: str, role: str, database: str, table: TableName | None) -> str:
     """Return the statement that mends a missing right."""
     if condition == "DATABASE_REPLICATION_ROLE":
         return f"ALTER ROLE {role} REPLICATION"
     if condition == "DATABASE_ROWS_HIDDEN":
         return f"ALTER ROLE {role} BYPASSRLS"
     if table is None:
-        return f"GRANT CONNECT ON DATABASE … TO {role}"
+        return f"GRANT CONNECT ON DATABASE {quote_identifier(database)} TO {role}"
     return f"GRANT USAGE ON SCHEMA {quote_identifier(table.schema)} TO {role}; GRANT SELECT ON {table.quoted} TO {role}"

@@ -21,8 +21,12 @@ Failure = Callable[[str], NoReturn]
 _FLOATS = {"NaN": '"NaN"', "Infinity": '"Infinity"', "-Infinity": '"-Infinity"', "-0": "-0.0"}
 _BOOLEANS = {"t": "true", "f": "false"}
 _DATE_LENGTH = len("2024-01-31")
+# What a timestamp of this length lacks to have microseconds; the server leaves out zeros at the end of the fraction.
 _SECONDS_LENGTH = len("2024-01-31 23:59:59")
-_MICROS_LENGTH = len("2024-01-31 23:59:59.123456")
+_MICROS_REST = {
+    _SECONDS_LENGTH: ".000000",
+    **{_SECONDS_LENGTH + 1 + digits: "0" * (6 - digits) for digits in range(1, 7)},
+}
 
 encode_text: Fragment = json.encoder.encode_basestring  # in C, if the interpreter has it
 
@@ -65,22 +69,24 @@ def date_fragment(fail: Failure) -> Fragment:
 
 def timestamp_fragment(fail: Failure) -> Fragment:
     """A timestamp without zone, with T and microseconds."""
+    rest = _MICROS_REST
 
     def fragment(text: str) -> str:
-        if not is_in_range(text):
+        if text[10:11] != " " or text[-1] == "C":
             fail(text)
-        return f'"{iso_timestamp(text)}"'
+        return f'"{text[:10]}T{text[11:]}{rest[len(text)]}"'
 
     return fragment
 
 
 def instant_fragment(fail: Failure) -> Fragment:
     """A timestamp with zone, which the session's settings print in UTC, with T, microseconds and Z."""
+    rest = _MICROS_REST
 
     def fragment(text: str) -> str:
-        if not is_in_range(text):
+        if text[10:11] != " " or text[-1] == "C":
             fail(text)
-        return f'"{iso_timestamp(text[:-3])}Z"'
+        return f'"{text[:10]}T{text[11:-3]}{rest[len(text) - 3]}Z"'
 
     return fragment
 
@@ -104,14 +110,3 @@ def is_in_range(text: str) -> bool:
     A later year moves the space after the date, a year BC ends with `BC`, and an infinity has neither.
     """
     return text[10:11] == " " and text[-1] != "C"
-
-
-def iso_timestamp(text: str) -> str:
-    """Return a timestamp without zone with T and microseconds.
-
-    Examples:
-        >>> iso_timestamp("2024-01-31 23:59:59.5")
-        '2024-01-31T23:59:59.500000'
-    """
-    dotted = f"{text}." if len(text) == _SECONDS_LENGTH else text
-    return f"{dotted[:10]}T{dotted[11:].ljust(_MICROS_LENGTH - 11, '0')}"

@@ -41,6 +41,7 @@ _DEFAULT_PARAMETERS = {
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
 }
 
 
