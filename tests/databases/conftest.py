@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,6 +13,19 @@ import psycopg2
 import pytest
 
 from framework.demo.postgres_server import PostgresServer
+
+
+def _drop_slot(cursor: Any, slot: str) -> None:
+    """Drop a slot whose reader was terminated, which takes the server a moment."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            cursor.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        except psycopg2.errors.ObjectInUse:
+            assert time.monotonic() < deadline, slot
+            time.sleep(0.05)
+        else:
+            return
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +55,7 @@ def database(server: PostgresServer) -> Iterator[str]:
                 cursor.execute(
                     "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s", [slot]
                 )
-                cursor.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+                _drop_slot(cursor, slot)
             cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     admin.close()
 
