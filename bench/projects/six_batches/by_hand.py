@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 
 _SCHEMA = "id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT"
 _COLUMNS = ("id", "name", "city", "amount", "seq")
-_NEWEST = Window.partitionBy("id").orderBy(F.desc("seq"))
 
 
 def merge(batch: DataFrame, _number: int) -> None:
     """Write the newest event of each key of a batch."""
     spark = batch.sparkSession
-    latest = batch.withColumn("rank", F.row_number().over(_NEWEST)).where("rank = 1").drop("rank")
+    newest = Window.partitionBy("id").orderBy(F.desc("seq"))
+    latest = batch.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
     if not DeltaTable.isDeltaTable(spark, "target"):
         latest.where("op <> 'D'").drop("op").write.format("delta").save("target")
         return

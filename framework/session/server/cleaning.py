@@ -45,10 +45,16 @@ class Baseline:
         gateway.start()
         return gateway
 
-    def restore(self) -> bool:
-        """Remove what a command left; False if its work still runs, or if it left something that can't be removed."""
-        if self._context.isStopped() or not self._has_stopped() or self._lasting_state() != self._lasting:
-            return False
+    def restore(self) -> str | None:
+        """Remove what a command left; return why the JVM must be replaced, or None.
+
+        It must if work of the command still runs, or if the command left something that can't be removed.
+        """
+        if self._context.isStopped():
+            return "it stopped Spark"
+        remains = self._remaining_work() or self._lasting_change()
+        if remains is not None:
+            return remains
         self._forget_python_workers()
         for listener in self._all_listeners():
             if not any(listener.equals(own) for own in self._listeners):
@@ -62,46 +68,61 @@ class Baseline:
         spark.classic.SparkSession.setDefaultSession(self._session)
         self._jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # cached clients have the credentials of their session
         self._jvm.java.lang.System.setProperties(self._properties.clone())
-        return not self._is_busy()
+        return self._work()
 
     def collect_garbage(self) -> None:
         """Free the memory of the last command."""
         self._jvm.java.lang.System.gc()
 
-    def _has_stopped(self) -> bool:
+    def _remaining_work(self) -> str | None:
+        """Return the work that still runs after some patience."""
         deadline = self._clock.monotonic() + _PATIENCE_SECONDS
-        while self._is_busy():
+        while (work := self._work()) is not None:
             if self._clock.monotonic() > deadline:
-                return False
+                return work
             self._clock.sleep(_POLL_SECONDS)
-        return True
+        return None
 
-    def _is_busy(self) -> bool:
-        """Return whether a stream, a job or a call of a command still runs."""
+    def _work(self) -> str | None:
+        """Return whether a stream, a job or a call of a command still runs, and which."""
         if not self._session.sharedState().activeStreamingQueries().isEmpty():
-            return True
-        return len(self._context.statusTracker().getActiveJobIds()) > 0 or self._running_calls() > 0
+            return "a stream still runs"
+        jobs = [*self._context.statusTracker().getActiveJobIds()]
+        if jobs:
+            return f"the Spark jobs {jobs} still run"
+        calls = self._running_calls()
+        return f"{calls} calls to Java still run" if calls > 0 else None
+
+    def _lasting_change(self) -> str | None:
+        """Return what only a new JVM can take back, if it has changed."""
+        now = self._lasting_state()
+        changed = [name for name, value in now.items() if self._lasting.get(name) != value]
+        changed += [name for name in self._lasting if name not in now]
+        return f"it changed {', '.join(changed)}" if changed else None
 
     def _running_calls(self) -> int:
         """Return the number of threads that execute a call from Python, apart from this one."""
         stacks = self._jvm.java.lang.Thread.getAllStackTraces()
         return sum(_is_running_call(entry.getValue()) for entry in stacks.entrySet().toArray()) - 1
 
-    def _lasting_state(self) -> tuple[str, ...]:
+    def _lasting_state(self) -> dict[str, str]:
         """Return what only a new JVM can take back: the catalog in memory, added files, and Hadoop's configuration."""
         catalog, context = self._session.sharedState().externalCatalog(), self._context
-        found = [
-            str(context.hadoopConfiguration().getPropsWithPrefix("").hashCode()),
-            context.getCheckpointDir().toString(),
-            *(added.toString() for added in (context.listFiles(), context.listJars(), context.listArchives())),
-        ]
+        found = {
+            "Hadoop's configuration": str(context.hadoopConfiguration().getPropsWithPrefix("").hashCode()),
+            "the checkpoint folder": context.getCheckpointDir().toString(),
+            "the added files": context.listFiles().toString(),
+            "the added jars": context.listJars().toString(),
+            "the added archives": context.listArchives().toString(),
+        }
         if context.conf().get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
             databases = catalog.listDatabases()
-            found.append(databases.toString())
+            found["the databases"] = databases.toString()
             for number in range(databases.size()):
                 name = databases.apply(number)
-                found += [catalog.listTables(name).toString(), catalog.listFunctions(name, "*").toString()]
-        return tuple(found)
+                found[f"the tables of {name}"] = catalog.listTables(name).toString()
+                found[f"the functions of {name}"] = catalog.listFunctions(name, "*").toString()
+        return found
 
     def _forget_python_workers(self) -> None:
         """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed ones."""

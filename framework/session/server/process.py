@@ -243,14 +243,17 @@ class SessionServer:
             self._keep(user, *received)
             return True
         selector.unregister(user.connection)
-        is_clean = received is not None and not user.holds_locks and self._restore(user)
-        if not is_clean:
-            sys.stderr.write(f"{user.command} (process {user.pid}) was killed or left work behind: a new JVM starts.\n")
+        if received is None:
+            remains: str | None = "it was killed"
+        else:
+            remains = "it holds a lock" if user.holds_locks else self._restore(user)
+        if remains is not None:
+            sys.stderr.write(f"A new JVM starts after {user.command} (process {user.pid}): {remains}.\n")
             self._kill_jvm()
         user.close()
         self._user, self._used_at, self._has_garbage = None, self._clock.monotonic(), True
         self._commands += received is None or received[0]["bye"] != "unused"
-        return is_clean
+        return remains is None
 
     def _keep(self, user: _User, message: Message, descriptors: list[int]) -> None:
         """Keep or release a lock of the command."""
@@ -261,8 +264,8 @@ class SessionServer:
         with suppress(OSError):
             user.connection.send({"done": True})
 
-    def _restore(self, user: _User) -> bool:
-        """Remove what a command left; False if the JVM must be replaced."""
+    def _restore(self, user: _User) -> str | None:
+        """Remove what a command left; return why the JVM must be replaced, or None."""
         try:
             kill_python_workers(self._jvm.process.pid)
             with _in_time():
@@ -270,7 +273,7 @@ class SessionServer:
                 return self._baseline.restore()
         except _BROKEN:
             traceback.print_exc()
-            return False
+            return "cleaning failed"
 
     def _collect_garbage(self) -> bool:
         self._has_garbage = False
