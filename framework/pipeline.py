@@ -40,7 +40,6 @@ from framework.run.update.supervisor import refresh_intervals
 from framework.run.update.update import Update
 from framework.running_update import RunningUpdate
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
-from framework.sources.databases.formats import register_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -186,7 +185,6 @@ class Pipeline:
                 )
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
-            register_formats(base)
             settings = {key: value for key, value in self._spec.spark_conf if base.conf.isModifiable(key)}
             self._session = session_for(base, {**settings, **dict(self._spec.configuration)})
         return self._session

@@ -25,6 +25,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.relations import moved
 from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
+from framework.sources.databases.formats import register_format
 
 
 class TableReads(Protocol):
@@ -65,7 +66,20 @@ def _patches() -> list[Patch]:
         Patch(DataFrameReader, "table", lambda _: _read_table),
         Patch(DataStreamReader, "table", lambda _: _read_stream_table),
         Patch(SparkSession, "table", lambda _: _session_table),
+        Patch(DataFrameReader, "format", _with_database_formats),
+        Patch(DataStreamReader, "format", _with_database_formats),
     ]
+
+
+def _with_database_formats(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Let a reader's `format` register the formats of databases when one of them is named."""
+
+    def named(self: Any, source: str) -> Any:
+        if isinstance(source, str):
+            register_format(self._spark, source)
+        return original(self, source)
+
+    return named
 
 
 _PATCHES = Patches(_patches)

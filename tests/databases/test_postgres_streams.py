@@ -12,7 +12,7 @@ from framework import Pipeline
 from framework.foundation.errors import SluiceError
 from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
-from framework.sources.databases.formats import register_formats
+from framework.sources.databases.formats import register_format
 from framework.sources.kinds import is_drained, streamed_sources
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Run = Callable[..., list[tuple[Any, ...]]]
 
 def stream(spark: SparkSession, folder: Path, source: str, **options: object) -> DataFrame:
     """Return a stream of a source on the connection of the test."""
-    register_formats(spark)
+    register_format(spark, source)
     reader = spark.readStream.format(source).option("connection", "bank").option("connectionsFolder", str(folder))
     return reader.options(**{name: str(value) for name, value in options.items()}).load()
 
@@ -63,7 +63,7 @@ def test_a_batch_read_has_each_row_once(spark: SparkSession, folder: Path, run: 
     """`spark.read` has the same columns and rows, with a filter and a list of columns."""
     run('CREATE TABLE "Order Lines" (a INT, "b c" TEXT, d DATE, PRIMARY KEY (a, "b c"))')
     run("""INSERT INTO "Order Lines" SELECT i % 10, 'é' || i, '2024-02-29' FROM generate_series(1, 3000) AS i""")
-    register_formats(spark)
+    register_format(spark, "postgres_snapshot")
     reader = spark.read.format("postgres_snapshot").option("connection", "bank")
     reader = reader.option("connectionsFolder", str(folder)).option("table", 'public."Order Lines"')
     frame = reader.option("columns", '"b c", d').option("rowFilter", "a < 5").load()

@@ -7,9 +7,10 @@ pipeline without one neither needs them nor waits for them.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.udf import _wrap_function
 
 from framework.foundation.errors import UserError
 from framework.sources.databases.options import Options
@@ -28,10 +29,20 @@ CHANGES_SCHEMA = (
 )
 
 
-def register_formats(spark: SparkSession) -> None:
-    """Make the formats known to a session and to the sessions that are cloned from it."""
-    for format_class in (PostgresSnapshot, PostgresChanges):
-        spark.dataSource.register(format_class)
+def register_format(spark: SparkSession, name: str) -> None:
+    """Make a format known to a session and to the sessions that are cloned from it, if it is one of these.
+
+    Spark's own registration compares the name with the *active* session, and refuses a name that another session has.
+    The first registration in a JVM starts a Python process, so a session without databases has none.
+    """
+    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges)}.get(name.lower())
+    if format_class is None:
+        return
+    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    if not manager.dataSourceExists(format_class.name()):
+        python: Any = spark._jvm
+        make = python.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource
+        manager.registerDataSource(format_class.name(), make(_wrap_function(spark.sparkContext, format_class)))
 
 
 class PostgresSnapshot(DataSource):
