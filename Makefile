@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# Children of the tests read compiled modules, as users do.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
@@ -23,11 +26,11 @@ PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.
 help: ## list all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## two months of New York flights through a pipeline (ARGS=--all for the year)
+demo: $(VENV)/.demo ## two months of New York flights, and a database at work (ARGS=--no-database without it)
 	@$(BIN)/sluice demo $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5 $(ARGS)
 
 check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test

@@ -1,6 +1,8 @@
 """`python -m bench [letters] [--pairs N]`: run benchmarks, print their figures, keep them in RESULTS.md.
 
-`python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs.
+`python -m bench reconcile [--rows N]` compares two tables.
+`python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs. `python -m bench
+snapshots | changes | chunks | kills [--rows N] [--pairs N]` runs those of databases.
 """
 
 from __future__ import annotations
@@ -13,13 +15,21 @@ from collections.abc import Callable
 from bench import (
     append,
     auto_cdc,
+    changes,
+    cloud_files,
     continuous,
     deploys,
     idle,
+    kills,
     latest,
     loading,
+    many_commands,
+    many_tables,
+    reconcile,
     scale,
     side_by_side,
+    snapshot_chunks,
+    snapshots,
     start_up,
     warm,
     whole_process,
@@ -47,7 +57,19 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "u": (auto_cdc.measure_large_batches, 3),
     "v": (side_by_side.measure_warm, 3),
     "w": (whole_process.measure, 2),
+    "x": (many_tables.measure, 5),
+    "y": (cloud_files.measure, 3),
+    "z": (many_commands.measure, 1),
 }
+
+
+DATABASES: dict[str, tuple[Callable[[int, int], list[Measure]], int, int]] = {
+    "chunks": (snapshot_chunks.measure, 3, snapshot_chunks.ROWS),
+    "snapshots": (snapshots.measure, 3, snapshots.ROWS),
+    "changes": (changes.measure, 3, changes.ROWS),
+    "kills": (kills.measure, 5, kills.ROWS),
+}
+"""The benchmark, its pairs and its rows, by name."""
 
 
 def main(arguments: list[str]) -> int:
@@ -56,12 +78,19 @@ def main(arguments: list[str]) -> int:
     Spark's own launcher gets another Java where it can't run the one of Sluice.
     """
     os.environ.update(find_java().environment)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users' commands don't compile all modules each time
     if arguments[:1] == ["continuous"]:
         fill_caches()
         return continuous.main(arguments[1:])
+    if arguments[:1] == ["reconcile"]:
+        fill_caches()
+        return reconcile.main(arguments[1:])
+    if arguments and arguments[0] in DATABASES:
+        return _run_database(arguments[0], arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")
+    parser.add_argument("--tables", type=int, default=many_tables.TABLES, help="of (x); fewer for a try")
     chosen = parser.parse_args(arguments)
     unknown = set(chosen.letters) - set(BENCHMARKS)
     if unknown:
@@ -70,11 +99,29 @@ def main(arguments: list[str]) -> int:
     measures = []
     for letter in chosen.letters or BENCHMARKS:
         run, pairs = BENCHMARKS[letter]
-        found = run(chosen.pairs or pairs)
+        is_try = letter == "x" and chosen.tables < many_tables.TABLES
+        found = many_tables.measure(chosen.pairs or pairs, chosen.tables) if is_try else run(chosen.pairs or pairs)
         for measure in found:
             print(render_line(measure), flush=True)
-        save_measures(found)
+        if not is_try:
+            save_measures(found)
         measures += found
+    return 0 if all(measure.met for measure in measures) else 1
+
+
+def _run_database(name: str, arguments: list[str]) -> int:
+    """Run one benchmark of databases; figures of fewer rows than it is meant for are not kept."""
+    run, pairs, rows = DATABASES[name]
+    parser = argparse.ArgumentParser(prog=f"python -m bench {name}")
+    parser.add_argument("--pairs", type=int, default=pairs, help="how many runs of each side")
+    parser.add_argument("--rows", type=int, default=rows, help="rows of the source table; fewer for a try")
+    chosen = parser.parse_args(arguments)
+    fill_caches()
+    measures = run(chosen.pairs, chosen.rows)
+    for measure in measures:
+        print(render_line(measure), flush=True)
+    if chosen.rows >= rows:
+        save_measures(measures)
     return 0 if all(measure.met for measure in measures) else 1
 
 

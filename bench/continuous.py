@@ -21,7 +21,7 @@ from bench.measure import Measure, scratch_folder
 from bench.piled_up import Processes, measure_pile
 from bench.results import render_line, save_measures
 from framework.pipeline import Pipeline
-from framework.run.update.supervisor import FlowHealth
+from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
 from framework.session.spark_session import start_session, stop_session
 
@@ -126,7 +126,7 @@ def visible_events(table: Path) -> list[tuple[int, float]]:
 
 
 @contextmanager
-def _fed(feeds: Sequence[Feed], files_per_second: float) -> Iterator[None]:
+def fed(feeds: Sequence[Feed], files_per_second: float) -> Iterator[None]:
     """Write a file to each feed at a constant rate until the end of the block."""
     stop = threading.Event()
 
@@ -199,7 +199,7 @@ class World:
             running.stop()
 
 
-def _until(holds: Callable[[], bool], what: str, seconds: float = _SETTLE_SECONDS) -> None:
+def until(holds: Callable[[], bool], what: str, seconds: float = _SETTLE_SECONDS) -> None:
     """Wait until a condition holds.
 
     Raises:
@@ -213,9 +213,9 @@ def _until(holds: Callable[[], bool], what: str, seconds: float = _SETTLE_SECOND
         time.sleep(_POLL_SECONDS)
 
 
-def _until_idle(running: RunningUpdate) -> None:
+def until_idle(running: RunningUpdate) -> None:
     """Wait until each flow has run and has nothing to read."""
-    _until(lambda: bool(running.flows) and {flow.health for flow in running.flows} == {FlowHealth.IDLE}, "idle")
+    until(lambda: bool(running.flows) and {flow.health for flow in running.flows} == {FlowHealth.IDLE}, "idle")
 
 
 def _all_visible(tables: Sequence[tuple[Feed, Path]]) -> bool:
@@ -223,7 +223,7 @@ def _all_visible(tables: Sequence[tuple[Feed, Path]]) -> bool:
 
 
 @contextmanager
-def _session() -> Iterator[tuple[SparkSession, Path]]:
+def session() -> Iterator[tuple[SparkSession, Path]]:
     """A session with two cores, and a folder."""
     with scratch_folder() as folder:
         spark = start_session(app_name="bench", master="local[2]", spark_conf={})
@@ -237,7 +237,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
     return quantiles(values, n=100)[percent - 1] if len(values) > 1 else values[0]
 
 
-def _of(values: Sequence[float]) -> str:
+def spread(values: Sequence[float]) -> str:
     """Return median and 95th percentile as text."""
     return f"median {median(values):.2f} s, p95 {_percentile(values, 95):.2f} s"
 
@@ -248,20 +248,20 @@ def measure_steady(minutes: float) -> list[Measure]:
     A tenth of the time is warm-up.
     """
     span = min(60.0, minutes * 60 / 3)
-    with _session() as (spark, folder):
+    with session() as (spark, folder):
         world = World(spark=spark, folder=folder, name="steady", module=_TWO_FLOWS)
         processes, feed = Processes(spark), Feed(folder=world.data, events=_EVENTS_PER_SECOND // _FILES_PER_SECOND)
         world.data.mkdir(parents=True)
         feed.file()
         tables = {name: world.table(name) for name in ("appended", "latest")}
         with world.running() as running:
-            _until(lambda: _all_visible([(feed, table) for table in tables.values()]), "started")
-            with _fed([feed], _FILES_PER_SECOND):
+            until(lambda: _all_visible([(feed, table) for table in tables.values()]), "started")
+            with fed([feed], _FILES_PER_SECOND):
                 time.sleep(max(minutes * 6, 5))
                 begin, first = time.time(), processes.sample()
                 time.sleep(minutes * 60)
                 end, last = time.time(), processes.sample()
-            _until(lambda: _all_visible([(feed, table) for table in tables.values()]), "read to the end", 120)
+            until(lambda: _all_visible([(feed, table) for table in tables.values()]), "read to the end", 120)
             print(*(f"{flow.flow.table}: {flow.health}" for flow in running.flows), sep=", ")
         found = []
         for name, table in tables.items():
@@ -272,7 +272,7 @@ def measure_steady(minutes: float) -> list[Measure]:
                 Measure(
                     benchmark="o", what=f"latency of {what} at 1,000 events/s: last minute / first minute", unit="x",
                     goal=LAST_MINUTE_GOAL, value=median(late) / median(early),
-                    detail=f"first {_of(early)}; last {_of(late)}; {batches:.0f} batches/min, {minutes:g} min",
+                    detail=f"first {spread(early)}; last {spread(late)}; {batches:.0f} batches/min, {minutes:g} min",
                 )
             )  # fmt: skip
     return [
@@ -301,12 +301,12 @@ class _Window:
 def _watch(world: World, feeds: Sequence[Feed], processes: Processes, seconds: float) -> _Window:
     """Feed some flows for a while, and wait until their rows are visible."""
     tables = [(feed, world.table(f"table_{number}")) for number, feed in enumerate(feeds)]
-    with _fed(feeds, _MOVING_FILES_PER_SECOND):
+    with fed(feeds, _MOVING_FILES_PER_SECOND):
         time.sleep(seconds / 5)
         begin, cpu = time.time(), processes.cpu_seconds()
         time.sleep(seconds)
         end, cpu = time.time(), processes.cpu_seconds() - cpu
-    _until(lambda: _all_visible(tables), "read to the end", 300)
+    until(lambda: _all_visible(tables), "read to the end", 300)
     latencies = [each for feed, table in tables for each in feed.latencies(table, begin, end)]
     return _Window(latencies=latencies, cores=cpu / (end - begin))
 
@@ -315,18 +315,18 @@ def measure_many(minutes: float, flows: int = _MANY) -> list[Measure]:
     """(p) Latency of 5 flows that move among 200, beside 5 flows; and (q) the 200 flows when nothing moves."""
     windows, idle = list[_Window](), list[Measure]()
     for count in (_FEW, flows):
-        with _session() as (spark, folder):
+        with session() as (spark, folder):
             world = World(spark=spark, folder=folder, name="many", module=_MANY_FLOWS, flows=count)
             processes, feeds = Processes(spark), world.feeds(_FEW)
             with world.running() as running:
-                _until_idle(running)
+                until_idle(running)
                 windows.append(_watch(world, feeds, processes, minutes * 60))
-                idle = _idle(running, processes, minutes)
+                idle = idle_measures(running, processes, minutes)
     few, many = (window.latencies for window in windows)
     return [
         Measure(
             benchmark="p", what=f"latency of 5 flows among {flows} / of 5 flows alone", unit="x", goal=MANY_GOAL,
-            value=median(many) / median(few), detail=f"{_of(many)} / {_of(few)}",
+            value=median(many) / median(few), detail=f"{spread(many)} / {spread(few)}",
         ),
         *idle,
     ]  # fmt: skip
@@ -334,16 +334,23 @@ def measure_many(minutes: float, flows: int = _MANY) -> list[Measure]:
 
 def measure_idle(minutes: float, flows: int = _MANY) -> list[Measure]:
     """(q) The share of a core that 200 flows take while nothing moves."""
-    with _session() as (spark, folder):
+    with session() as (spark, folder):
         world = World(spark=spark, folder=folder, name="idle", module=_MANY_FLOWS, flows=flows)
         processes = Processes(spark)
         world.feeds(0)
         with world.running() as running:
-            return _idle(running, processes, minutes)
+            return idle_measures(running, processes, minutes)
 
 
-def _idle(running: RunningUpdate, processes: Processes, minutes: float) -> list[Measure]:
-    _until_idle(running)
+def idle_measures(
+    running: RunningUpdate,
+    processes: Processes,
+    minutes: float,
+    benchmark: str = "q",
+    settle: Callable[[RunningUpdate], None] = until_idle,
+) -> list[Measure]:
+    """Return the share of a core that an update takes while nothing moves; `settle` waits for that."""
+    settle(running)
     time.sleep(10)  # the session's own work after the last batch: its context cleaner, its metrics
     before, begin = processes.cpu_seconds_by_process(), time.monotonic()
     time.sleep(minutes * 60)
@@ -352,7 +359,7 @@ def _idle(running: RunningUpdate, processes: Processes, minutes: float) -> list[
     python, java = ((late - early) / seconds for early, late in zip(before, after, strict=True))
     return [
         Measure(
-            benchmark="q", what=f"share of a core of {len(running.flows)} flows while nothing moves", unit="",
+            benchmark=benchmark, what=f"share of a core of {len(running.flows)} flows while nothing moves", unit="",
             goal=IDLE_GOAL, value=python + java,
             detail=f"Python {python:.3f}, Java {java:.3f}, {minutes:g} min",
         )
@@ -367,7 +374,8 @@ def measure_ways(minutes: float, flows: int = _SOME) -> list[Measure]:
         Measure(
             benchmark="r", what=f"latency of 5 flows among {flows}, a continuous update / {way}", unit="x",
             goal=WAYS_GOAL, value=median(ours.latencies) / median(other.latencies),
-            detail=f"{_of(ours.latencies)}, {ours.cores:.2f} cores / {_of(other.latencies)}, {other.cores:.2f} cores",
+            detail=f"{spread(ours.latencies)}, {ours.cores:.2f} cores / "
+            f"{spread(other.latencies)}, {other.cores:.2f} cores",
         )
         for way, other in windows.items()
     ]  # fmt: skip
@@ -375,18 +383,18 @@ def measure_ways(minutes: float, flows: int = _SOME) -> list[Measure]:
 
 def _watch_way(run: Callable[[World], AbstractContextManager[None]], way: str, flows: int, minutes: float) -> _Window:
     """Run some flows in one way, and watch those that move after each flow has run once."""
-    with _session() as (spark, folder):
+    with session() as (spark, folder):
         world = World(spark=spark, folder=folder, name="ways", module=_MANY_FLOWS, flows=flows)
         feeds = world.feeds(_FEW)
         with run(world):
-            _until(lambda: all(visible_events(world.table(f"table_{n}")) for n in range(flows)), f"begun: {way}")
+            until(lambda: all(visible_events(world.table(f"table_{n}")) for n in range(flows)), f"begun: {way}")
             return _watch(world, feeds, Processes(spark), minutes * 60)
 
 
 @contextmanager
 def _continuously(world: World) -> Iterator[None]:
     with world.running() as running:
-        _until_idle(running)
+        until_idle(running)
         yield
 
 

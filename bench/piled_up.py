@@ -64,7 +64,7 @@ class Memory:
 
 
 class Processes:
-    """This process and the JVM of its session.
+    """This process, the JVM of its session, and the Python processes that the JVM starts.
 
     Args:
         spark: the session.
@@ -76,8 +76,20 @@ class Processes:
 
     def cpu_seconds_by_process(self) -> tuple[float, float]:
         """Return the CPU seconds of Python and of Java so far."""
-        python, java = (_cpu_seconds(pid) for pid in self._pids)
-        return python, java
+        return sum(_cpu_seconds(pid) for pid in self._python_pids()), _cpu_seconds(self._pids[1])
+
+    def python_megabytes(self) -> float:
+        """Return the memory of all Python processes; what they share counts once."""
+        return sum(_own_megabytes(pid) for pid in self._python_pids())
+
+    def _python_pids(self) -> list[int]:
+        """This process, and the workers below the JVM."""
+        parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdecimal()}
+        found, added = [], [self._pids[1]]
+        while added:
+            added = [pid for pid, parent in parents.items() if parent in added]
+            found += added
+        return [self._pids[0], *found]
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of both so far."""
@@ -98,8 +110,23 @@ class Processes:
 
 
 def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text("ascii").rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return 0
+
+
+def _own_megabytes(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def _resident_megabytes(pid: int) -> float:

@@ -36,7 +36,7 @@ from framework.sources.databases.tables import SourceTable, TableName
 ROWS = 2_000_000
 GOAL_SHARE, GOAL_PLANNING_PERCENT, GOAL_SKEW = 0.7, 2.0, 1.5
 _PROCESSES = 2
-_CHUNKS = 20
+CHUNKS = 20
 _COLUMNS = (
     "id bigint PRIMARY KEY, customer integer, amount numeric(12,2), price double precision, quantity smallint, "
     "created timestamptz, updated timestamp, day date, active boolean, code varchar(20), city text, note text"
@@ -46,12 +46,12 @@ _VALUES = (
     "timestamp '2020-01-01' + i * interval '1 minute', date '2020-01-01' + (i % 1000)::integer, i % 2 = 0, "
     "'code-' || i % 5000, 'city number ' || i % 300, md5(i::text) || md5((i + 1)::text)"
 )
-_EVEN = "i"
+EVEN = "i"
 _SKEWED = "CASE WHEN i % 2 = 0 THEN i / 2 ELSE 1000000 + i * {step} END"
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Task:
     """A chunk to read in another process."""
 
     uri: str
@@ -63,20 +63,22 @@ class _Task:
 
 def measure(pairs: int, rows: int = ROWS) -> list[Measure]:
     """Rows per second against the bare processes, planning, and skew."""
-    with PostgresServer({"shared_buffers": "256MB", "max_wal_size": "4GB"}) as server, _pool() as pool:
+    with PostgresServer({"shared_buffers": "256MB", "max_wal_size": "4GB"}) as server, reader_pool() as pool:
         uri = server.uri()
-        _fill(uri, "even", _EVEN, rows)
-        _fill(uri, "skewed", _SKEWED.format(step=10**15 // rows), rows)
-        planning, tasks = _plan(uri, "even")
+        fill(uri, "even", EVEN, rows)
+        fill(uri, "skewed", _SKEWED.format(step=10**15 // rows), rows)
+        planning, tasks = plan_tasks(uri, "even")
         ours: list[float] = []
         bare: list[float] = []
         for _ in range(pairs):
-            bare.append(_run(pool, _read_bare, tasks)[0])
-            ours.append(_run(pool, _read, tasks)[0])
-        _, skewed = _plan(uri, "skewed")
+            bare.append(seconds_of_chunks(pool, run_bare, tasks)[0])
+            ours.append(seconds_of_chunks(pool, _read, tasks)[0])
+        _, skewed = plan_tasks(uri, "skewed")
         # The first pass warms the server's cache; the last chunk is a remainder.
-        _run(pool, _read, skewed)
-        times = [min(pair) for pair in zip(*(_run(pool, _read, skewed)[1][:-1] for _ in range(2)), strict=True)]
+        seconds_of_chunks(pool, _read, skewed)
+        times = [
+            min(pair) for pair in zip(*(seconds_of_chunks(pool, _read, skewed)[1][:-1] for _ in range(2)), strict=True)
+        ]
     return [
         Measure(
             benchmark="chunks", what="rows/s of two readers / two bare ADBC processes that write Parquet", unit="x",
@@ -94,11 +96,13 @@ def measure(pairs: int, rows: int = ROWS) -> list[Measure]:
     ]  # fmt: skip
 
 
-def _pool() -> ProcessPoolExecutor:
+def reader_pool() -> ProcessPoolExecutor:
+    """Two processes that read chunks."""
     return ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn"))
 
 
-def _fill(uri: str, table: str, key: str, rows: int) -> None:
+def fill(uri: str, table: str, key: str, rows: int) -> None:
+    """A table of so many rows, whose keys are an expression of `i`."""
     with psycopg2.connect(uri) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {table} ({_COLUMNS})")
         cursor.execute(f"INSERT INTO {table} SELECT {key}, {_VALUES} FROM generate_series(1::bigint, {rows}) i")
@@ -108,31 +112,32 @@ def _fill(uri: str, table: str, key: str, rows: int) -> None:
     connection.close()
 
 
-def _plan(uri: str, name: str) -> tuple[float, list[_Task]]:
-    """The seconds of planning, and the chunks."""
+def plan_tasks(uri: str, name: str, chunk_bytes: int | None = None) -> tuple[float, list[Task]]:
+    """The seconds of planning, and the chunks: `CHUNKS` of them, or by their size."""
     with Session(Connection(name="bench", uri=uri)) as session:
         table = read_table(session, TableName(schema="public", table=name))
         begun = time.monotonic()
-        walker = BoundaryWalker(session, table, source_identity="bench", chunk_bytes=table.estimated_bytes // _CHUNKS)
+        size = chunk_bytes or table.estimated_bytes // CHUNKS
+        walker = BoundaryWalker(session, table, source_identity="bench", chunk_bytes=size)
         offset = walker.plan(None, most_chunks=1_000_000)
         seconds = time.monotonic() - begun
     folder = tempfile.gettempdir()
-    return seconds, [_Task(uri, table, offset.basis, chunk, folder) for chunk in chunks_between(None, offset)]
+    return seconds, [Task(uri, table, offset.basis, chunk, folder) for chunk in chunks_between(None, offset)]
 
 
-def _run(
-    pool: ProcessPoolExecutor, read: Callable[[_Task], tuple[float, int]], tasks: Sequence[_Task]
+def seconds_of_chunks(
+    pool: ProcessPoolExecutor, read: Callable[[Task], tuple[float, int]], tasks: Sequence[Task]
 ) -> tuple[float, list[float]]:
     """The seconds of all chunks, and of each."""
     with scratch_folder() as folder:
         begun = time.monotonic()
-        placed = [_Task(task.uri, task.table, task.basis, task.chunk, str(folder)) for task in tasks]
+        placed = [Task(task.uri, task.table, task.basis, task.chunk, str(folder)) for task in tasks]
         results = list(pool.map(read, placed))
         seconds = time.monotonic() - begun
     return seconds, [result[0] for result in results]
 
 
-def _read(task: _Task) -> tuple[float, int]:
+def _read(task: Task) -> tuple[float, int]:
     begun = time.monotonic()
     connection = Connection(name="bench", uri=task.uri)
     reader = ChunkReader(connection, task.table.name, column_types(task.table), task.basis)
@@ -140,7 +145,7 @@ def _read(task: _Task) -> tuple[float, int]:
     return time.monotonic() - begun, staged.rows
 
 
-def _read_bare(task: _Task) -> tuple[float, int]:
+def run_bare(task: Task) -> tuple[float, int]:
     """What the libraries do by themselves: numerics become text, nothing is checked, and there are no statistics."""
     begun = time.monotonic()
     rows = 0

@@ -12,41 +12,45 @@ from pyspark.errors import AnalysisException
 
 from framework.declare.loader import check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
+from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
 from framework.foundation.clock import SystemClock
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.calls import first_words
-from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.rules import did_you_mean
+from framework.graph.graph import DataflowGraph
+from framework.plan.planner import make_plan
 from framework.plan.request import RequestOptions, UpdateRequest
-from framework.plan.steps import Plan
+from framework.plan.steps import Plan, breakages
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
-from framework.record.reader import longest_update_seconds
-from framework.run.configuration import whole_number
+from framework.recovery.backups import compare_backups
+from framework.recovery.comparison import Comparison
+from framework.recovery.doctor.doctor import Doctor
+from framework.recovery.lag import FlowLag, read_lag
+from framework.recovery.quarantine.quarantine import Quarantine
+from framework.recovery.reconcile import reconcile
+from framework.recovery.request import ComparisonOptions, ComparisonRequest
+from framework.recovery.rewind.rewinder import Rewinder
+from framework.recovery.sides import Sides
+from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
-from framework.run.flows.streaming_query import session_for
+from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions, request_of
 from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult
-from framework.run.update.retries import retry_policy
-from framework.run.update.supervisor import refresh_intervals
+from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import RunningUpdate
-from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARALLEL_FLOWS = "pipelines.maxParallelFlows"
-_DEFAULT_PARALLEL_FLOWS = 4
-_SHORT_UPDATE_SECONDS = 60.0
 
 Module = str | Path | ModuleType | Callable[[], object]
 Observer = Callable[[Event], None]
@@ -95,7 +99,7 @@ class Pipeline:
             spark_conf=tuple((spark_conf or {}).items()),
             development=development,
         )
-        self._set_up(modules, master=master, spark=spark)
+        self._set_up(modules, PipelineSession(base=spark, master=master))
 
     @classmethod
     def from_spec(
@@ -129,27 +133,13 @@ class Pipeline:
         spec = load_spec(Path(path))
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
-        pipeline._set_up((), master=master, spark=spark, short=short, verbose=verbose, cold=cold)  # noqa: SLF001 - our own
+        session = PipelineSession(base=spark, master=master, short=short, verbose=verbose, cold=cold)
+        pipeline._set_up((), session)  # noqa: SLF001 - our own
         return pipeline
 
-    def _set_up(
-        self,
-        modules: Sequence[Module],
-        *,
-        master: str | None,
-        spark: SparkSession | None,
-        short: bool | None = False,
-        verbose: bool = False,
-        cold: bool = False,
-    ) -> None:
+    def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:
         self._modules = tuple(modules)
-        self._master = master
-        self._base = spark
-        self._owns_session = False
-        self._session: SparkSession | None = None
-        self._short = short
-        self._verbose = verbose
-        self._cold = cold
+        self._session = session
         self._running: list[StopSignal] = []
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
@@ -171,33 +161,7 @@ class Pipeline:
 
         Each pipeline has its own session, so that two pipelines in one process don't mix settings.
         """
-        if self._session is None:
-            if self._base is None:
-                # An active session belongs to another pipeline or to the user, and `close` does not stop it.
-                self._owns_session = active_session() is None
-                self._base = start_session(
-                    app_name=f"sluice {self.name}",
-                    master=self._master or DEFAULT_MASTER,
-                    spark_conf=dict(self._spec.spark_conf),
-                    verbose=self._verbose,
-                    short=self._updates_are_short() if self._short is None else self._short,
-                    cold=self._cold,
-                )
-            # An existing session may lack our settings; static ones can't be changed.
-            base = self._base
-            settings = {key: value for key, value in self._spec.spark_conf if base.conf.isModifiable(key)}
-            self._session = session_for(base, {**settings, **dict(self._spec.configuration)})
-        return self._session
-
-    def _updates_are_short(self) -> bool:
-        """Return whether the last updates took less than a minute each: then Java compiles for its start only.
-
-        Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26).
-        """
-        if self._spec.continuous or not is_local(self._spec.storage):
-            return False
-        longest = longest_update_seconds(self.storage)
-        return longest is not None and longest < _SHORT_UPDATE_SECONDS
+        return self._session.get(self._spec)
 
     @property
     def storage(self) -> Storage:
@@ -215,8 +179,22 @@ class Pipeline:
             GraphErrors: all errors of the definitions.
         """
         if self._graph is None:
-            self._graph = self._definitions.resolve(self._store, UpdateRequest())
+            self._graph = self._definitions.expanded(self._store).resolve(self._store, UpdateRequest())
         return self._graph
+
+    @property
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """The ingestions of the pipeline as declared; modules are loaded at the first use."""
+        return tuple(self._definitions.registry.ingestions)
+
+    @property
+    def gateways(self) -> tuple[IngestedGateway, ...]:
+        """The ingestions of the pipeline with their tables at the source.
+
+        Raises:
+            GraphErrors: the database can't be read, or has not what is declared.
+        """
+        return self._definitions.expanded(self._store).gateways()
 
     def validate(self) -> DataflowGraph:
         """Load and resolve the pipeline; nothing is written.
@@ -225,6 +203,27 @@ class Pipeline:
             GraphErrors: all errors of the definitions.
         """
         return self.graph
+
+    def foretell(self) -> tuple[OperationError, ...]:
+        """Return the errors of the flows that certainly can't continue from their checkpoints; none is started.
+
+        Raises:
+            GraphErrors: all errors of the definitions.
+        """
+        plan = make_plan(self.graph, UpdateRequest(), StateReader(graph=self.graph, store=self._store).read())
+        return breakages(self.graph, plan)
+
+    def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
+        """Return where a flow's sources start, as the manifest of its checkpoint stores it; None without a start.
+
+        Args:
+            flow: the flow's full name.
+            starts: `option=value` or a word for its only source, or `source:start` for each of several.
+
+        Raises:
+            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
+        """
+        return StateReader(graph=self.graph, store=self._store).starts_of(flow, starts) if starts else None
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
         """Return the steps of an update with the same arguments; nothing is written."""
@@ -235,8 +234,9 @@ class Pipeline:
 
         Args:
             observers: called with each event when it happens.
-            **request: `refresh`, `full_refresh`, `reset_checkpoints` (names) and `full_refresh_all`;
-                all datasets if no name is given.
+            **request: `refresh`, `full_refresh`, `reset_checkpoints` (names, or a mapping of names to where their
+                sources start) and `full_refresh_all`; all datasets if no name is given. With `keep_history`, each table
+                of `full_refresh` is backed up, and gets the rows back that its sources no longer have.
 
         Raises:
             GraphErrors: errors of the definitions; nothing was written.
@@ -248,9 +248,12 @@ class Pipeline:
         try:
             if is_local(self._spec.storage):
                 check_unlocked(self.storage)
-            return self._update(wanted, observers, stop).run()
+            result = self._update(wanted, observers, stop).run()
         finally:
             self._running.remove(stop)
+        if not stop.is_set:  # those of killed updates too
+            compare_backups(self.storage, self.graph, self._reconciled)
+        return result
 
     def start(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> RunningUpdate:
         """Start a continuous update in the background: every flow keeps running until it is stopped.
@@ -275,17 +278,12 @@ class Pipeline:
         )
 
     def stop(self) -> None:
-        """Stop the running update: its queries end, checkpoints stay consistent, its state is CANCELED.
-
-        Later updates of the same object are not affected. Without a running update, this does nothing.
-        """
+        """Stop the running update, if there is one: its queries end, and checkpoints stay consistent."""
         for stop in tuple(self._running):
             stop.set()
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """Return the tables of this pipeline that its code no longer declares; `prune` drops them.
-
-        Tables that are still in use are not among them; the plan names them.
+        """Return the tables of this pipeline that its code no longer declares and that are not in use, for `prune`.
 
         Raises:
             GraphErrors: errors of the definitions.
@@ -327,23 +325,76 @@ class Pipeline:
             UserError: DATASET_NOT_FOUND.
             OperationError: DATASET_NOT_MATERIALIZED before its first update; TABLE_NOT_OWNED.
         """
-        return self._store.frame(self._table(name).spec)
+        return self._store.frame(self._table(name))
 
     def preview(self, name: str, limit: int = 10) -> Preview:
         """Return the first rows of a table: a DataFrame that a notebook displays."""
         return Preview(self.table(name), limit)
 
     def sql(self, query: str) -> DataFrame:
-        """Return the rows of a query over the pipeline's datasets, by name, and over `event_log`.
+        """Return the rows of a query over the pipeline's datasets, by name, `event_log` and `quarantine_log`.
 
         Raises:
             UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID.
         """
         update = self._update(UpdateRequest(), ())
         try:
-            return update.queries.sql(query, {"event_log": self.events})
+            more = {"event_log": self.events}
+            if "quarantine_log" in query.lower():  # the states of its rows take Spark jobs, which no query may start
+                kept = self.quarantine.rows()
+                more["quarantine_log"] = lambda: kept
+            return update.queries.sql(query, more)
         except AnalysisException as error:
             raise UserError("QUERY_INVALID", cause=first_words(error)) from error
+
+    def reconcile(self, first: str, second: str, **options: Unpack[ComparisonOptions]) -> Comparison:
+        """Compare two tables row by row; each is read at most twice.
+
+        Args:
+            first: a dataset, a table, a folder as delta.`/path`, or a table of a source database as
+                postgres:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
+            second: likewise.
+            **options: `keys`, `columns`, `where` and `limit`; see `ComparisonRequest`.
+
+        Raises:
+            UserError: a table or a column does not exist, or the condition is invalid.
+            OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
+        """
+        return self._reconciled(ComparisonRequest.of(first, second, **options))
+
+    def _reconciled(self, request: ComparisonRequest) -> Comparison:
+        return reconcile(
+            request,
+            Sides(graph=self.graph, store=self._store, complete=self._complete),
+            connections=Path(self._spec.root or "."),
+            shared_folder=Path(self.storage.path("comparisons")) if is_local(self._spec.storage) else None,
+        )
+
+    def lag(self, flow: str | None = None) -> tuple[FlowLag, ...]:
+        """Return how far each flow is behind its sources, whether it is stuck, and its rows in the quarantine.
+
+        Args:
+            flow: one flow, by its full name or its last parts; None for all.
+
+        Raises:
+            UserError: LAG_FLOW_NOT_FOUND.
+        """
+        return read_lag(self.graph, self._store, clock=SystemClock(), flow=flow, waiting=self.quarantine.waiting())
+
+    @property
+    def doctor(self) -> Doctor:
+        """Explains the flows that are broken, stuck or behind, and repairs them, as `sluice doctor` does."""
+        return Doctor(name=self.name, graph=lambda: self.graph, store=self._store, run=self.run)
+
+    @property
+    def rewinds(self) -> Rewinder:
+        """Takes tables and their flows back to an earlier time, with `plan()` and `rewind()`."""
+        return Rewinder(graph=lambda: self.graph, store=self._store, complete=self._complete)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """The rows that flows could not write, with `list()`, `rows()`, `replay()` and `drop()`."""
+        return Quarantine(store=self._store, graph=lambda: self.graph)
 
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
@@ -354,10 +405,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Stop the Spark session if this pipeline started it."""
-        if self._owns_session and self._base is not None:
-            stop_session(self._base)
+        if self._session.close():
             self._loaded = self._graph = self._storage = None  # they refer to the stopped session
-            self._base = self._session = None
 
     def __repr__(self) -> str:
         return f"Pipeline(name={self.name!r}, storage={self._spec.storage!r})"
@@ -372,34 +421,24 @@ class Pipeline:
 
     @property
     def _definitions(self) -> Definitions:
-        """The declarations of the modules, which are loaded at the first use."""
         if self._loaded is None:
             self._loaded = Definitions.load(self._spec, self._modules, self._store)
         return self._loaded
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
-        # Resolved for each update, because the tables of the storage may have changed.
-        self._graph = self._definitions.resolve(self._store, request)
-        configuration = dict(self._spec.configuration)
+        # Resolved for each update, because the tables of the storage or of a source database may have changed.
+        definitions = self._definitions.expanded(self._store)
+        self._graph = definitions.resolve(self._store, request)
         return Update(
-            graph=self._graph,
-            registry=self._definitions.registry,
-            spark=self.spark,
-            store=self._store,
-            request=request,
-            retries=retry_policy(configuration, development=self._spec.development),
-            clock=SystemClock(),
-            stop=stop or StopSignal(),
-            parallel_flows=whole_number(configuration, PARALLEL_FLOWS, default=_DEFAULT_PARALLEL_FLOWS, least=1),
-            observers=observers,
-            intervals=refresh_intervals(configuration),
-        )
+            graph=self._graph, registry=definitions.registry, spark=self.spark, store=self._store, request=request,
+            settings=UpdateSettings.of(self._spec), clock=SystemClock(), stop=stop or StopSignal(), observers=observers,
+            resolve=lambda: definitions.resolve(self._store, request),
+        )  # fmt: skip
 
-    def _table(self, name: str) -> GraphDataset:
-        full = QualifiedName.parse(name, catalog=self._spec.catalog, schema=self._spec.schema)
-        dataset = self.graph.dataset(full)
-        if dataset is None or not dataset.is_table:
-            tables = [each.name for each in self.graph.datasets if each.is_table]
-            raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, tables))
-        self._store.check_readable(dataset)
-        return dataset
+    def _complete(self, name: str) -> QualifiedName:
+        return QualifiedName.parse(name, catalog=self._spec.catalog, schema=self._spec.schema)
+
+    def _table(self, name: str) -> DatasetSpec:
+        table = self._definitions.table(self._complete(name), graph=lambda: self.graph)
+        self._store.check_readable(table)
+        return table

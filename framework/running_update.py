@@ -10,7 +10,8 @@ from framework.foundation.clock import SystemClock
 from framework.record.events import Event
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.results import UpdateResult, UpdateState
-from framework.run.update.supervisor import FlowHealth, FlowStatus
+from framework.run.update.supervisor import FlowStatus
+from framework.run.update.units import FlowHealth
 from framework.run.update.update import Update
 from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 

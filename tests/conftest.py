@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
 from framework.session.spark_session import start_session, stop_session
-from tests.support.settings import INTERPRETED
+from tests.support.settings import INTERPRETED, SELDOM_COMPILED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
@@ -38,9 +38,19 @@ def _folder_order(item: pytest.Item) -> int:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, files in temporary folders only."""
-    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={})
+    session = start_session(app_name="sluice tests", master="local[2]", spark_conf=SELDOM_COMPILED)
     yield session
     stop_session(session)
+
+
+@pytest.fixture(autouse=True)
+def _active_session(request: pytest.FixtureRequest) -> None:
+    """Code that takes the active session gets the worker's, not one that an earlier test has left active."""
+    if "spark" in request.fixturenames:
+        session: SparkSession = request.getfixturevalue("spark")
+        SparkSession._activeSession = session
+        assert session._jvm is not None
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
 
 @pytest.fixture

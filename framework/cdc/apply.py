@@ -176,7 +176,7 @@ def _record_deletes(latest: DataFrame, counts: LatestCounts, destination: Destin
     if counts.floor is not None:
         truncate = truncate_row(latest.sparkSession, destination.target, counts.floor)
         rows = truncate.unionByName(rows, allowMissingColumns=True)
-    append_rows(rows, destination.auxiliary, destination.target, batch=batch)
+    append_rows(rows, destination.auxiliary, destination.target, batch=batch, once=True)
 
 
 def _apply_history(events: DataFrame, destination: Destination, batch_id: int, *, observed: bool) -> CdcMetrics:
@@ -197,11 +197,13 @@ def _apply_history(events: DataFrame, destination: Destination, batch_id: int, *
             replacement = HistoryReplacement(
                 target=target, history=history, touched=touched, counts=history_counts, batch=counts
             )
-            written = _write_history(replacement, tables.write, destination)
+            written = _write_history(replacement, tables.write, destination, batch_id)
     return replace(written, rows=counts.rows)
 
 
-def _write_history(replacement: HistoryReplacement, write: TargetWrite, destination: Destination) -> CdcMetrics:
+def _write_history(
+    replacement: HistoryReplacement, write: TargetWrite, destination: Destination, batch_id: int
+) -> CdcMetrics:
     """Record events that the target will not hold, then write the target: two commits, and a crash between is safe.
 
     The rows of the target and of the auxiliary table together represent a set of events, and the target's
@@ -213,7 +215,8 @@ def _write_history(replacement: HistoryReplacement, write: TargetWrite, destinat
     prior = None
     if replacement.counts.unrecorded:
         rows = unrecorded_events(replacement.history, replacement.target)
-        record = partial(append_rows, rows, destination.auxiliary, replacement.target)
+        batch = destination.batch(batch_id)
+        record = partial(append_rows, rows, destination.auxiliary, replacement.target, batch=batch, once=False)
         prior = PriorCommit(write=record, failpoint="cdc.after_events")
     written = write.replace(replacement, prior)
     failpoint("cdc.after_merge")

@@ -14,12 +14,13 @@ from framework.cdc.events.normalize import read_events
 from framework.cdc.initial_load import may_load
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.snapshot_diff import apply_snapshot
+from framework.cdc.unconfirmed import Missing, delete_unconfirmed
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from framework.cdc.model.snapshot_versions import SnapshotVersion
@@ -93,3 +94,16 @@ class AutoCdcWriter:
             OperationError: a key is null or occurs twice; nothing has been written.
         """
         return apply_snapshot(snapshot, self._spec, self._destination, version, ordinal)
+
+    def delete_unconfirmed(
+        self, session: SparkSession, sequence: str, *, where: str | None, missing: Missing
+    ) -> CdcMetrics:
+        """Delete the rows that a complete snapshot did not confirm, see `framework.cdc.unconfirmed`.
+
+        Args:
+            session: the flow's session.
+            sequence: the sequence of the snapshot's rows, in SQL.
+            where: the condition that selected the snapshot's rows; None if it read all rows.
+            missing: looks up keys at the source.
+        """
+        return delete_unconfirmed(session, self._destination, sequence, where=where, missing=missing)

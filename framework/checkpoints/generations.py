@@ -131,8 +131,41 @@ class GenerationStore:
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Make a building generation the current one and keep the previous one. Idempotent."""
         now = timestamp_text(self._clock.now())
+        batch = read_progress(self._storage, self.path(dataset, flow, number)).last_commit_batch
         self._change(
-            dataset, flow, lambda manifest: manifest.make_current(number, allowed=GenerationState.BUILDING, since=now)
+            dataset,
+            flow,
+            lambda manifest: manifest.make_current(
+                number, allowed=GenerationState.BUILDING, since=now, after_batch=batch
+            ),
+        )
+
+    def adopt(
+        self, dataset: QualifiedName, flow: QualifiedName, number: int, *, reason: str, start: str | None,
+        after_batch: int | None,
+    ) -> None:  # fmt: skip
+        """Begin a generation whose checkpoint is complete already, as the current one. Idempotent.
+
+        Args:
+            dataset: the target of the flow.
+            flow: the flow's full name.
+            number: its number, which no other generation has, and the name of its folder.
+            reason: why it begins, as text for users.
+            start: the position its sources started at; None: the flow's own.
+            after_batch: the last batch in its checkpoint; None if that is empty.
+        """
+        now = timestamp_text(self._clock.now())
+        generation = Generation(
+            number=number, begun_at=now, reason=reason, start=start, current_since=now, after_batch=after_batch
+        )
+        self._change(
+            dataset,
+            flow,
+            lambda manifest: (
+                manifest
+                if manifest.find(number) is not None
+                else manifest.begin(generation, after=manifest.last_number)
+            ),
         )
 
     def restore(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:

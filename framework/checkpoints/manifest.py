@@ -38,6 +38,8 @@ class Generation:
         completed: whether a once flow has written all its data.
         fingerprint: identifies the code that wrote it, as free text.
         current_since: when it last became the current one; None if it never did.
+        after_batch: the last of its batches in the table when it became current: of a full refresh when it was
+            published, of a rewind where it continues; None if it began without one.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Generation:
     completed: bool = False
     fingerprint: str = ""
     current_since: str | None = None
+    after_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +91,16 @@ class Manifest:
             others = [_kept(each) for each in self.generations]
         return dataclasses.replace(self, generations=(*others, generation), last_number=generation.number)
 
-    def make_current(self, number: int, *, allowed: GenerationState, since: str) -> Manifest:
+    def make_current(
+        self, number: int, *, allowed: GenerationState, since: str, after_batch: int | None = None
+    ) -> Manifest:
         """Return the manifest with this generation as current and the previous one kept.
+
+        Args:
+            number: the generation.
+            allowed: its state, unless it is current already.
+            since: the present time.
+            after_batch: the last of its batches in the table; None: as before.
 
         Raises:
             InternalError: GENERATION_MISUSED if its state is neither current nor `allowed`.
@@ -97,7 +108,8 @@ class Manifest:
         chosen = self._require(number, "make current", {allowed, GenerationState.CURRENT})
         if chosen.state is GenerationState.CURRENT:
             return self
-        current = dataclasses.replace(chosen, state=GenerationState.CURRENT, current_since=since)
+        batch = chosen.after_batch if after_batch is None else after_batch
+        current = dataclasses.replace(chosen, state=GenerationState.CURRENT, current_since=since, after_batch=batch)
         changed = tuple(current if each is chosen else _kept(each) for each in self.generations)
         return dataclasses.replace(self, generations=changed)
 

@@ -50,6 +50,11 @@ def read_progress(storage: Storage, checkpoint_path: str) -> CheckpointProgress:
     )
 
 
+def read_offsets(storage: Storage, checkpoint_path: str, batch: int) -> tuple[str, ...]:
+    """Return the raw end offset of each source in a batch; () if it is not planned."""
+    return _parse_offsets(storage.read_text(f"{checkpoint_path}/offsets/{batch}"))
+
+
 def _last_batch(storage: Storage, folder: str) -> int | None:
     return max((int(name) for name in storage.list_names(folder) if name.isdecimal()), default=None)
 

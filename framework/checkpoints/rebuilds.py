@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage, read_stored_json
+
+REBUILD_MARK = "rebuild "
+"""The start of the fingerprint of a generation that belongs to a rebuild, also after it is published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,16 +21,22 @@ class Rebuild:
         number: from 1, ascending; the name of the folder of its copy.
         published: the table's rows were replaced; its generations are still to be promoted.
         finished: nothing is left to do; stored so that numbers ascend.
+        backup: number of the backup of the table before it, whose rows are put back into the copy; None: none are.
+        history_keys: the columns that identify a row to put back; () for all columns, or the keys of AUTO CDC.
+        restored: the rows are put back into the copy.
     """
 
     number: int
     published: bool = False
     finished: bool = False
+    backup: int | None = None
+    history_keys: tuple[str, ...] = ()
+    restored: bool = False
 
     @property
     def generation_mark(self) -> str:
         """The fingerprint of the generations of this rebuild."""
-        return f"rebuild {self.number}"
+        return f"{REBUILD_MARK}{self.number}"
 
 
 class RebuildStore:
@@ -37,7 +47,7 @@ class RebuildStore:
 
     def read(self, dataset: QualifiedName) -> Rebuild | None:
         """Return the dataset's last rebuild; None if it never had one."""
-        return read_stored_json(self._storage, self._path(dataset), lambda mark: Rebuild(**mark))
+        return read_stored_json(self._storage, self._path(dataset), _rebuild)
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
@@ -45,3 +55,7 @@ class RebuildStore:
 
     def _path(self, dataset: QualifiedName) -> str:
         return self._storage.path("rebuilds", str(dataset), "rebuild.json")
+
+
+def _rebuild(mark: dict[str, Any]) -> Rebuild:
+    return Rebuild(**{**mark, "history_keys": tuple(mark.get("history_keys", ()))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
-from framework.cli.command import RESULTS, VERBOSE
-from framework.cli.output import Output
+from framework.cli.command import ORDER, RESULTS, VERBOSE, styled
+from framework.cli.output import Output, colours_wanted
 from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.foundation.clock import Clock, SystemClock
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.wording import seconds_text
 from framework.plan.request import RequestOptions
 
@@ -80,6 +80,13 @@ class Call:
         context.call_on_close(opened.close)
         context.call_on_close(mention_session)
         return opened
+
+    def refuse(self, errors: Sequence[SluiceError]) -> None:
+        """Print the errors of tables that an update would refuse; exit code 1 if there are any."""
+        for error in errors:
+            click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
+        if errors:
+            raise click.exceptions.Exit(1)
 
 
 def mention_session() -> None:
@@ -193,10 +200,29 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
             "--full-refresh-all", is_flag=True, help="Clear and rebuild all datasets that allow a full refresh."
         ),
         click.option(
+            "--keep-history",
+            is_flag=True,
+            help="Keep a copy of each --full-refresh table, and put back the rows that its sources no longer have.",
+        ),
+        click.option(
+            "--history-keys",
+            multiple=True,
+            metavar="K,L",
+            help="Columns that identify a row of an append table with --keep-history.  [default: all columns]",
+        ),
+        click.option(
             "--reset-checkpoint",
             multiple=True,
             metavar="FLOW",
             help="Read the flow's sources again; its target keeps its rows. Repeatable.",
+        ),
+        click.option(
+            "--from",
+            "start",
+            multiple=True,
+            metavar="START",
+            help="Where the flow of the --reset-checkpoint before it starts, such as startingVersion=12 or earliest; "
+            "one for each of its sources, as SOURCE:START.",
         ),
         click.option("--continuous", is_flag=True, help="Keep all flows running until Ctrl-C."),
     )
@@ -209,17 +235,42 @@ def refresh_of(options: dict[str, Any]) -> RequestOptions:
     """Return the request in the options; a list may have commas, or the option may be repeated.
 
     Raises:
-        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would mean all.
+        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would mean all;
+            START_WITHOUT_FLOW.
     """
+    flows = _names("--reset-checkpoint", options["reset_checkpoint"])
+    starts = _starts(options["reset_checkpoint"], options["start"])
     request = RequestOptions(
         refresh=_names("--refresh", options["refresh"]),
         full_refresh=_names("--full-refresh", options["full_refresh"]),
         full_refresh_all=options["full_refresh_all"],
-        reset_checkpoints=_names("--reset-checkpoint", options["reset_checkpoint"]),
+        reset_checkpoints={flow: starts.get(flow, ()) for flow in flows} if starts else flows,
     )
+    keys = _names("--history-keys", options["history_keys"])
+    if options["keep_history"] or keys:
+        request["keep_history"], request["history_keys"] = options["keep_history"], keys
     if options["continuous"]:  # without the option, the spec decides
         request["continuous"] = True
     return request
+
+
+def _starts(resets: tuple[str, ...], starts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the starts of each flow: a `--from` belongs to the flows of the `--reset-checkpoint` before it."""
+    if not starts:
+        return {}
+    order: Sequence[str] = click.get_current_context().meta[ORDER]
+    waiting_resets, waiting_starts = list(resets), list(starts)
+    flows: tuple[str, ...] = ()
+    found: dict[str, tuple[str, ...]] = {}
+    for option in order:
+        if option == "reset_checkpoint":
+            flows = _names("--reset-checkpoint", (waiting_resets.pop(0),))
+        elif option == "start":
+            if not flows:
+                raise UserError("START_WITHOUT_FLOW")
+            start = waiting_starts.pop(0)
+            found |= {flow: (*found.get(flow, ()), start) for flow in flows}
+    return found
 
 
 def _names(option: str, lists: tuple[str, ...]) -> tuple[str, ...]:

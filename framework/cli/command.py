@@ -17,16 +17,23 @@ from framework.foundation.wording import exception_text
 
 RESULTS = "sluice.results"
 VERBOSE = "sluice.verbose"
+ORDER = "sluice.order"
 
 # Packages that a wheel for Databricks does not include.
 _SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 
 class SluiceCommand(click.Command):
-    """A command with standard output under `RESULTS` in the context's `meta`.
+    """A command with standard output under `RESULTS` in the context's `meta`, and the order of options under `ORDER`.
 
     Any other output, of a user's module or a library, goes to standard error.
     """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and keep the names of the options in the order in which they were given."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[ORDER] = [parameter.name for parameter in order]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a failure ends the process with exit code 1 or 2, or that of a signal.

@@ -1,11 +1,12 @@
-"""The demo on the command line: the fed data, live progress, a result, the paths of its output."""
+"""The demo on the command line: for each example live progress, a result, the paths of its output."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from framework.cli.output import Output
 from framework.cli.progress import open_progress
 from framework.cli.signals import run_stoppable
 from framework.cli.updating import print_errors, print_summary, relative_path
+from framework.demo.database import BankResult, missing_packages, run_bank
 from framework.demo.demo import DEFAULT_FOLDER, DemoResult, run_demo
 from framework.foundation.clock import Clock
 from framework.foundation.wording import counted
@@ -32,6 +34,7 @@ class Demonstration:
     Args:
         folder: folder of the demo; None for the default one.
         months: number of months of 2013; None for the whole year.
+        with_database: whether to run the example with a database, too.
     """
 
     output: Output
@@ -40,17 +43,30 @@ class Demonstration:
     months: int | None
     master: str | None
     verbose: bool
+    with_database: bool
 
     def run(self) -> None:
-        """Feed the data, run the update and print the result.
+        """Run the examples and print their results.
 
         Raises:
-            click.exceptions.Exit: 1, if the update did not complete.
+            click.exceptions.Exit: 1, if an update did not complete, or if a copy differs from its source.
         """
         if not self.verbose:
             silence_query_log()
         opened: list[Pipeline] = []
         click.get_current_context().call_on_close(lambda: _each(opened, Pipeline.close))
+        flights = self._flights(opened)
+        bank = self._bank(opened) if flights.update.state is UpdateState.COMPLETED else None
+        if self.output.as_json:
+            self.output.json({**_flights_json(flights), **({"bank": _bank_json(bank)} if bank is not None else {})})
+        updates = [flights.update, *([bank.update] if bank is not None else [])]
+        for update in updates:
+            print_errors(update)
+        is_equal = bank is None or all(each.is_equal for each in bank.comparisons)
+        if not is_equal or any(update.state is not UpdateState.COMPLETED for update in updates):
+            raise click.exceptions.Exit(1)
+
+    def _flights(self, opened: list[Pipeline]) -> DemoResult:
         with open_progress(sys.stderr, title="flights demo", clock=self.clock) as progress:
             demo = run_stoppable(
                 lambda: run_demo(
@@ -64,18 +80,53 @@ class Demonstration:
                 lambda: _each(opened, Pipeline.stop),
                 progress.say,
             )
-        self._print(demo)
-        print_errors(demo.update)
-        if demo.update.state is not UpdateState.COMPLETED:
-            raise click.exceptions.Exit(1)
+        if not self.output.as_json:
+            self._print(demo)
+        return demo
+
+    def _bank(self, opened: list[Pipeline]) -> BankResult | None:
+        """Run the example with a database; None if it is left out."""
+        missing = missing_packages()
+        if not self.with_database or missing:
+            why = f"not installed: {', '.join(missing)} (pip install 'sluice[demo]')" if missing else "--no-database"
+            click.echo(f"\nThe example with a database is left out: {why}.", err=True)
+            return None
+        click.echo("", err=True)
+        with open_progress(sys.stderr, title="bank demo", clock=self.clock) as progress:
+            bank = run_stoppable(
+                lambda: run_bank(
+                    folder=(self.folder or DEFAULT_FOLDER) / "bank",
+                    master=self.master,
+                    say=progress.say,
+                    progress=progress,
+                    opened=opened.append,
+                    clock=self.clock,
+                    verbose=self.verbose,
+                ),
+                lambda: _each(opened, Pipeline.stop),
+                progress.say,
+            )
+        if not self.output.as_json:
+            self._print_bank(bank)
+        return bank
+
+    def _print_bank(self, bank: BankResult) -> None:
+        head = click.style("bank", bold=True)
+        accounts = bank.comparisons[0].copied_rows
+        self.output.text(
+            f"\n{head}  killed at chunk {bank.chunks_at_kill} of {bank.chunks}; the next update read "
+            f"{bank.rows_after_kill:,} of {accounts:,} accounts, from chunk {bank.chunks_at_kill + 1} on\n"
+        )
+        columns = ("table", "rows at the source", "rows of the copy", "sum at the source", "sum of the copy", "equal")
+        rows = [
+            (each.table, each.source_rows, each.copied_rows, each.source_sum, each.copied_sum, each.is_equal)
+            for each in bank.comparisons
+        ]
+        self.output.rows(RowsView.of(columns, rows))
+        self.output.text(f"\nIts pipeline:\n  {relative_path(str(bank.spec.parent / 'transformations'))}")
 
     def _print(self, demo: DemoResult) -> None:
-        paths = OutputPaths(graph=str(demo.graph_html), tables=str(demo.tables), events=str(demo.events))
-        summary = UpdateSummary(pipeline=_PIPELINE, result=demo.update, paths=paths)
-        rows = RowsView.of(demo.result_columns, demo.result_rows)
-        if self.output.as_json:
-            self.output.json({**summary.to_json(), demo.result_name: rows.to_json()})
-            return
+        summary, rows = _summary(demo), RowsView.of(demo.result_columns, demo.result_rows)
         feed = demo.feed
         data = f"{counted(feed.flights, 'flight')} of 2013, {counted(feed.months, 'month')}: {feed.planned:,} planned, "
         self.output.text(f"{data}{counted(feed.messages, 'message')} about {feed.events:,} changes\n")
@@ -87,6 +138,28 @@ class Demonstration:
         self.output.text(
             f"\nTry:\n  sluice sql --spec {spec} 'SELECT * FROM worst_tails'\n  sluice plan --spec {spec}{again}"
         )
+
+
+def _summary(demo: DemoResult) -> UpdateSummary:
+    paths = OutputPaths(graph=str(demo.graph_html), tables=str(demo.tables), events=str(demo.events))
+    return UpdateSummary(pipeline=_PIPELINE, result=demo.update, paths=paths)
+
+
+def _flights_json(demo: DemoResult) -> dict[str, Any]:
+    return {
+        **_summary(demo).to_json(),
+        demo.result_name: RowsView.of(demo.result_columns, demo.result_rows).to_json(),
+    }
+
+
+def _bank_json(bank: BankResult) -> dict[str, Any]:
+    return {
+        "chunks": bank.chunks,
+        "chunks_at_kill": bank.chunks_at_kill,
+        "rows_after_kill": bank.rows_after_kill,
+        "state": bank.update.state.value,
+        "tables": [{**asdict(each), "equal": each.is_equal} for each in bank.comparisons],
+    }
 
 
 def _each(pipelines: list[Pipeline], action: Callable[[Pipeline], None]) -> None:

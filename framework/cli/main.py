@@ -19,7 +19,7 @@ from framework.cli.signals import exit_code, unwinding_on_sigterm
 from framework.foundation.nearest import nearest_name
 
 _COMMANDS = {
-    "demo": "Run a pipeline on real flight data, without preparation.",
+    "demo": "Run two pipelines without preparation: real flights, and a database at work.",
     "init": "Create a new pipeline project that runs.",
     "validate": "Check definitions, graph and schemas; write nothing.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
@@ -29,6 +29,13 @@ _COMMANDS = {
     "show": "Print rows of a dataset.",
     "sql": "Print the result of a query.",
     "checkpoints": "List, reset and roll back the checkpoints of flows.",
+    "backups": "List and drop copies of tables from before a full refresh.",
+    "rewind": "Take tables and their flows back to an earlier time.",
+    "reconcile": "Compare two tables row by row.",
+    "doctor": "Explain flows that are broken, stuck or behind, and repair them.",
+    "quarantine": "List, show, replay and drop rows that flows could not write.",
+    "lag": "Print how far each flow is behind, and whether it is stuck.",
+    "ingest": "Check, observe and operate the copies of databases.",
     "session": "Keep Spark ready for the commands of this folder.",
     "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",

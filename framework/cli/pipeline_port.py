@@ -6,13 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
+from framework.recovery.request import ComparisonOptions
 
 if TYPE_CHECKING:
+    from framework.checkpoints.rewinds import StoredRewind
+    from framework.declare.pipeline_spec import PipelineSpec
+    from framework.declare.specs import IngestedGateway, IngestionSpec
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
+    from framework.recovery.comparison import Comparison
+    from framework.recovery.doctor.findings import Examination, Finding
+    from framework.recovery.doctor.treatment import Treatment
+    from framework.recovery.lag import FlowLag
+    from framework.recovery.quarantine.quarantine import QuarantinedRows
+    from framework.recovery.quarantine.replay import Replay
+    from framework.recovery.rewind.plan import RewindPlan
     from framework.run.tables.left_tables import LeftTable
     from framework.run.update.results import UpdateResult
 
@@ -36,6 +49,56 @@ class Rows(Protocol):
         ...
 
 
+class QuarantinePort(Protocol):
+    """The part of a quarantine that the command line calls."""
+
+    def list(self) -> tuple[QuarantinedRows, ...]:
+        """Return the numbers of rows."""
+        ...
+
+    def rows(self, flow: str | None = None, *, reason: str | None = None) -> Rows:
+        """Return the rows."""
+        ...
+
+    def replay(self, flow: str, *, reason: str | None = None, dry_run: bool = False) -> Replay:
+        """Check rows again, and write those that pass."""
+        ...
+
+    def drop(self, flow: str, *, reason: str | None = None, replayed: bool = False) -> int:
+        """Delete rows."""
+        ...
+
+
+class DoctorPort(Protocol):
+    """The part of `framework.recovery.doctor.doctor.Doctor` that the command line calls."""
+
+    def examine(self, flows: Sequence[str] = ()) -> Examination:
+        """Return what is wrong with flows, and the ways out."""
+        ...
+
+    def treat(
+        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
+    ) -> Treatment:
+        """Do a way out of a finding."""
+        ...
+
+
+class RewindPort(Protocol):
+    """The part of `framework.recovery.rewind.rewinder.Rewinder` that the command line calls."""
+
+    def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
+        """Return what a rewind would do."""
+        ...
+
+    def rewind(self, plan: RewindPlan, reason: str = "") -> StoredRewind:
+        """Do a rewind."""
+        ...
+
+    def finish(self) -> StoredRewind | None:
+        """Finish a rewind that was interrupted."""
+        ...
+
+
 class PipelinePort(Protocol):
     """The part of `framework.pipeline.Pipeline` that the command line calls."""
 
@@ -50,12 +113,35 @@ class PipelinePort(Protocol):
         ...
 
     @property
+    def spec(self) -> PipelineSpec:
+        """The configuration of the pipeline."""
+        ...
+
+    @property
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """The declared ingestions."""
+        ...
+
+    @property
+    def gateways(self) -> tuple[IngestedGateway, ...]:
+        """The ingestions with their tables."""
+        ...
+
+    @property
     def graph(self) -> DataflowGraph:
         """The analysed graph."""
         ...
 
     def validate(self) -> DataflowGraph:
         """Check all rules and return the graph."""
+        ...
+
+    def foretell(self) -> tuple[OperationError, ...]:
+        """Return the errors of flows that can't continue from their checkpoints."""
+        ...
+
+    def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
+        """Return where a flow's sources start, as the manifest of its checkpoint stores it."""
         ...
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
@@ -84,6 +170,29 @@ class PipelinePort(Protocol):
 
     def sql(self, query: str) -> Rows:
         """Return the rows of a query."""
+        ...
+
+    def reconcile(self, first: str, second: str, **options: Unpack[ComparisonOptions]) -> Comparison:
+        """Compare two tables."""
+        ...
+
+    @property
+    def quarantine(self) -> QuarantinePort:
+        """The rows that flows could not write."""
+        ...
+
+    def lag(self, flow: str | None = None) -> tuple[FlowLag, ...]:
+        """Return how far each flow is behind."""
+        ...
+
+    @property
+    def doctor(self) -> DoctorPort:
+        """Examines and repairs flows."""
+        ...
+
+    @property
+    def rewinds(self) -> RewindPort:
+        """Takes tables and flows back to an earlier time."""
         ...
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ from framework.cli.signals import run_stoppable
 from framework.diagrams.page import graph_page
 from framework.foundation.wording import seconds_text
 from framework.plan.request import RequestOptions
-from framework.run.update.results import UpdateResult, UpdateState
+from framework.recovery.backups import list_backups
+from framework.run.update.results import FlowState, UpdateResult, UpdateState
+from framework.views.backups import backup_text
 from framework.views.summary import UPDATE_TONES, OutputPaths, UpdateSummary, result_errors
 from framework.views.table import Tone
 
@@ -47,7 +49,11 @@ def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) 
         events=pipeline.storage.path("events"),
     )
     print_summary(call.output, UpdateSummary(pipeline=pipeline.name, result=result, paths=paths))
+    if refresh.get("keep_history") and not call.output.as_json:
+        print_backups(call.output, pipeline, result)
     print_errors(result)
+    if result.state is UpdateState.FAILED:
+        click.echo("\nNext: `sluice doctor` explains what failed, and what each way out costs.", err=True)
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 
@@ -72,6 +78,16 @@ def print_summary(output: Output, summary: UpdateSummary) -> None:
     paths = summary.paths
     for label, path in (("graph", paths.graph), ("tables", paths.tables), ("events", paths.events)):
         output.text(f"{click.style(f'{label:<8}', dim=True)}{relative_path(path)}")
+
+
+def print_backups(output: Output, pipeline: PipelinePort, result: UpdateResult) -> None:
+    """Print what became of the history of each table that the update refreshed, from its newest backup."""
+    refreshed = {flow.dataset for flow in result.flows if flow.state is not FlowState.EXCLUDED}
+    newest = {each.backup.dataset: each.backup for each in list_backups(pipeline.storage)}
+    lines = [backup_text(backup) for name, backup in newest.items() if name in refreshed]
+    if lines:
+        output.text("\n".join(["", click.style("History", bold=True), *lines]))
+        output.text("The copies are kept until `sluice backups drop TABLE`.")
 
 
 def relative_path(path: str) -> str:

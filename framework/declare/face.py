@@ -19,6 +19,7 @@ from framework.declare.expectations import (
 )
 from framework.declare.flows import append_flow
 from framework.declare.hooks import on_event_hook
+from framework.declare.ingestion import ingest_database
 from framework.declare.reads import read, read_stream
 from framework.declare.sinks import create_sink, foreach_batch_sink
 from framework.declare.snapshots import create_auto_cdc_from_snapshot_flow
@@ -54,6 +55,7 @@ __all__ = [
     "expect_or_drop",
     "expect_or_fail",
     "foreach_batch_sink",
+    "ingest_database",
     "materialized_view",
     "on_event_hook",
     "read",

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec
+from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec, IngestedGateway, IngestionSpec
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
@@ -35,6 +35,19 @@ class HookSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedQuery:
+    """A query that the engine generates, so that its analysis can be kept.
+
+    Args:
+        text: all values that the query function uses; functions with equal texts make equal queries.
+        reads: the datasets of the pipeline that it reads.
+    """
+
+    text: str
+    reads: tuple[QualifiedName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """The declarations of the modules of one pipeline, in order of declaration.
 
@@ -43,8 +56,12 @@ class Registry:
     Args:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
+        gateways: the ingestions with their tables, once the database was asked for them.
         waiting_expectations: expectations below a dataset's decorator that has not been applied yet. Those that
             remain when the modules are loaded belong to no dataset; the loader reports them.
+        ingestions: the ingestions, which each update expands to datasets and flows.
+        generated: the queries of `queries` that the engine generates, by flow.
+        isolated: datasets whose faults fail their own flows only, and not the pipeline.
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
@@ -55,14 +72,18 @@ class Registry:
     schema: str
     datasets: list[DatasetSpec] = field(default_factory=list)
     flows: list[FlowSpec] = field(default_factory=list)
+    ingestions: list[IngestionSpec] = field(default_factory=list)
+    gateways: list[IngestedGateway] = field(default_factory=list)
     hooks: list[HookSpec] = field(default_factory=list)
     queries: dict[QualifiedName, QueryFunction] = field(default_factory=dict)
+    generated: dict[QualifiedName, GeneratedQuery] = field(default_factory=dict)
     snapshot_functions: dict[QualifiedName, SnapshotFunction] = field(default_factory=dict)
     batch_functions: dict[QualifiedName, BatchFunction] = field(default_factory=dict)
     hook_functions: dict[str, EventHook] = field(default_factory=dict)
     waiting_expectations: list[ExpectationSpec] = field(default_factory=list)
     faults: list[SluiceError] = field(default_factory=list)
     spoilt: set[QualifiedName] = field(default_factory=set)
+    isolated: set[QualifiedName] = field(default_factory=set)
     gathers_faults: bool = False
     is_incomplete: bool = False
 

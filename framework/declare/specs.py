@@ -30,6 +30,11 @@ class DatasetKind(StrEnum):
     FOREACH_BATCH_SINK = "foreach_batch_sink"
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is stored as a table; temporary views and sinks are not."""
+        return self in {DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW}
+
+    @property
     def is_sink(self) -> bool:
         """Whether flows write through it to a target outside the pipeline."""
         return self in {DatasetKind.SINK, DatasetKind.FOREACH_BATCH_SINK}
@@ -127,3 +132,117 @@ class FlowSpec:
     source: str | None = None
     cdc: AutoCdcSpec | None = None
     from_snapshots: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfiguration:
+    """How a source table is copied.
+
+    Args:
+        scd_type: 1 for the latest rows, 2 for their history.
+        primary_keys: columns that identify a row; () for the key of the source table.
+        include_columns: the copied columns; () for all.
+        exclude_columns: columns that are not copied.
+        row_filter: a condition in Spark SQL; only rows that meet it are in the copy.
+        text_columns: columns that are copied as the database's text.
+    """
+
+    scd_type: int = 1
+    primary_keys: tuple[str, ...] = ()
+    include_columns: tuple[str, ...] = ()
+    exclude_columns: tuple[str, ...] = ()
+    row_filter: str | None = None
+    text_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedObject:
+    """A source table, or the tables of a source schema.
+
+    Args:
+        source_schema: the schema at the source.
+        source_table: the table; None for the tables of the schema that match the patterns.
+        include: patterns such as `order_*` of the schema's tables; () for all.
+        exclude: patterns of tables that are left out.
+        destination_catalog: the catalog of the copies; None for the pipeline's.
+        destination_schema: the schema of the copies; None for the pipeline's.
+        destination_table: the name of the copy of a single table; None for that of the source.
+        configuration: how the tables are copied.
+    """
+
+    source_schema: str
+    source_table: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    destination_catalog: str | None = None
+    destination_schema: str | None = None
+    destination_table: str | None = None
+    configuration: TableConfiguration = TableConfiguration()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestionSpec:
+    """Tables of one database that the pipeline copies and keeps equal to their source.
+
+    Args:
+        name: of the gateway: its slot, its publication and its staging table have names made of it.
+        connection: name of the connection.
+        objects: what is copied.
+        options: options of both sources, such as `chunkBytes`.
+        location: the declaration.
+    """
+
+    name: str
+    connection: str
+    objects: tuple[IngestedObject, ...]
+    options: Pairs = ()
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedTable:
+    """A source table and its copy, as declared.
+
+    Args:
+        source_schema: the schema at the source.
+        source_table: the table at the source.
+        target: the name of the copy.
+        snapshot_flow: the flow that reads the table once.
+        cdc_flow: the flow that applies the table's changes.
+        keys: the columns that identify a row; () for a table that can't be copied now.
+    """
+
+    source_schema: str
+    source_table: str
+    target: QualifiedName
+    snapshot_flow: QualifiedName
+    cdc_flow: QualifiedName
+    keys: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """The name at the source, as users write it: `schema.table`."""
+        return f"{self.source_schema}.{self.source_table}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedGateway:
+    """The tables that are copied from one database through one replication slot, as declared.
+
+    Args:
+        name: name of the gateway.
+        connection: name of the connection.
+        folder: the folder of `connections.yml`.
+        slot: name of the replication slot.
+        publication: name of the publication.
+        changes: the table of staged changes, and the name of the flow into it.
+        tables: the copied tables.
+    """
+
+    name: str
+    connection: str
+    folder: str
+    slot: str
+    publication: str
+    changes: QualifiedName
+    tables: tuple[IngestedTable, ...]

@@ -25,21 +25,42 @@ FAILPOINTS: frozenset[str] = frozenset(
         "storage.before_replace",  # a file's new text is on disk, its name still refers to the old text
         # checkpoints
         "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
+        # sources
+        "cloud_files.before_start",  # files that are passed over are recorded, the start of the source is not
+        "cloud_files.after_start",  # the start of the source is recorded, no file that is to be read is
+        "cloud_files.after_files",  # found files are recorded, no offset refers to them
+        "cloud_files.after_merge",  # the merged list of files exists beside the lists that it replaces
+        "cloud_files.before_clean_mark",  # files are deleted or moved, they are not marked as done
+        "cloud_files.after_columns",  # new columns are recorded, the flow has not stopped for them
         # cdc
         "cdc.after_tombstones",  # a batch's deletes are in the auxiliary table, not applied to the target
         "cdc.after_events",  # a batch's events that SCD type 2 keeps are in the auxiliary table, not in the target
         "cdc.after_merge",  # a batch is in the target, not in the checkpoint
         # run
         "tables.after_create",  # a table exists, the record of its ownership and definition does not
+        "staging.after_files",  # the chunks of a batch are in files, no commit names them
+        "staging.after_commit",  # the rows of the files are committed, files and checkpoint are as before
+        "quarantine.after_rows",  # a batch's faulty rows are in the quarantine, the others are not in the target
+        "quarantine.after_target",  # an append with a quarantine is in the target, not in the checkpoint
+        "quarantine.after_claim",  # rows are claimed by a replay, not in the target
+        "quarantine.after_replay",  # the rows of a replay are in the target, not marked as replayed
         "run.before_once_mark",  # a once flow's rows are written, its generation is not marked as completed
         "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not written
         "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
         "views.after_commit",  # a view's rows are replaced, its record is not written
+        "backups.after_copy",  # the tables of a backup are copied, it is not complete
+        "backups.after_mark",  # a backup is complete, no rebuild refers to it
         "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations do not exist
+        "rebuilds.after_history",  # the lost rows are back in the copy of a rebuild, its mark does not say so
         "rebuilds.after_auxiliary",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
         "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark is still `building`
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
+        "rewinds.after_mark",  # a rewind is decided, nothing is changed
+        "rewinds.after_table",  # one table of a rewind is restored, further ones may not be
+        "rewinds.after_checkpoint",  # the new checkpoint of one flow is complete, no manifest refers to it
+        "rewinds.after_quarantine",  # rows of undone batches have left the quarantine, the old checkpoints are current
+        "rewinds.after_generation",  # one flow continues from its new checkpoint, further ones may not
         "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists

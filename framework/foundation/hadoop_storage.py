@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Named constants for positional Java arguments.
 _RECURSIVE = True
 _OVERWRITE = True
+_KEEP_SOURCE = False
 
 
 class HadoopStorage:
@@ -127,6 +128,13 @@ class HadoopStorage:
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_WRITABLE", path):
             self._file_system(target).delete(target, _RECURSIVE)
+
+    def copy_file(self, source: str, target: str) -> None:
+        """Copy a file; the copy replaces an existing file."""
+        paths = [self._locate(source), self._locate(target)]
+        ends = [part for path in paths for part in (self._file_system(path), path)]
+        with _java_errors("STORAGE_NOT_WRITABLE", target):
+            self._jvm.org.apache.hadoop.fs.FileUtil.copy(*ends, _KEEP_SOURCE, _OVERWRITE, self._configuration)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a path that does not exist."""

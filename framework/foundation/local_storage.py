@@ -130,6 +130,17 @@ class LocalStorage:
                 return
             _sync_folder(target.parent)
 
+    def copy_file(self, source: str, target: str) -> None:
+        """Copy a file and sync the copy."""
+        destination = self._locate(target)
+        with _writing(target):
+            _make_folder(destination.parent)
+            with self._locate(source).open("rb") as read, destination.open("wb") as written:
+                shutil.copyfileobj(read, written)
+                written.flush()
+                os.fsync(written.fileno())
+            _sync_folder(destination.parent)
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a path that does not exist."""
         destination = self._locate(target)

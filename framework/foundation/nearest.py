@@ -1,9 +1,43 @@
-"""The known name that is most similar to an unknown one, for error texts."""
+"""The known names that a user's text means, and the most similar one for error texts."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+
+def plain_name(text: str) -> str:
+    """Return a name as full names are printed: in lower case, without backticks.
+
+    Examples:
+        >>> plain_name("Shop.`Order Lines`")
+        'shop.order lines'
+    """
+    return text.lower().replace("`", "")
+
+
+def is_named(name: str, wanted: str) -> bool:
+    """Whether a full name is the wanted one, or ends with its parts; both as `plain_name` returns them.
+
+    Examples:
+        >>> is_named("main.shop.orders", "shop.orders"), is_named("main.shop.orders", "ders")
+        (True, False)
+    """
+    return name == wanted or name.endswith(f".{wanted}")
+
+
+def meant_names(text: str, known: Iterable[str]) -> list[str]:
+    """Return the known full names that a user's text may mean: the equal one, else all that end with its parts.
+
+    Examples:
+        >>> meant_names("Orders", ["main.shop.orders", "main.old.orders", "main.shop.customers"])
+        ['main.shop.orders', 'main.old.orders']
+        >>> meant_names("shop.orders", ["shop.orders", "main.shop.orders"])
+        ['shop.orders']
+    """
+    wanted = plain_name(text)
+    found = [name for name in known if is_named(name, wanted)]
+    return [wanted] if wanted in found else found
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -37,3 +71,14 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     """
     near = nearest_name(name, known)
     return f" Did you mean `{near}`?" if near else ""
+
+
+def qualified_hint(text: str, known: Iterable[str]) -> str:
+    """Return a suggestion like `nearest_hint` for a name with dots, compared as a whole and by its last part.
+
+    Examples:
+        >>> qualified_hint("Ordres", ["main.shop.orders", "main.shop.customers"])
+        ' Did you mean main.shop.orders?'
+    """
+    near = nearest_qualified(plain_name(text), known)
+    return f" Did you mean {near}?" if near else ""

@@ -92,6 +92,10 @@ class Storage(Protocol):
         """Delete a file or a folder with its content; no error if it is absent."""
         ...
 
+    def copy_file(self, source: str, target: str) -> None:
+        """Copy a file of any content, creating the target's folders; not atomic: a crash may leave a part of it."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a path that does not exist, creating the target's parent folder."""
         ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkAttributeError, PySparkException
@@ -15,6 +17,7 @@ from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text, one_line
 
+_DEEP_CHAIN = 20_000
 SPARK_ERRORS = (PySparkException, Py4JError)
 """Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
 
@@ -92,3 +95,14 @@ def first_words(error: BaseException) -> str:
         java = getattr(error, "java_exception", None)
         return one_line(str(java.toString()) if java is not None else str(error).split("\n", maxsplit=1)[0])
     return exception_text(error)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Raise the recursion limit for a long chain of datasets declared last to first; Python frames need no C stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEP_CHAIN))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
 from framework.cdc.analysis.target_schema import CdcTarget
+from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.display import Displayed
+from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
-from framework.sources.port import SourceReference
+from framework.graph.kept_analyses import KeptAnalysis
+from framework.sources.port import ColumnValues, SourceReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,7 @@ class Read:
         text: the name as written in the module.
         path: the folder of the table if it is an external Delta table.
         options: the options of the read.
+        only: conditions on partition columns that the query applies to the rows of a stream before anything else.
     """
 
     text: str
@@ -28,6 +32,7 @@ class Read:
     dataset: QualifiedName | None = None
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    only: tuple[ColumnValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class GraphFlow:
         schema: JSON of the query's schema.
         sources: its streaming sources other than the tables of `reads`, in the order of its plan.
         batch_paths: the folders and files that it reads as batches, whether by path or by name.
+        operators: the stateful operators of its streaming query; None if unknown.
+        source_count: the number of streaming sources of its query, repeated reads included; None if unknown.
     """
 
     spec: FlowSpec
@@ -51,6 +58,8 @@ class GraphFlow:
     schema: str | None = None
     sources: tuple[SourceReference, ...] = ()
     batch_paths: tuple[str, ...] = ()
+    operators: tuple[StatefulOperator, ...] | None = None
+    source_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,8 @@ class GraphDataset:
         schema: JSON of the schema that readers see; None for sinks.
         table_schema: JSON of the stored table's schema, which includes columns that are hidden from readers.
         cdc: the AUTO CDC plan of the table if its flows are AUTO CDC flows.
+        fault: why its flows can't run although the pipeline is valid; the schema is then that of the stored table,
+            None if there is none.
     """
 
     spec: DatasetSpec
@@ -68,6 +79,7 @@ class GraphDataset:
     schema: str | None = None
     table_schema: str | None = None
     cdc: CdcTarget | None = None
+    fault: SluiceError | None = None
 
     @property
     def name(self) -> QualifiedName:
@@ -77,7 +89,7 @@ class GraphDataset:
     @property
     def is_table(self) -> bool:
         """Whether it is stored as a table; temporary views and sinks are not."""
-        return self.kind in {DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW}
+        return self.kind.is_table
 
     @property
     def is_sink(self) -> bool:
@@ -87,11 +99,16 @@ class GraphDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DataflowGraph(Displayed):
-    """All datasets and flows of a pipeline, analysed and valid, in order of declaration."""
+    """All datasets and flows of a pipeline, analysed and valid, in order of declaration.
+
+    Args:
+        analyses: the analyses of datasets with generated queries, which the next update may use.
+    """
 
     pipeline: str
     datasets: tuple[GraphDataset, ...]
     flows: tuple[GraphFlow, ...]
+    analyses: Mapping[QualifiedName, KeptAnalysis] = field(default_factory=dict, repr=False, compare=False)
     _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
     _flows_by_name: Mapping[QualifiedName, GraphFlow] = field(init=False, repr=False, compare=False)
     _into: Mapping[QualifiedName, tuple[GraphFlow, ...]] = field(init=False, repr=False, compare=False)
@@ -130,6 +147,11 @@ class DataflowGraph(Displayed):
         """All datasets in topological order: each one after the datasets it reads."""
         sorter = TopologicalSorter({dataset.name: self.inputs(dataset.name) for dataset in self.datasets})
         return tuple(sorter.static_order())
+
+    @property
+    def faults(self) -> tuple[SluiceError, ...]:
+        """The faults of datasets whose flows can't run, in order of declaration."""
+        return tuple(dataset.fault for dataset in self.datasets if dataset.fault is not None)
 
     @property
     def external(self) -> tuple[str, ...]:

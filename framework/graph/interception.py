@@ -17,15 +17,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
 
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
+from framework.graph.file_calls import FileCall, replace_file_calls
 from framework.graph.relations import moved
 from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
+from framework.sources.cloud_files.batch import read_batch
+from framework.sources.cloud_files.relation import stand_in
+from framework.sources.cloud_files.schemas import SchemaStore
+from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
 from framework.sources.databases.formats import register_format
+from framework.sources.port import StreamingRelation
+from framework.sources.starts import ReaderStart
 
 
 class TableReads(Protocol):
@@ -35,9 +43,16 @@ class TableReads(Protocol):
         """The rows of the named dataset or table; raises UserError if the name is unknown."""
         ...
 
+    def schemas(self) -> SchemaStore:
+        """The recorded columns of folders of files."""
+        ...
+
 
 _active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
 _view_numbers = count()
+
+StartOf = Callable[[StreamingRelation], ReaderStart | None]
+_start_of: ContextVar[StartOf | None] = ContextVar("sluice_start_of", default=None)
 
 
 @contextmanager
@@ -49,6 +64,16 @@ def reading(reads: TableReads) -> Iterator[None]:
             yield
         finally:
             _active.reset(token)
+
+
+@contextmanager
+def starting(start_of: StartOf) -> Iterator[None]:
+    """Start the streams that the block's own thread loads where `start_of` says, whatever options the code sets."""
+    token = _start_of.set(start_of)
+    try:
+        yield
+    finally:
+        _start_of.reset(token)
 
 
 @contextmanager
@@ -68,6 +93,8 @@ def _patches() -> list[Patch]:
         Patch(SparkSession, "table", lambda _: _session_table),
         Patch(DataFrameReader, "format", _with_database_formats),
         Patch(DataStreamReader, "format", _with_database_formats),
+        Patch(DataStreamReader, "schema", _with_schema_noted),
+        Patch(DataStreamReader, "load", _with_own_sources),
     ]
 
 
@@ -77,9 +104,74 @@ def _with_database_formats(original: Callable[[Any, str], Any]) -> Callable[[Any
     def named(self: Any, source: str) -> Any:
         if isinstance(source, str):
             register_format(self._spark, source)
+            self._sluice_format = source.lower()
         return original(self, source)
 
     return named
+
+
+def _with_schema_noted(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Keep the schema of a streaming reader, which has no public way to read it."""
+
+    def noted(self: Any, schema: Any) -> Any:
+        found = original(self, schema)
+        self._sluice_schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        return found
+
+    return noted
+
+
+def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """Let a stream reader's `load` start where a reset says, and read `cloudFiles`, inside of a query function."""
+
+    def load(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,
+        schema: Any = None,
+        **options: Any,
+    ) -> DataFrame:
+        reads, start_of = _active.get(), _start_of.get()
+        if reads is None and start_of is None:
+            return original(self, path, format, schema, **options)
+        if format is not None:
+            self.format(format)
+        if schema is not None:
+            self.schema(schema)
+        self.options(**options)
+        if start_of is not None:
+            _apply_start(self, path, start_of)
+        if reads is None or getattr(self, "_sluice_format", None) != CLOUD_FILES:
+            return original(self, path)
+        given = getattr(self, "_sluice_schema", None)
+        try:
+            with unguarded():  # columns are inferred by jobs, which query functions must not start
+                return stand_in(self._spark, path, _options(self), given, reads.schemas())
+        except UserError as error:
+            raise error.at(caller_location()) from error
+
+    return load
+
+
+def _apply_start(reader: Any, path: str | None, start_of: StartOf) -> None:
+    """Replace the options that set where the source of a reader starts, if it has a start."""
+    options = _options(reader)
+    relation = StreamingRelation(
+        format=str(reader._jreader.source()).lower(), path=path or options.get("path"), options=options  # noqa: SLF001 - PySpark has them in the JVM only
+    )  # fmt: skip
+    start = start_of(relation)
+    if start is not None:
+        _replace_options(reader, start)
+
+
+def _replace_options(reader: Any, start: ReaderStart) -> None:
+    """Set the options of a start on a reader, in place of those that contradict it."""
+    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
+    options = java.extraOptions()
+    for name in start.removed | set(start.options):
+        options = options.removed(name)
+    getattr(java, "extraOptions_$eq")(options)
+    reader.options(**start.options)
 
 
 _PATCHES = Patches(_patches)
@@ -157,6 +249,7 @@ def _substituted(spark: SparkSession, text: str) -> str:
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
+    text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
     if is_command(spark, plan):
         raise UserError(
@@ -171,13 +264,34 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
                 continue
             views[relation] = f"__sluice_{next(_view_numbers)}"
             # The view must be in the session that runs the text; the rows may be of another session.
-            found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
+            call = calls.get(relation.parts[0])
+            if call is not None:
+                found = _read_files(spark, call, reads, streaming=relation.streaming)
+            else:
+                found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
             found._jdf.createOrReplaceTempView(views[relation])  # the Python method is refused as a session mutation
         frame = pyspark_sql(spark, replace_relations(text, views), args)
     finally:
         for view in views.values():
             spark._jsparkSession.catalog().dropTempView(view)
     return frame
+
+
+def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
+    """Return the rows of a call of `read_files`; a stream is the same source as a reader of `cloudFiles`."""
+    schema = None if call.schema is None else StructType.fromDDL(call.schema)
+    assert schema is None or isinstance(schema, StructType)
+    options, start_of = call.options, _start_of.get()
+    if streaming and start_of is not None:
+        start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))
+        options = options if start is None else {name.lower(): value for name, value in start.applied(options).items()}
+    try:
+        with unguarded():  # columns are inferred by jobs, which query functions must not start
+            if streaming:
+                return stand_in(spark, call.path, options, schema, reads.schemas())
+            return read_batch(spark, call.path, options, schema)
+    except UserError as error:
+        raise error.at(caller_location()) from error
 
 
 def _is_no_table(relation: SqlRelation) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from framework.declare.quarantine import VALUES, quarantine_property
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
@@ -21,9 +22,11 @@ def dataset_kind(spec: DatasetSpec, flows: Sequence[GraphFlow]) -> DatasetKind:
 
 
 def query_type_error(dataset: GraphDataset, flow: GraphFlow) -> UserError | None:
-    """Return an error if a flow's query is batch and must be streaming, or the reverse; None if it is valid."""
+    """Return an error if a flow's query is not of the kind that its target needs; None if it is valid."""
     spec = flow.spec
     condition = None
+    if dataset.kind is DatasetKind.MATERIALIZED_VIEW and VALUES.get(quarantine_property(dataset.spec) or ""):
+        return UserError("QUARANTINE_OF_VIEW", location=dataset.spec.location, dataset=dataset.name)
     if dataset.kind is DatasetKind.MATERIALIZED_VIEW and flow.streaming:
         condition = "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_MATERIALIZED_VIEW"
     elif dataset.kind is DatasetKind.TEMPORARY_VIEW:

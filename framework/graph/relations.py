@@ -13,27 +13,16 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.foundation.names import QualifiedName
+from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+_CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
-
-
-def _scala_object(spark: SparkSession, name: str) -> Any:
-    """The singleton of a Scala object."""
-    found: Any = spark._jvm
-    for part in f"{name}$".split("."):
-        found = getattr(found, part)
-    return getattr(found, "MODULE$")
-
-
-def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """A DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
-    dataset = _scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def analysed_plan(frame: DataFrame) -> Any:
@@ -50,6 +39,11 @@ def batch_paths(frame: DataFrame) -> tuple[str, ...]:
     plan = analysed_plan(frame)
     found = [path for part in (plan, *_items(plan.subqueriesAll())) for path in _paths_of_leaves(part)]
     return tuple(dict.fromkeys(found))
+
+
+def scanned_files(frame: DataFrame) -> int:
+    """The number of files of a DataFrame that only reads files; one that is read twice counts twice."""
+    return int(analysed_plan(frame).relation().location().allFiles().size())
 
 
 def _paths_of_leaves(plan: Any) -> Iterator[str]:
@@ -71,26 +65,18 @@ def _items(sequence: Any) -> list[Any]:
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
     """A DataFrame with that schema and no rows, streaming or batch."""
-    jvm: Any = spark._jvm
-    struct = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    attributes = _scala_object(spark, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
-    nil = _scala_object(spark, "scala.collection.immutable.Nil")
-    none = jvm.scala.Option.empty()
-    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(attributes, nil, streaming, none)
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    attributes = scala_object(f"{_CATALYST}.types.DataTypeUtils").toAttributes(struct)
+    nil, none = scala_object("scala.collection.immutable.Nil"), java_class("scala.Option").empty()
+    plan = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(attributes, nil, streaming, none)
     return of_plan(spark, plan)
 
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
     spark = frame.sparkSession
-    jvm: Any = spark._jvm
-    qualifier = jvm.java.util.ArrayList()
-    qualifier.add(name.catalog)
-    qualifier.add(name.schema)
-    parts = _scala_object(spark, "scala.jdk.CollectionConverters").ListHasAsScala(qualifier).asScala().toSeq()
-    alias = jvm.org.apache.spark.sql.catalyst.AliasIdentifier(name.table, parts)
-    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias(alias, analysed_plan(frame))
-    return of_plan(spark, plan)
+    alias = java_class(f"{_CATALYST}.AliasIdentifier")(name.table, scala_seq([name.catalog, name.schema]))
+    return of_plan(spark, java_class(f"{_CATALYST}.plans.logical.SubqueryAlias")(alias, analysed_plan(frame)))
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:

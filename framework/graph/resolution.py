@@ -8,10 +8,8 @@ raised together.
 from __future__ import annotations
 
 import json
-import sys
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,26 +21,32 @@ from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError, UserErrors
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import SPARK_ERRORS, UpstreamInvalidError, call_query, is_of_columns, query_failed
-from framework.graph.fingerprints import plan_fingerprint
+from framework.graph.analysed_query import AnalysedQuery
+from framework.graph.calls import (
+    SPARK_ERRORS,
+    UpstreamInvalidError,
+    call_query,
+    deep_recursion,
+    is_of_columns,
+    query_failed,
+)
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings
 from framework.graph.interception import reading
+from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
-from framework.graph.relations import batch_paths, named, stand_in
+from framework.graph.known_analyses import KnownAnalyses
+from framework.graph.relations import named, stand_in
 from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES
-from framework.graph.schemas import with_change_feed
+from framework.graph.schemas import reads_changes, with_change_feed, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
 from framework.graph.tables import KnownTables, missing_table
 from framework.graph.targets import check_expectations, table_target
-from framework.sources.kinds import streamed_sources
-from framework.sources.port import SourceShape
+from framework.sources.cloud_files.schemas import SchemaStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
-
-_DEEP_CHAIN = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,6 +80,7 @@ class Resolution:
         spark: the session for the analysis; nothing runs in it.
         tables: the tables that exist.
         code_version: hash of the modules' source; None if it is unknown.
+        kept: analyses of earlier updates, by dataset; used where nothing changed that they depend on.
         ignore_stored: whether to ignore the stored table of a dataset because it will be rebuilt.
     """
 
@@ -84,6 +89,7 @@ class Resolution:
     spark: SparkSession
     tables: KnownTables
     code_version: str | None
+    kept: Mapping[QualifiedName, KeptAnalysis] = field(default_factory=dict)
     ignore_stored: Callable[[QualifiedName], bool] = lambda _name: False
     _errors: list[SluiceError] = field(default_factory=list)
     _datasets: dict[QualifiedName, GraphDataset | None] = field(default_factory=dict)
@@ -92,13 +98,17 @@ class Resolution:
     _into: dict[QualifiedName, list[FlowSpec]] = field(default_factory=dict)
     _path: list[QualifiedName] = field(default_factory=list)
     _faulty: set[QualifiedName] = field(default_factory=set)
+    _isolated: dict[QualifiedName, SluiceError] = field(default_factory=dict)
     _analyses: list[_Analysis] = field(default_factory=list)
     _settings: SessionSettings = field(init=False)
     _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
+    _known: KnownAnalyses = field(init=False)
+    _no_rows: list[DataFrame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Keep the settings that the session has outside of analyses."""
+        """Note the settings that the session has outside of analyses."""
         object.__setattr__(self, "_settings", SessionSettings(self.spark))
+        object.__setattr__(self, "_known", KnownAnalyses.of(self.spark, self.registry.generated, self.kept))
 
     def resolve(self) -> DataflowGraph:
         """Return the graph of all declarations.
@@ -118,7 +128,7 @@ class Resolution:
         self._specs.update((spec.name, spec) for spec in self.registry.datasets)
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
-        with reading(self), _deep_recursion():
+        with reading(self), deep_recursion():
             for spec in self.registry.datasets:
                 self._dataset(spec.name)
             for flow in self.registry.flows:
@@ -127,12 +137,10 @@ class Resolution:
         self._raise_errors()
         return DataflowGraph(
             pipeline=self.pipeline,
-            datasets=tuple(found for found in self._datasets_in_order() if found is not None),
+            datasets=tuple(one for spec in self.registry.datasets if (one := self._datasets[spec.name]) is not None),
             flows=tuple(found.flow for spec in self.registry.flows if (found := self._flows[spec.name]) is not None),
+            analyses=self._known.used,
         )
-
-    def _datasets_in_order(self) -> list[GraphDataset | None]:
-        return [self._datasets[spec.name] for spec in self.registry.datasets]
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""
@@ -149,6 +157,10 @@ class Resolution:
         self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
         return found.frame
 
+    def schemas(self) -> SchemaStore:
+        """Return the recorded columns of folders of files."""
+        return self.tables.schemas()
+
     def _full_name(self, name: str) -> QualifiedName:
         try:
             return self.registry.name(name)
@@ -163,10 +175,13 @@ class Resolution:
             raise UpstreamInvalidError(str(name))
         if resolved.is_sink:
             raise UserError("PIPELINE_SINK_READ", location=caller_location(), sink=name)
+        if resolved.fault is not None and resolved.schema is None:  # without a schema, its readers can't be analysed
+            self._errors.append(resolved.fault)
+            raise UpstreamInvalidError(str(name))
         self._record(Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items()))))
         if resolved.kind is DatasetKind.TEMPORARY_VIEW:
             return self._read_view(name, streaming=streaming)
-        return self._stand_in(resolved, change_feed=_reads_changes(options), streaming=streaming)
+        return self._stand_in(resolved, change_feed=reads_changes(options), streaming=streaming)
 
     def _read_view(self, name: QualifiedName, *, streaming: bool) -> DataFrame:
         view = self._flows[self._into[name][0].name]
@@ -216,22 +231,47 @@ class Resolution:
             )
         self._path.append(name)
         try:
-            self._datasets[name] = self._resolve_dataset(self._specs[name])
+            self._datasets[name] = self._resolve_dataset(self._specs[name]) or self._failed_dataset(self._specs[name])
         finally:
             self._path.pop()
         return self._datasets[name]
 
     def _resolve_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
         specs = self._into.get(spec.name, [])
+        key = None if spec.name in self._faulty else self._known.key(spec, specs, self._dataset)
+        stored = None if key is None else self._stored_text(spec.name)
+        recalled = self._known.recall(key, stored, spec, specs)
+        if recalled is not None:
+            self._flows.update((flow.spec.name, self._without_query(flow)) for flow in recalled[1])
+            return recalled[0]
         flows = [self._flow(spec, flow) for flow in specs]
         resolved = [flow for flow in flows if flow is not None]
         if len(resolved) < len(specs) or spec.name in self._faulty or not (specs or spec.kind.is_sink):
             return None
         try:
-            return self._typed(spec, resolved)
+            dataset = self._typed(spec, resolved)
         except (SluiceError, *SPARK_ERRORS) as error:
             self._gather(error, spec)
             return None
+        if dataset is not None:
+            self._known.keep(key, stored, dataset, [flow.flow for flow in resolved])
+        return dataset
+
+    def _without_query(self, flow: GraphFlow) -> _ResolvedFlow:
+        """A flow whose query is not analysed now; nothing reads its rows."""
+        if not self._no_rows:
+            self._no_rows.append(stand_in(self.spark, StructType(), streaming=False))
+        return _ResolvedFlow(flow=flow, frame=self._no_rows[0], settings={})
+
+    def _failed_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
+        """An isolated dataset with its fault and its stored schema; None if the whole pipeline has the fault."""
+        if spec.name not in self._isolated:
+            return None
+        for flow in self._into[spec.name]:
+            self._flows[flow.name] = self._without_query(GraphFlow(spec=flow))
+        stored = self.tables.stored_schema(spec.name)
+        schema = None if stored is None else without_hidden(StructType.fromJson(json.loads(stored))).json()
+        return GraphDataset(spec=spec, kind=spec.kind, schema=schema, fault=self._isolated[spec.name])
 
     def _typed(self, spec: DatasetSpec, resolved: list[_ResolvedFlow]) -> GraphDataset | None:
         """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
@@ -261,6 +301,10 @@ class Resolution:
         return True
 
     def _stored_schema(self, name: QualifiedName) -> StructType | None:
+        text = self._stored_text(name)
+        return None if text is None else StructType.fromJson(json.loads(text))
+
+    def _stored_text(self, name: QualifiedName) -> str | None:
         return None if self.ignore_stored(name) else self.tables.stored_schema(name)
 
     def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow | None:
@@ -298,30 +342,12 @@ class Resolution:
     def _analysed_with(self, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
         with self._settings.applied(settings):
             frame = call_query(self._query(spec), spec.name, spec.location)
-            flow = self._graph_flow(frame, settings, dataset, spec)
+            analysed = AnalysedQuery(
+                frame=frame, flow=spec, target=dataset, reads=tuple(self._analyses[-1].reads), settings=settings
+            )
+            flow = analysed.graph_flow(self._specs, self.code_version, self.tables.file_identity)
         versions = TimestampType() if spec.from_snapshots else None
         return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
-
-    def _graph_flow(
-        self, frame: DataFrame, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec
-    ) -> GraphFlow:
-        fingerprint = None
-        is_compared = spec.from_snapshots or dataset.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW}
-        if is_compared and not frame.isStreaming:
-            fingerprint = plan_fingerprint(
-                frame, code_version=self.code_version, settings=settings, file_identity=self.tables.file_identity
-            )
-        sources = streamed_sources(frame) if frame.isStreaming else ()
-        tables = [str(source.location) for source in sources if source.shape is SourceShape.TABLE]
-        return GraphFlow(
-            spec=spec,
-            reads=(*self._analyses[-1].reads, *(Read(text=path, streaming=True, path=path) for path in tables)),
-            streaming=frame.isStreaming,
-            fingerprint=fingerprint,
-            schema=frame.schema.json(),
-            sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
-            batch_paths=batch_paths(frame),
-        )
 
     def _handing_out(self, spec: FlowSpec) -> _ResolvedFlow:
         """A flow from a snapshot function, with the schema of its stored target or of its first snapshot."""
@@ -360,13 +386,18 @@ class Resolution:
         Raises:
             OperationError: the error is not one of the declarations.
         """
+        target = spec.target if isinstance(spec, FlowSpec) else spec.name
+        if target in self.registry.isolated:
+            found = error if isinstance(error, SluiceError) else query_failed(error, spec.name, spec.location)
+            self._isolated.setdefault(target, found if found.location else found.at(spec.location))
+            return
         if isinstance(error, OperationError):
             raise error
         for each in error.errors if isinstance(error, UserErrors) else (error,):
             if self.registry.is_incomplete and self._may_be_consequence(each, spec):
                 continue
             if isinstance(each, SluiceError):
-                self._errors.append(each if each.location else located(each, spec))
+                self._errors.append(each if each.location else each.at(spec.location))
             else:
                 self._errors.append(query_failed(each, spec.name, spec.location))
 
@@ -412,26 +443,6 @@ class Resolution:
         if self._errors:
             # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
             raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
-
-
-def located(error: SluiceError, spec: FlowSpec | DatasetSpec) -> SluiceError:
-    """The same error, at the location of the declaration."""
-    return error.at(spec.location)
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Raise the recursion limit for a long chain of datasets declared last to first; Python frames need no C stack."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEEP_CHAIN))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
-
-
-def _reads_changes(options: Mapping[str, str]) -> bool:
-    return any(options.get(key, "").lower() == "true" for key in ("readchangefeed", "readchangedata"))
 
 
 def _names(error: SluiceError) -> set[QualifiedName]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from framework.declare.quarantine import VALUES, quarantine_property
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import UserError
@@ -137,6 +138,21 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
             )
 
 
+def quarantined_tables(registry: Registry) -> Iterator[UserError]:
+    """A table with the property `sluice.quarantine` is one whose flows can drop rows for good."""
+    for dataset, flows in _flows_by_dataset(registry):
+        value = quarantine_property(dataset)
+        if value is None:
+            continue
+        if value not in VALUES:
+            yield UserError("QUARANTINE_INVALID", location=dataset.location, dataset=dataset.name, value=value)
+        elif VALUES[value] and dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+            yield UserError("QUARANTINE_OF_VIEW", location=dataset.location, dataset=dataset.name)
+        elif VALUES[value] and any(flow.from_snapshots for flow in flows):
+            name = next(flow.name for flow in flows if flow.from_snapshots)
+            yield UserError("QUARANTINE_OF_SNAPSHOTS", location=dataset.location, dataset=dataset.name, flow=name)
+
+
 COMPLETE_ONLY = frozenset({"PIPELINE_FLOW_WITHOUT_TARGET", "PIPELINE_DATASET_WITHOUT_FLOW"})
 """Errors that mean nothing while a module is broken, because its declarations are missing."""
 
@@ -153,6 +169,7 @@ RULES: tuple[Rule, ...] = (
     reserved_names,
     table_layout,
     honoured_settings,
+    quarantined_tables,
 )
 
 

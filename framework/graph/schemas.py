@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import UserError
 
 CHANGE_FEED_COLUMNS = (
@@ -31,6 +32,11 @@ def merge_schemas(first: StructType, second: StructType, *, dataset: object, pat
             else _nullable(known, _merge_types(known.dataType, field.dataType, dataset, column))
         )
     return StructType(list(merged.values()))
+
+
+def without_hidden(schema: StructType) -> StructType:
+    """The schema of a table as its readers see it."""
+    return StructType([field for field in schema.fields if field.name != HIDDEN_COLUMN])
 
 
 def as_nullable(schema: StructType) -> StructType:
@@ -74,3 +80,8 @@ def _merge_types(first: DataType, second: DataType, dataset: object, column: str
             found=second.simpleString(),
         )
     return first
+
+
+def reads_changes(options: Mapping[str, str]) -> bool:
+    """Whether the options of a read, in lower case, ask for a change feed."""
+    return any(options.get(key, "").lower() == "true" for key in ("readchangefeed", "readchangedata"))

@@ -10,10 +10,10 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName, split_parts
 from framework.graph.rules import did_you_mean
+from framework.sources.cloud_files.schemas import SchemaStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,14 +27,18 @@ class ExternalTable:
 class KnownTables(Protocol):
     """The tables that exist when the graph is analysed."""
 
-    def stored_schema(self, name: QualifiedName) -> StructType | None:
-        """The schema of a dataset's stored table; None if there is no table."""
+    def stored_schema(self, name: QualifiedName) -> str | None:
+        """The schema of a dataset's stored table as JSON; None if there is no table."""
         ...
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
         """The external table of a name, as written in the module; None if there is no such table."""
+        ...
+
+    def schemas(self) -> SchemaStore:
+        """The recorded columns of folders of files."""
         ...
 
     def catalogs(self, spark: SparkSession) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
-from framework.native.interface import COMPOSED, INTERFACE, VIEW_PARAMETERS
+from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, VIEW_PARAMETERS
 from framework.native.native_call import NativeCall, find_native
 from framework.native.translation import dataset_name, translated, view_name
 
@@ -44,6 +44,8 @@ def forward(function: str, given: Mapping[str, Any], location: SourceLocation | 
     Raises:
         UserError: NATIVE_* for a declaration without a native form; EXPECTATION_ON_FLOW, INVALID_ARGUMENT.NO_NAME.
     """
+    if function in LOCAL_ONLY:
+        raise UserError("NATIVE_FUNCTION_LOCAL", location=location, function=function)
     if function.startswith("expect"):
         return _expectation(NativeCall(function=function, keywords={}, positional=_values(given), location=location))
     if function in _DECORATORS:

@@ -107,6 +107,8 @@ COMPOSED: Mapping[str, tuple[str, str]] = MappingProxyType(
         "auto_cdc_flow": ("temporary_view", "create_auto_cdc_flow"),
     }
 )
+LOCAL_ONLY = frozenset({"ingest_database"})
+"""Functions without a native form: on Databricks, gateways are deployed with bundles."""
 VIEW_PARAMETERS = ("spark_conf", "comment")
 
 

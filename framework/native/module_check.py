@@ -12,7 +12,7 @@ from pathlib import Path
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
-from framework.native.interface import COMPOSED, INTERFACE, OLDER_FUNCTIONS, is_said, native_parameter
+from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, OLDER_FUNCTIONS, is_said, native_parameter
 
 _OURS = "framework.pipelines"
 _NATIVE = ("pyspark.pipelines", "dlt")
@@ -93,7 +93,9 @@ def _call_faults(tree: ast.Module, file: str, imported: dict[str, str]) -> Itera
         if not isinstance(node, ast.Name | ast.Attribute):
             continue
         module, _, function = _meaning(ast.unparse(node), imported).rpartition(".")
-        if module in _NATIVE and function in COMPOSED:
+        if module == _OURS and function in LOCAL_ONLY:
+            yield UserError("NATIVE_FUNCTION_LOCAL", location=_location_of(file, node), function=function)
+        elif module in _NATIVE and function in {*COMPOSED, *LOCAL_ONLY}:
             yield UserError("NATIVE_FUNCTION_OURS", location=_location_of(file, node), function=function, module=module)
         elif module == _OURS or module in _NATIVE:
             call = called.get(id(node))

@@ -15,6 +15,7 @@ from framework.foundation.names import QualifiedName, ShortNames
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
+    Breakage,
     Continuous,
     CreateTable,
     KeepStored,
@@ -50,7 +51,7 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
         case RunFlow():
             table = _table(step.dataset, step.rebuild, short)
             into = "" if table == short(step.flow) else f" into {table}"
-            action, what = "run flow", f"{short(step.flow)}{into}"
+            action, what = "run flow" if step.broken is None else "would fail", f"{short(step.flow)}{into}"
         case PublishRebuild():
             action, what = "publish", _table(step.dataset, step.rebuild, short)
         case RefreshView():
@@ -90,17 +91,24 @@ def plan_title(plan: Plan) -> str:
 
 
 def plan_summary(plan: Plan) -> str:
-    """Return the line below the steps: the number of steps to execute, skipped, excluded, refused and kept."""
+    """Return the line below the steps: the number of steps to execute, skipped, excluded, refused, kept, or failing."""
     skips = [step for step in plan.steps if isinstance(step, SkipStep)]
     excluded = sum(step.excluded for step in skips)
     skipped = len(skips) - excluded
     refused = sum(isinstance(step, RefuseTable) for step in plan.steps)
     kept = sum(isinstance(step, KeepStored) for step in plan.steps)
-    todo = len(plan.steps) - len(skips) - refused - kept
+    broken = sum(isinstance(step, RunFlow) and step.broken is not None for step in plan.steps)
+    todo = len(plan.steps) - len(skips) - refused - kept - broken
     checks = sum(step.check for step in plan.steps if isinstance(step, RunFlow | RefreshView))
     head = "Nothing to do" if todo == 0 else f"{todo} step{'s' if todo > 1 else ''} to do"
     head += f" ({checks} only if {'their' if checks > 1 else 'its'} inputs change)" if checks else ""
-    counts = ((skipped, "skipped"), (excluded, "excluded"), (refused, "refused"), (kept, "kept"))
+    counts = (
+        (skipped, "skipped"),
+        (excluded, "excluded"),
+        (refused, "refused"),
+        (kept, "kept"),
+        (broken, "would fail"),
+    )
     parts = [f"{count} {word}" for count, word in counts if count]
     return ", ".join([head, *parts]) + "."
 
@@ -135,7 +143,7 @@ def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:
     return {**_fields(step), "words": f"{explained.action} {explained.what}"}
 
 
-def _fields(value: Step | Trigger) -> dict[str, object]:
+def _fields(value: Step | Trigger | Breakage) -> dict[str, object]:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(value).__name__).lower()
     return {"kind": kind, **{name: _json_value(getattr(value, name)) for name in type(value).__slots__}}
 
@@ -145,7 +153,7 @@ def _json_value(value: object) -> object:
         return str(value)
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    if isinstance(value, AvailableNow | Continuous):
+    if isinstance(value, AvailableNow | Continuous | Breakage):
         return _fields(value)
     return value
 

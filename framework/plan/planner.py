@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.cdc.model.reserved_names import END_AT, START_AT
 from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.foretelling import foretell
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState
@@ -29,9 +30,14 @@ from framework.plan.steps import (
     Step,
     Trigger,
 )
+from framework.sources.starts import parse_starts
 
 _LEFT = "no longer declared, table kept; {}"
 _PRUNED = "`sluice prune` drops it"
+_COPIED = "a copy of the table is kept, and "
+_REBUILT = "all flows of the rebuild have completed"
+_PUT_BACK = ", and the rows that its sources no longer have are put back"
+_FIRST_RUN = "first run"
 _CONTINUOUS = "keeps running until the update is stopped"
 
 
@@ -74,6 +80,12 @@ class _Planning:
             reason = f"its table belongs to {table.other_owner}"
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
+            return
+        if dataset.fault is not None:
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            self.moving.add(name)
+            reason = f"its flows have an error, {dataset.fault.condition}"
+            yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=None, reason=reason)
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
         if unwritten and name not in self.selection.rebuilt:
@@ -132,20 +144,25 @@ class _Planning:
         begun = self.state.table(name).rebuilding
         goes_on = begun is not None and name not in self.selection.rebuilt
         rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)
-        yield CreateTable(dataset=name, reason=f"{reason}; the current rows stay readable", rebuild=rebuild)
+        keeps = self.state.table(name).keeps_history if goes_on else self.request.keep_history
+        yield CreateTable(
+            dataset=name, reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable", rebuild=rebuild,
+            history=self.request.history_keys if keeps and not goes_on else None,
+        )  # fmt: skip
         self.moving.add(name)
         for flow in flows:
             state = self.state.flow(flow.spec.name)
             generation = state.building if goes_on and state.building else state.latest + 1
             if generation != state.building:
                 yield BeginGeneration(
-                    flow=flow.spec.name, dataset=name, generation=generation, reason=reason, rebuild=rebuild
-                )
+                    flow=flow.spec.name, dataset=name, generation=generation, reason=_anew(reason, state),
+                    rebuild=rebuild,
+                )  # fmt: skip
             yield RunFlow(
                 flow=flow.spec.name, dataset=name, generation=generation, after=self._after(flow), reason=reason,
                 rebuild=rebuild, check=False,
             )  # fmt: skip
-        yield PublishRebuild(dataset=name, rebuild=rebuild, reason="all flows of the rebuild have completed")
+        yield PublishRebuild(dataset=name, rebuild=rebuild, reason=f"{_REBUILT}{_PUT_BACK if keeps else ''}")
 
     def _table_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name = dataset.name
@@ -162,16 +179,28 @@ class _Planning:
 
     def _flow_steps(self, dataset: GraphDataset, flow: GraphFlow) -> Iterator[Step]:
         name, state = flow.spec.name, self.state.flow(flow.spec.name)
+        if state.held:
+            yield SkipStep(dataset=dataset.name, flow=name, reason=state.held, excluded=True)
+            return
         lost = dataset.is_table and not self.state.table(dataset.name).exists and state.generation is not None
         begin = self._begin_reason(dataset, flow, state, lost=lost)
         if begin:
             generation = state.latest + 1
-            yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=begin)
-            yield self._run(dataset, flow, generation, reason=begin, check=False)
+            start = self.selection.starts.get(name)
+            reason = _anew(begin, state)
+            yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=reason, start=start)
+            # A flow that reads partitions of a table may have nothing to begin with.
+            check = begin == _FIRST_RUN and not flow.spec.once and any(read.only for read in flow.reads)
+            yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
         generation = state.generation or 1
         after = self._after(flow)
-        if flow.spec.once and state.completed:
+        broken = foretell(dataset, flow, state)
+        if broken is not None:
+            # Also without new data: the flow can't continue whenever data arrives, and now is the time to say so.
+            step = self._run(dataset, flow, generation, reason="its checkpoint does not fit its query", check=False)
+            yield replace(step, broken=broken)
+        elif flow.spec.once and state.completed:
             yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
         elif flow.spec.once:
             yield self._run(dataset, flow, generation, reason="its single run is not complete", check=False)
@@ -183,20 +212,35 @@ class _Planning:
             moved = "changed" if flow.spec.from_snapshots else "received new rows"
             yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
         else:
-            reason = "no change since the last snapshot" if flow.spec.from_snapshots else "no new data to read"
-            yield SkipStep(dataset=dataset.name, flow=name, reason=reason)
+            yield SkipStep(dataset=dataset.name, flow=name, reason=self._reason_to_skip(flow))
+
+    def _reason_to_skip(self, flow: GraphFlow) -> str:
+        """Return the reason to skip a flow without anything to read, with the conditions on its only stream."""
+        if flow.spec.from_snapshots:
+            return "no change since the last snapshot"
+        datasets = [(read, self.graph.dataset(read.dataset) if read.dataset else None) for read in flow.reads]
+        tables = [read for read, found in datasets if found is None or found.kind is not DatasetKind.TEMPORARY_VIEW]
+        conditions = {read.only for read in tables if read.streaming}
+        only = next(iter(conditions)) if len(conditions) == 1 and not flow.sources else ()
+        return f"no new data in {', '.join(map(str, only))}" if only else "no new data to read"
 
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Return why the flow begins a new generation; empty if it continues its current one."""
         if state.generation is None:
-            return "first run"
+            return _FIRST_RUN
         if flow.spec.name in self.selection.reset_flows:
-            return "its checkpoint is reset; the rows it wrote are kept"
+            return self._reset_reason(flow.spec.name)
         if lost:
             return "its table no longer exists"
         if dataset.name in self.selection.rebuilt and dataset.is_table:
             return "full refresh requested"
         return ""
+
+    def _reset_reason(self, name: QualifiedName) -> str:
+        """Return the reason of a reset, with where the flow starts."""
+        start = self.selection.starts.get(name)
+        texts = [each.text for each in parse_starts(start).values()]
+        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; the rows it wrote are kept"
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
@@ -215,6 +259,11 @@ class _Planning:
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
 
 
+def _anew(reason: str, state: FlowState) -> str:
+    """Return the reason of a new generation, with the data that it can't read because it is gone."""
+    return f"{reason}; {state.removed}: their rows can't be read again" if state.removed else reason
+
+
 def _reason_to_read(flow: FlowSpec) -> str:
     """Return the reason to run a flow whose sources may have unread data."""
     if not flow.from_snapshots:
@@ -222,6 +271,10 @@ def _reason_to_read(flow: FlowSpec) -> str:
     if flow.source is None:
         return "its function may return a newer snapshot"
     return "its source may have changed since the last snapshot"
+
+
+def _joined(texts: list[str]) -> str:
+    return " and ".join(texts)
 
 
 def _listed(names: tuple[QualifiedName, ...]) -> str:

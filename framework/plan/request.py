@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from framework.sources.starts import SourceStart
 
 
 class RequestOptions(TypedDict, total=False):
@@ -16,14 +19,19 @@ class RequestOptions(TypedDict, total=False):
         refresh: datasets to refresh; all if no option names any.
         full_refresh: datasets to clear and recompute from all data of their sources.
         full_refresh_all: a full refresh of every dataset that allows one.
-        reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows.
+        reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows. A mapping names
+            where they start: `{"load": "startingVersion=12"}`, or a list with one start for each source.
+        keep_history: keep a copy of each table of `full_refresh`, and put rows back that its sources no longer have.
+        history_keys: columns that identify a row of an append table; default: all columns.
         continuous: keep every flow running until the update is stopped; default: as the spec says.
     """
 
     refresh: Sequence[str]
     full_refresh: Sequence[str]
     full_refresh_all: bool
-    reset_checkpoints: Sequence[str]
+    reset_checkpoints: Sequence[str] | Mapping[str, str | Sequence[str]]
+    keep_history: bool
+    history_keys: Sequence[str]
     continuous: bool
 
 
@@ -37,6 +45,9 @@ class UpdateRequest:
         full_refresh: datasets to clear and recompute.
         full_refresh_all: recompute every dataset that may be reset.
         reset_checkpoints: flows that begin a new generation; their targets keep their rows.
+        starts: where the sources of reset flows start, with the flow's name, in place of what their code says.
+        keep_history: the tables of `full_refresh` get the rows back that their sources no longer have.
+        history_keys: the columns that identify a row of an append table; () for all columns.
         continuous: keep every flow running until the update is stopped.
         trigger_interval_seconds: in a continuous update, the shortest time between two micro-batches of a flow.
     """
@@ -45,5 +56,8 @@ class UpdateRequest:
     full_refresh: tuple[QualifiedName, ...] = ()
     full_refresh_all: bool = False
     reset_checkpoints: tuple[QualifiedName, ...] = ()
+    starts: tuple[tuple[QualifiedName, SourceStart], ...] = ()
+    keep_history: bool = False
+    history_keys: tuple[str, ...] = ()
     continuous: bool = False
     trigger_interval_seconds: float = 0.0

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import RequestErrors, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.rules import did_you_mean
+from framework.plan.history import history_faults
 from framework.plan.request import UpdateRequest
+from framework.plan.starts import resolve_starts
+from framework.sources.starts import starts_text
 
 RESET_ALLOWED = "pipelines.reset.allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The datasets to update, those of them to rebuild, and the flows to reset."""
+    """The datasets to update, those of them to rebuild, and the flows to reset.
+
+    Args:
+        starts: the starts of reset flows, as the manifests of their generations store them.
+    """
 
     selected: frozenset[QualifiedName]
     rebuilt: frozenset[QualifiedName]
     reset_flows: frozenset[QualifiedName]
+    starts: Mapping[QualifiedName, str] = field(default_factory=dict)
 
 
 def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
@@ -29,10 +37,12 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
 
     Raises:
         UserError: those of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
-            `pipelines.reset.allowed` is false, and a FLOW_NOT_RESETTABLE for each flow that has no checkpoint.
+            `pipelines.reset.allowed` is false, and a FLOW_NOT_RESETTABLE for each flow that has no checkpoint;
+            those of `history_faults`; those of `resolve_starts`, and a START_WITH_FULL_REFRESH.
     """
     check_names(request, [dataset.name for dataset in graph.datasets], [flow.spec.name for flow in graph.flows])
     _raise(_not_resettable(graph, request))
+    _raise(history_faults(graph, request))
     names = frozenset(dataset.name for dataset in graph.datasets)
     targets = frozenset(flow.spec.target for name in request.reset_checkpoints if (flow := graph.flow(name)))
     named = frozenset((*request.refresh, *request.full_refresh)) | targets
@@ -41,7 +51,10 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
         rebuilt |= frozenset(dataset.name for dataset in graph.datasets if is_resettable(dataset))
     everything = request.full_refresh_all or not named
     return Selection(
-        selected=names if everything else named, rebuilt=rebuilt, reset_flows=frozenset(request.reset_checkpoints)
+        selected=names if everything else named,
+        rebuilt=rebuilt,
+        reset_flows=frozenset(request.reset_checkpoints),
+        starts=_starts(graph, request, rebuilt),
     )
 
 
@@ -87,6 +100,22 @@ def _not_resettable(graph: DataflowGraph, request: UpdateRequest) -> list[Sluice
         if target is not None and not _keeps_checkpoints(target):
             errors.append(UserError("FLOW_NOT_RESETTABLE", location=target.spec.location, flow=name))
     return errors
+
+
+def _starts(
+    graph: DataflowGraph, request: UpdateRequest, rebuilt: frozenset[QualifiedName]
+) -> dict[QualifiedName, str]:
+    found: dict[QualifiedName, str] = {}
+    for name in dict.fromkeys(name for name, _ in request.starts):
+        flow = graph.flow(name)
+        if flow is None:
+            continue
+        if flow.spec.target in rebuilt:
+            raise UserError("START_WITH_FULL_REFRESH", location=flow.spec.location, flow=name)
+        found[name] = starts_text(
+            resolve_starts(graph, flow, [start for each, start in request.starts if each == name])
+        )
+    return found
 
 
 def _keeps_checkpoints(dataset: GraphDataset) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from framework.checkpoints.operators import StoredQuery
 from framework.foundation.names import QualifiedName
+from framework.sources.port import Gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,11 @@ class FlowState:
         building: number of the generation of an unpublished rebuild; None without one.
         drained: whether all current data of its sources has been read; False if unknown.
         latest: the highest number ever assigned to a generation; 0 for none.
+        query: what the checkpoint holds of the query that wrote it; None if unknown.
+        gaps: the sources that no longer hold the checkpoint's position.
+        resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
+        removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
+        held: why an operator does not want the flow to run; empty if it may.
     """
 
     generation: int | None = None
@@ -25,6 +32,11 @@ class FlowState:
     building: int | None = None
     drained: bool = False
     latest: int = 0
+    query: StoredQuery | None = None
+    gaps: tuple[Gap, ...] = ()
+    resume: tuple[str, ...] = ()
+    removed: str = ""
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +52,7 @@ class TableState:
             were computed from; None if unknown.
         rebuilding: number of an unpublished rebuild; None without one.
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
+        keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
     """
 
     exists: bool = False
@@ -49,6 +62,7 @@ class TableState:
     computed_from: str | None = None
     rebuilding: int | None = None
     last_rebuild: int = 0
+    keeps_history: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

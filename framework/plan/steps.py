@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.foundation.display import Displayed
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """Create the target table, or change it to its current definition; with `rebuild`, the copy of that rebuild."""
+    """Create the target table, or change it to its current definition; with `rebuild`, the copy of that rebuild.
+
+    Args:
+        history: before the rebuild the table is backed up, and rows that it lacks are put back: the columns that
+            identify a row, () for all columns or the keys of AUTO CDC; None: no row is put back.
+    """
 
     dataset: QualifiedName
     reason: str
     rebuild: int | None = None
+    history: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +30,9 @@ class BeginGeneration:
     """Begin a new generation of a flow's checkpoint; the old one is kept for a roll-back.
 
     A generation of a `rebuild` becomes current when the rebuild is published.
+
+    Args:
+        start: where its sources start, as the manifest stores it; None: as the flow's code says.
     """
 
     flow: QualifiedName
@@ -31,6 +40,22 @@ class BeginGeneration:
     generation: int
     reason: str
     rebuild: int | None = None
+    start: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakage:
+    """Why a flow can't continue from its checkpoint.
+
+    Args:
+        condition: the condition that Spark or Delta raises.
+        problem: what differs between the checkpoint and the flow, as a sentence.
+        ways: the ways out, best first, as lines of a remedy.
+    """
+
+    condition: str
+    problem: str
+    ways: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +88,7 @@ class RunFlow:
         after: datasets whose steps end before this one starts.
         rebuild: the rebuild whose copy it writes to; None: the table itself.
         check: run only if its sources have new data at the start of the step.
+        broken: why the flow would fail; it is not started.
     """
 
     flow: QualifiedName
@@ -73,6 +99,7 @@ class RunFlow:
     rebuild: int | None = None
     check: bool = False
     trigger: Trigger = AvailableNow()
+    broken: Breakage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,18 +137,18 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseTable:
-    """Fail the flows of a dataset whose table belongs to another owner; the table is not changed.
+    """Fail the flows of a dataset whose table belongs to another owner, or that has a fault; the table is not changed.
 
     Args:
         flows: the flows into the dataset.
         path: the folder of the table.
-        owner: the owner as text.
+        owner: the owner as text; None if the dataset has a fault of its own.
     """
 
     dataset: QualifiedName
     flows: tuple[QualifiedName, ...]
     path: str
-    owner: str
+    owner: str | None
     reason: str
 
 
@@ -145,9 +172,11 @@ class Plan(Displayed):
     steps: tuple[Step, ...]
 
 
-def refusal(graph: DataflowGraph, step: RefuseTable) -> OperationError:
+def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
+    if dataset is not None and dataset.fault is not None and step.owner is None:
+        return dataset.fault
     return OperationError(
         "TABLE_NOT_OWNED",
         location=dataset.spec.location if dataset is not None else None,
@@ -157,6 +186,22 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> OperationError:
     )
 
 
-def refusals(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:
+def refusals(graph: DataflowGraph, plan: Plan) -> tuple[SluiceError, ...]:
     """Return the errors of all refused tables of a plan, in the plan's order."""
     return tuple(refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
+
+
+def breakages(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:
+    """Return the errors of all flows that can't continue from their checkpoints, in the plan's order."""
+    return tuple(
+        breakage_error(graph, step.flow, step.broken)
+        for step in plan.steps
+        if isinstance(step, RunFlow) and step.broken is not None
+    )
+
+
+def breakage_error(graph: DataflowGraph, name: QualifiedName, broken: Breakage) -> OperationError:
+    """Return the error of a flow that can't continue from its checkpoint, at its declaration."""
+    flow = graph.flow(name)
+    location = flow.spec.location if flow is not None else None
+    return OperationError(broken.condition, location=location, flow=name, problem=broken.problem, ways=broken.ways)

@@ -30,6 +30,7 @@ def create_update(
     full_refresh_selection: Sequence[str] = (),
     reset_checkpoint_selection: Sequence[str] = (),
     validate_only: bool = False,
+    continuous: bool = False,
 ) -> EventDraft:
     """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION."""
     details = {
@@ -39,14 +40,31 @@ def create_update(
         "full_refresh_selection": list(full_refresh_selection),
         "reset_checkpoint_selection": list(reset_checkpoint_selection),
         "validate_only": validate_only,
+        "continuous": continuous,
     }
     return _draft(EventType.CREATE_UPDATE, f"Update created by {cause}.", details)
 
 
-def user_action(*, action: str, user_name: str | None = None, message: str | None = None) -> EventDraft:
-    """Draft the event of a user's action on the pipeline, such as START, STOP, RESET_CHECKPOINT or ROLLBACK."""
+def user_action(
+    *,
+    action: str,
+    user_name: str | None = None,
+    message: str | None = None,
+    reason: str | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> EventDraft:
+    """Draft the event of a user's action on the pipeline, such as START, STOP, RESET_CHECKPOINT or ROLLBACK.
+
+    Args:
+        action: the action.
+        user_name: who did it; None if the system has no name.
+        message: one sentence for users in place of the default message.
+        reason: why, in the user's words.
+        more: further details of the action.
+    """
     text = message or f"{user_name or 'A user'}: {action}."
-    return _draft(EventType.USER_ACTION, text, {"action": action, "user_name": user_name})
+    details = {"action": action, "user_name": user_name, "reason": reason, **(more or {})}
+    return _draft(EventType.USER_ACTION, text, details)
 
 
 def update_progress(
@@ -76,8 +94,9 @@ def flow_progress(
         flow: the flow's full name.
         dataset: its target's full name.
         status: a flow state such as RUNNING or COMPLETED.
-        metrics: num_output_rows, num_upserted_rows, num_deleted_rows, num_late_rows, backlog_bytes, backlog_files,
-            backlog_records, backlog_seconds; of one batch while RUNNING, of the whole run at its end.
+        metrics: num_output_rows, num_upserted_rows, num_deleted_rows, num_late_rows, num_quarantined_rows,
+            backlog_bytes, backlog_files, backlog_records, backlog_seconds; of one batch while RUNNING, of the whole run
+            at its end.
         quality: the result of `data_quality`.
         error: why the flow failed.
         message: one sentence for users in place of the default message.

@@ -71,6 +71,11 @@ class Origin:
     flow_name: str | None = None
     host: str | None = None
 
+    @classmethod
+    def of(cls, pipeline: str, root: str, update_id: str) -> Origin:
+        """Return the origin of events of a pipeline whose storage has this root; two storages are two pipelines."""
+        return cls(pipeline_id=f"{pipeline}@{root}", pipeline_name=pipeline, update_id=update_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceptionSummary:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.nearest import is_named
 from framework.foundation.storage_port import FileStatus, Storage
 from framework.record.events import Event, EventLevel, EventType, parse_event
 from framework.record.log import EVENTS_FOLDER
@@ -37,7 +38,7 @@ def event_filter(
         return (
             (type is None or event.event_type == type)
             and event.level.rank >= lowest
-            and (dataset is None or name == dataset or name.endswith(f".{dataset}"))
+            and (dataset is None or is_named(name, dataset))
             and (update_id is None or event.origin.update_id == update_id)
         )
 
@@ -63,6 +64,19 @@ def read_events(
         found.update((event.id, event) for event in _events_of(storage, file) if matches(event))
     ordered = sorted(found.values(), key=_age)
     return ordered if last is None else ordered[max(len(ordered) - last, 0) :]
+
+
+def newest_events(storage: Storage, type: EventType) -> Iterator[Event]:
+    """Yield the events of a type, newest first; a file is read when its first event is asked for.
+
+    The updates of a pipeline run one after the other, so the order of the files is that of their events.
+    """
+    for file in sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
+        text = storage.read_text(storage.path(EVENTS_FOLDER, file.name)) or ""
+        for line in reversed(text.split("\n")):
+            event = parse_event(line) if type in line else None
+            if event is not None and event.event_type is type:
+                yield event
 
 
 def follow_events(

@@ -8,20 +8,34 @@ from collections.abc import Mapping
 from framework.foundation.errors import UserError
 
 TRIGGER_INTERVAL = "pipelines.trigger.interval"
+PROGRESS_INTERVAL = "pipelines.ingestion.progressIntervalInSeconds"
+DEFAULT_PROGRESS_SECONDS = 300
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _INTERVAL = re.compile(rf"(\d+)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE)
 
 
-def whole_number(configuration: Mapping[str, str], key: str, *, default: int, least: int) -> int:
+def whole_number(
+    configuration: Mapping[str, str], key: str, *, default: int, least: int, most: int | None = None
+) -> int:
     """Return a whole number of the configuration, or the default if it is not set.
 
     Raises:
-        UserError: INVALID_CONFIGURATION if the value is not a whole number, or is below `least`.
+        UserError: INVALID_CONFIGURATION if the value is not a whole number, is below `least` or above `most`.
     """
     text = configuration.get(key, str(default)).strip()
-    if not text.isdecimal() or int(text) < least:
-        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=f"an integer of at least {least}")
+    if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+        expected = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+        raise UserError("INVALID_CONFIGURATION", key=key, value=text, expected=expected)
     return int(text)
+
+
+def progress_seconds(configuration: Mapping[str, str]) -> int:
+    """Return the time between two reports of the tables of a gateway, in seconds.
+
+    Raises:
+        UserError: INVALID_CONFIGURATION for a value that is not a whole number from 30 to 3600.
+    """
+    return whole_number(configuration, PROGRESS_INTERVAL, default=DEFAULT_PROGRESS_SECONDS, least=30, most=3600)
 
 
 def trigger_interval(configuration: Mapping[str, str]) -> float | None:

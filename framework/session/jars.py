@@ -11,14 +11,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from framework.foundation.errors import OperationError
-from framework.session.java import Java
+from framework.session.java import Java, JavaSource
 
 _SCALA = "2.13"
+_CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
+_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _TIMEOUT_SECONDS = 900
 _LAST_LINES = 3
 # The groups that PySpark ships; the resolver accepts a star as a wildcard.
@@ -61,10 +63,7 @@ def brings_delta(settings: Mapping[str, str], spark_home: str) -> bool:
 
 
 def delta_jars(java: Java, spark_home: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the sorted paths of Delta's jars; the first call on a machine resolves them.
-
-    Two processes may resolve at once: each uses its own folder, and the first to finish renames
-    its folder to the final name.
+    """Return the sorted paths of Delta's jars; see `resolved_jars`.
 
     Args:
         java: the Java that runs the resolver.
@@ -74,23 +73,49 @@ def delta_jars(java: Java, spark_home: str, settings: Mapping[str, str]) -> tupl
     Raises:
         OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), or CACHE_NOT_WRITABLE.
     """
-    folder = cache_folder() / "jars" / delta_coordinate().replace(":", "_")
+    return resolved_jars(delta_coordinate(), java, spark_home, settings, excluded=_SHIPPED_WITH_SPARK)
+
+
+def resolved_jars(
+    coordinate: str, java: Java, spark_home: str, settings: Mapping[str, str], *, excluded: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the sorted paths of a Maven package's jars; the first call on a machine resolves them.
+
+    Two processes may resolve at once: each uses its own folder, and the first to finish renames
+    its folder to the final name.
+
+    Args:
+        coordinate: the package.
+        java: the Java that runs the resolver.
+        spark_home: the folder of Spark.
+        settings: the user's Spark settings, which may name repositories.
+        excluded: the groups of dependencies that are left out.
+
+    Raises:
+        OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), or CACHE_NOT_WRITABLE.
+    """
+    folder = cache_folder() / "jars" / coordinate.replace(":", "_")
     if not folder.is_dir():
-        _resolve_into(folder, java, spark_home, settings)
+        properties = {"spark.jars.packages": coordinate}
+        if excluded:
+            properties["spark.jars.excludes"] = ",".join(f"{group}:*" for group in excluded)
+        properties |= {key: settings[key] for key in _RESOLVER_SETTINGS if key in settings}
+        _resolve_into(folder, java, spark_home, properties)
     return tuple(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def _resolve_into(folder: Path, java: Java, spark_home: str, settings: Mapping[str, str]) -> None:
+def _resolve_into(folder: Path, java: Java, spark_home: str, properties: Mapping[str, str]) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".resolving-", dir=folder.parent))
     except OSError as problem:
         raise OperationError("CACHE_NOT_WRITABLE", path=str(folder.parent), problem=str(problem)) from problem
     try:
-        said = _run_resolver(scratch, java, spark_home, settings)
-        resolved = scratch / "jars"
-        if not any(resolved.glob("*delta-spark*.jar")):
-            raise OperationError("DELTA_JARS_NOT_RESOLVED", coordinate=delta_coordinate(), problem=said)
+        said = _run_resolver(scratch, java, spark_home, properties)
+        resolved, coordinate = scratch / "jars", properties["spark.jars.packages"]
+        package = coordinate.split(":")[1].partition("_")[0]
+        if not any(resolved.glob(f"*{package}*.jar")):
+            raise OperationError("DELTA_JARS_NOT_RESOLVED", coordinate=coordinate, problem=said)
         _publish(resolved, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -105,17 +130,14 @@ def _publish(resolved: Path, folder: Path) -> None:
             raise
 
 
-def _run_resolver(scratch: Path, java: Java, spark_home: str, settings: Mapping[str, str]) -> str:
+def _run_resolver(scratch: Path, java: Java, spark_home: str, properties: Mapping[str, str]) -> str:
     """Run Spark's resolver into `scratch`, and return the cause in its output.
 
     `pyspark-shell` with an empty standard input ends at once: spark-submit resolves the packages,
     starts its gateway, finds the input closed and exits.
     """
-    properties = {"spark.jars.ivy": str(scratch), "spark.jars.packages": delta_coordinate()}
-    properties["spark.jars.excludes"] = ",".join(f"{group}:*" for group in _SHIPPED_WITH_SPARK)
-    properties |= {key: settings[key] for key in _RESOLVER_SETTINGS if key in settings}
-    command = [java.program, "-cp", f"{spark_home}/jars/*", "org.apache.spark.deploy.SparkSubmit"]
-    for key, value in properties.items():
+    command = [java.program, *_trust(java), "-cp", f"{spark_home}/jars/*", "org.apache.spark.deploy.SparkSubmit"]
+    for key, value in {"spark.jars.ivy": str(scratch), **properties}.items():
         command += ["--conf", f"{key}={value}"]
     environment = {
         **os.environ,
@@ -130,6 +152,14 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, settings: Mapping[
     except subprocess.TimeoutExpired:
         return f"no response within {_TIMEOUT_SECONDS} seconds"
     return _cause(done.stdout)
+
+
+def _trust(java: Java) -> list[str]:
+    """Return the option that makes the packaged Java trust this machine's certificates, where Debian keeps them."""
+    is_set = any("javax.net.ssl.trustStore" in os.environ.get(name, "") for name in _JAVA_OPTIONS)
+    if java.source is not JavaSource.PACKAGE or is_set or not _CERTIFICATES.is_file():
+        return []
+    return [f"-Djavax.net.ssl.trustStore={_CERTIFICATES}"]
 
 
 def _cause(output: str) -> str:

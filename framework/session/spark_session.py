@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
@@ -68,6 +70,7 @@ def start_session(
     if active is not None:
         return active
     _spare_test_tools()
+    _tame_accumulators()
     request = SessionRequest(
         app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short
     )
@@ -88,6 +91,24 @@ def start_session(
     refusal = None if found is None else found.reason
     record_cold_start(ColdStart(seconds=clock.monotonic() - began, refusal=refusal))
     return spark
+
+
+def _tame_accumulators() -> None:
+    """Keep PySpark's server for accumulators from printing a traceback and from delaying the end of a command.
+
+    It prints one when the JVM ends before this process. Its `shutdown` waits up to half a second, the interval of
+    `socketserver`: a thread waits in its place. The server of a Unix socket waits itself, because it deletes a file.
+    """
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    original = AccumulatorTCPServer.shutdown
+    if original.__module__ == __name__:
+        return
+
+    def shutdown(self: AccumulatorTCPServer) -> None:
+        Thread(target=original, args=(self,), name="end of accumulators", daemon=True).start()
+
+    AccumulatorTCPServer.shutdown = shutdown  # type: ignore[method-assign]
 
 
 def _spare_test_tools() -> None:

@@ -6,28 +6,34 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.files.source import FileSource
+from framework.sources.kafka.source import KafkaSource
 from framework.sources.port import (
     NO_LAG,
     UNKNOWN_LAG,
+    CleaningSource,
+    CountableSource,
     Gap,
     Lag,
+    ResumableSource,
     SourcePosition,
     SourceReference,
     SourceShape,
     StreamingRelation,
     StreamingSource,
+    UnseenSource,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class OpaqueSource:
+class OpaqueSource(UnseenSource):
     """Any source without a kind of its own: rate, sockets, user-defined data sources."""
 
     kind = "opaque"
@@ -42,40 +48,21 @@ class OpaqueSource:
         del offset
         return True
 
-    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """Unknown."""
-        del storage, source, previous
-        return None
-
-    def is_drained(self, position: SourcePosition) -> bool | None:
-        """Unknown."""
-        del position
-        return None
-
-    def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Unknown."""
-        del storage, source
-        return None
-
-    def lag(self, position: SourcePosition, *, now: float) -> Lag:
-        """Unknown."""
-        del position, now
-        return UNKNOWN_LAG
-
-    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """None are known."""
-        del position
-        return ()
-
 
 KINDS: tuple[StreamingSource, ...] = (
     DeltaSource(),
+    CloudFilesSource(),
     FileSource(),
     SnapshotSource(),
     ChangesSource(),
+    KafkaSource(),
     OpaqueSource(),
 )
 """In the order in which they are asked; the last one recognizes everything."""
+
+
+FlowPositions = tuple[tuple[StreamingSource, SourcePosition], ...]
+"""The position of a flow in its sources, by kind."""
 
 
 def kind_named(name: str) -> StreamingSource:
@@ -85,7 +72,7 @@ def kind_named(name: str) -> StreamingSource:
 
 def streamed_sources(frame: DataFrame) -> tuple[SourceReference, ...]:
     """The sources of a streaming query that are no stand-ins, in the order of its plan."""
-    return tuple(_recognize(relation) for relation in _streaming_relations(frame))
+    return tuple(recognized(relation) for relation in _streaming_relations(frame))
 
 
 def source_identity(storage: Storage, source: SourceReference) -> str | None:
@@ -96,9 +83,29 @@ def source_identity(storage: Storage, source: SourceReference) -> str | None:
 def is_drained(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> bool | None:
     """Whether a flow's checkpoint has read everything that its sources hold now; None if unknown.
 
-    False for a checkpoint that has not committed a batch, or whose last batch is not committed.
+    False for a checkpoint that has not committed a batch, or whose last batch is not committed; a flow that has not
+    begun is drained if there is certainly nothing to begin with.
     """
-    positions = _positions(storage, checkpoint, sources)
+    positions = flow_positions(storage, checkpoint, sources)
+    return all_drained(positions) if positions is not None else has_nothing_to_begin(storage, checkpoint, sources)
+
+
+def has_nothing_to_begin(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> bool:
+    """Whether a flow has no position, and its sources have no row for it yet.
+
+    It may begin when they have one: it then begins with all rows that they have.
+    """
+    if not sources or read_progress(storage, checkpoint).last_offset_batch is not None:
+        return False
+    kinds = [(kind_named(source.kind), source) for source in sources]
+    return all(
+        source.from_start and isinstance(kind, CountableSource) and kind.is_empty(storage, source)
+        for kind, source in kinds
+    )
+
+
+def all_drained(positions: FlowPositions | None) -> bool | None:
+    """Whether everything that the sources hold now has been read to these positions; None if unknown."""
     if positions is None:
         return False
     answers = {kind.is_drained(position) for kind, position in positions}
@@ -109,7 +116,7 @@ def is_drained(storage: Storage, checkpoint: str, sources: tuple[SourceReference
 
 def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], *, now: float) -> Lag:
     """What a flow has not read of all its sources; unknown before its first batch."""
-    positions = _positions(storage, checkpoint, sources)
+    positions = flow_positions(storage, checkpoint, sources)
     if positions is None:
         return UNKNOWN_LAG
     return reduce(Lag.plus, (kind.lag(position, now=now) for kind, position in positions), NO_LAG)
@@ -117,20 +124,62 @@ def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, 
 
 def flow_gaps(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
     """The sources of a flow that no longer hold its stored position."""
-    positions = _positions(storage, checkpoint, sources) or ()
+    positions = flow_positions(storage, checkpoint, sources) or ()
     return tuple(gap for kind, position in positions for gap in kind.gaps(position))
 
 
-def _positions(
-    storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]
-) -> list[tuple[StreamingSource, SourcePosition]] | None:
-    """The flow's position by kind; None if the checkpoint has no committed batch to stand on."""
-    progress = read_progress(storage, checkpoint)
-    if not progress.is_settled or not progress.sources:
+def flow_resume(
+    storage: Storage,
+    checkpoint: str,
+    sources: tuple[SourceReference, ...],
+    progress: CheckpointProgress | None = None,
+) -> dict[SourceReference, str] | None:
+    """The start of each source that continues where the checkpoint ends, or at `progress`; None if one is unknown."""
+    found: dict[SourceReference, str] = {}
+    for kind, position in flow_positions(storage, checkpoint, sources, settled=False, progress=progress) or ():
+        starts = kind.resume(position) if isinstance(kind, ResumableSource) else None
+        if starts is None or len(starts) != len(position.sources):
+            return None
+        found |= dict(zip(position.sources, starts, strict=True))
+    return found if found and set(found) == set(sources) else None
+
+
+def removed_data(storage: Storage, sources: tuple[SourceReference, ...]) -> str:
+    """What the sources of a flow have deleted after it was read, as a clause; empty if nothing is gone."""
+    kinds = [(kind_named(source.kind), source) for source in sources]
+    found = [kind.removed(storage, source) for kind, source in kinds if isinstance(kind, CleaningSource)]
+    return " and ".join(filter(None, dict.fromkeys(found)))
+
+
+def recognized(relation: StreamingRelation) -> SourceReference:
+    """The reference to a relation, of the first kind that recognizes it."""
+    found = (kind.recognize(relation) for kind in KINDS)
+    return next(reference for reference in found if reference is not None)
+
+
+def flow_positions(
+    storage: Storage,
+    checkpoint: str,
+    sources: tuple[SourceReference, ...],
+    *,
+    settled: bool = True,
+    progress: CheckpointProgress | None = None,
+) -> FlowPositions | None:
+    """The flow's position by kind; None if the checkpoint has no committed batch to stand on.
+
+    Args:
+        storage: reads the checkpoint.
+        checkpoint: its path.
+        sources: the flow's sources.
+        settled: whether a planned batch that is not committed makes the position unknown.
+        progress: an earlier progress, in place of the last one.
+    """
+    progress = progress or read_progress(storage, checkpoint)
+    if (settled and not progress.is_settled) or not progress.sources:
         return None
     owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in progress.sources]
     used = [kind for kind in KINDS if kind in owners or any(source.kind == kind.kind for source in sources)]
-    return [
+    return tuple(
         (
             kind,
             SourcePosition(
@@ -142,12 +191,7 @@ def _positions(
             ),
         )
         for kind in used
-    ]
-
-
-def _recognize(relation: StreamingRelation) -> SourceReference:
-    found = (kind.recognize(relation) for kind in KINDS)
-    return next(reference for reference in found if reference is not None)
+    )
 
 
 def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:

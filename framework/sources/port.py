@@ -6,10 +6,11 @@ Each kind implements `StreamingSource` in a folder of its own and is listed in `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from framework.foundation.storage_port import Storage
 
@@ -37,6 +38,35 @@ class StreamingRelation:
     options: Mapping[str, str]
 
 
+class ColumnType(StrEnum):
+    """The types of columns whose values are compared without Spark."""
+
+    STRING = "string"
+    INTEGER = "integer"  # of any width
+    DATE = "date"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnValues:
+    """A condition of a query: it ignores all rows in which the column has another value.
+
+    Args:
+        column: the name of the column; case-insensitive.
+        type: its type.
+        values: the values as `CAST(value AS STRING)`, sorted; None is NULL.
+    """
+
+    column: str
+    type: ColumnType
+    values: tuple[str | None, ...]
+
+    def __str__(self) -> str:
+        """The condition, as the reasons of a plan print it."""
+        texts = ["NULL" if value is None else value for value in self.values]
+        return f"{self.column} = {texts[0]}" if len(texts) == 1 else f"{self.column} in ({', '.join(texts)})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReference:
     """A source that a flow reads: a value that the graph holds.
@@ -45,11 +75,17 @@ class SourceReference:
         kind: name of the kind that recognized it.
         shape: how diagrams draw it.
         location: the path or name of what is read; None if the kind has none.
+        details: what else the kind must know of it; not for users.
+        only: conditions that all rows of interest meet; a kind may ignore them.
+        from_start: whether a stream without a position begins with all rows that the source has then.
     """
 
     kind: str
     shape: SourceShape
     location: str | None = None
+    details: str = field(default="", repr=False, compare=False)
+    only: tuple[ColumnValues, ...] = ()
+    from_start: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +196,105 @@ class StreamingSource(Protocol):
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """The sources that no longer hold the stored position."""
         ...
+
+
+class UnseenSource:
+    """The answers of a kind whose content can't be seen without the source itself: all unknown."""
+
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """Unknown."""
+        del storage, source, previous
+        return None
+
+    def is_drained(self, position: SourcePosition) -> bool | None:
+        """Unknown."""
+        del position
+        return None
+
+    def identity(self, storage: Storage, source: SourceReference) -> str | None:
+        """Unknown."""
+        del storage, source
+        return None
+
+    def lag(self, position: SourcePosition, *, now: float) -> Lag:
+        """Unknown."""
+        del position, now
+        return UNKNOWN_LAG
+
+    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
+        """None without asking the source; the read itself reports a lost position."""
+        del position
+        return ()
+
+
+@runtime_checkable
+class ResumableSource(Protocol):
+    """A kind whose position can be written as a start of a new checkpoint."""
+
+    def resume(self, position: SourcePosition) -> tuple[str, ...] | None:
+        """The start of each of the position's sources that continues where it ends; None if unknown.
+
+        It may repeat rows of a commit or file that was read in part, and never skips any.
+        """
+        ...
+
+
+@runtime_checkable
+class CleaningSource(Protocol):
+    """A kind that can delete or move what was read."""
+
+    def removed(self, storage: Storage, source: SourceReference) -> str:
+        """What a new generation can't read again, as a clause of a sentence; empty if nothing is gone."""
+        ...
+
+
+@runtime_checkable
+class CountableSource(Protocol):
+    """A kind that may know that there is nothing to begin with."""
+
+    def is_empty(self, storage: Storage, source: SourceReference) -> bool:
+        """Whether the source certainly has no row of interest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPosition:
+    """Where a flow is to read on: after an earlier batch of a checkpoint.
+
+    Args:
+        storage: has the checkpoint.
+        checkpoint: its path.
+        offsets: the offsets of all sources of the flow after that batch, by their number in the query.
+        sources: the sources of the kind, as the code declares them.
+    """
+
+    storage: Storage
+    checkpoint: str
+    offsets: tuple[str, ...]
+    sources: tuple[SourceReference, ...] = ()
+
+
+@runtime_checkable
+class RewindableSource(Protocol):
+    """A kind that can be read again from an earlier batch of a checkpoint on."""
+
+    def lost_since(self, position: RewindPosition) -> str:
+        """What can't be read again, as a clause; empty if nothing is gone, as far as that can be seen."""
+        ...
+
+    def describe(self, position: RewindPosition) -> tuple[str, ...]:
+        """Where the flow reads on, in words, for each offset of the kind."""
+        ...
+
+    def truncate(self, position: RewindPosition) -> None:
+        """Cut what the kind stores in the checkpoint down to the position. Idempotent."""
+        ...
+
+
+def offset_object(offset: str) -> dict[str, Any]:
+    """Return an offset that is a JSON object; {} for any other one."""
+    try:
+        value = json.loads(offset)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -23,9 +23,16 @@ def main(listed: pathlib.Path) -> None:
     spark = start_session(app_name="crashes", master="local[2]", spark_conf={})
     for job in jobs:
         pipeline = Pipeline.from_spec(job.spec, spark=spark, parameters=_ONE_AT_A_TIME)
-        if not freeze_at(job.point, partial(pipeline.run, **job.arguments)):
+        if not freeze_at(job.point, partial(_act, pipeline, job)):
             sys.exit(f"The update of {job.spec} ended without passing {job.point}.")
     die()
+
+
+def _act(pipeline: Pipeline, job: CrashJob) -> None:
+    if job.rewind_to is None:
+        pipeline.run(**job.arguments)
+    else:
+        pipeline.rewinds.rewind(pipeline.rewinds.plan(job.rewind_to))
 
 
 if __name__ == "__main__":

@@ -56,11 +56,13 @@ class CrashJob:
         spec: the spec file of a pipeline with its own storage.
         point: the failpoint.
         arguments: arguments of `Pipeline.run`.
+        rewind_to: run no update, but rewind all tables to this time or update.
     """
 
     spec: str
     point: CrashPoint
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    rewind_to: str | None = None
 
 
 def run_killed(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from framework.foundation.storage import LocalStorage, Storage
+from framework.sources.cloud_files.relation import bound
 from framework.sources.kinds import flow_gaps, flow_lag, is_drained, kind_named, source_identity, streamed_sources
 from framework.sources.port import SourceReference
 
@@ -71,7 +72,8 @@ class SourceReader:
 
     def drain(self) -> int:
         """Read all available rows and return their number."""
-        writer = self.content.frame(self.options).writeStream.format("noop").trigger(availableNow=True)
+        frame = bound(self.content.frame(self.options), self.storage, self.checkpoint, [])
+        writer = frame.writeStream.format("noop").trigger(availableNow=True)
         query = writer.option("checkpointLocation", self.checkpoint).start()
         query.awaitTermination()
         return sum(progress["numInputRows"] for progress in query.recentProgress)

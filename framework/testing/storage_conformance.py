@@ -82,6 +82,15 @@ class StorageConformance:
             storage.delete_tree(path)
         assert storage.list_names(storage.root) == []
 
+    def test_a_copied_file_has_the_same_content(self, storage: Storage) -> None:
+        """A copy creates the folders of its target, replaces a file there, and leaves the source as it is."""
+        storage.write_text(storage.path("d", "file"), "new, \u00fc\x00")
+        storage.write_text(storage.path("taken"), "an older and longer text")
+        for target in (storage.path("deep", "er"), storage.path("taken")):
+            storage.copy_file(storage.path("d", "file"), target)
+            assert storage.read_text(target) == "new, \u00fc\x00"
+        assert storage.read_text(storage.path("d", "file")) == "new, \u00fc\x00"
+
     def test_a_folder_moves_to_a_free_place_only(self, storage: Storage) -> None:
         """A rename moves a folder, and is refused if the new path exists."""
         storage.write_text(storage.path("d", "file"), "1")

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import UserError
-from framework.foundation.nearest import nearest_qualified
+from framework.foundation.nearest import meant_names, plain_name, qualified_hint
 from framework.foundation.storage_port import Storage
 from framework.foundation.wording import printable
 from framework.record.events import Event, EventLevel
@@ -64,19 +64,15 @@ class EventQuery:
 
     @property
     def _dataset(self) -> str | None:
-        return None if self.dataset is None else self.dataset.lower().replace("`", "")
+        return None if self.dataset is None else plain_name(self.dataset)
 
     def _matching(self, storage: Storage) -> list[Event]:
         return read_events(storage, type=self.type, level=self._level, dataset=self._dataset, last=self.last)
 
     def _check_dataset(self, storage: Storage, dataset: str) -> None:
         known = {name for event in read_events(storage) if (name := event.origin.dataset_name)}
-        wanted = self._dataset or ""
-        if any(name == wanted or name.endswith(f".{wanted}") for name in known):
-            return
-        near = nearest_qualified(wanted, known)
-        hint = f" Did you mean {near}?" if near else ""
-        raise UserError("EVENT_DATASET_NOT_FOUND", dataset=dataset, hint=hint)
+        if not meant_names(dataset, known):
+            raise UserError("EVENT_DATASET_NOT_FOUND", dataset=dataset, hint=qualified_hint(dataset, known))
 
 
 def events_table(events: Sequence[Event]) -> Table:

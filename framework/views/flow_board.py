@@ -196,6 +196,8 @@ class FlowBoardTracker:
             self._state = details["state"]
         if event.event_type is not EventType.FLOW_PROGRESS or event.origin.flow_name is None:
             return None
+        if "interval_seconds" in (details.get("metrics") or {}):
+            return None  # a summary of events that were applied one by one
         name = event.origin.flow_name
         before = self._flows.get(name) or FlowProgress(flow=name, dataset=event.origin.dataset_name or name)
         self._flows[name] = _after(before, event, details)

@@ -184,6 +184,7 @@ def _dataset_json(dataset: GraphDataset) -> dict[str, Any]:
             for each in dataset.spec.expectations
         ],
         "declared_at": _text(dataset.spec.location),
+        **({"error": dataset.fault.render()} if dataset.fault is not None else {}),
     }
 
 

@@ -14,7 +14,12 @@ from framework.testing.databricks import as_on_databricks
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-MODULES = [*sorted((FOLDER / "modules").glob("*.py")), *sorted((ROOT / "pipelines").glob("**/*.py"))]
+# Gateways of Databricks do what `ingest_database` does, so this module has no native form.
+LOCAL = ROOT / "pipelines" / "bank" / "transformations" / "copies.py"
+MODULES = [
+    *sorted((FOLDER / "modules").glob("*.py")),
+    *(path for path in sorted((ROOT / "pipelines").glob("**/*.py")) if path != LOCAL),
+]
 
 # What the documented interface has no form for: each with its condition.
 WITHOUT_NATIVE_FORM = {"from_snapshots.txt": "NATIVE_ARGUMENT_MISSING"}

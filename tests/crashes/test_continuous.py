@@ -27,7 +27,7 @@ from framework import Pipeline
 from framework.foundation.processes import kill_session
 from framework.record.reader import read_events
 from framework.run.update.results import UpdateState
-from framework.run.update.supervisor import FlowHealth
+from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
 from tests.support.seeds import fresh_seed
 

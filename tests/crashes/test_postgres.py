@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ import pytest
 
 from framework import Pipeline
 from framework.demo.postgres_server import PostgresServer
+from framework.foundation.failpoints import VARIABLE
 from framework.foundation.processes import kill_session
 from framework.run.update.results import UpdateState
 from tests.support.seeds import fresh_seed
@@ -37,6 +39,7 @@ SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
 KILLS = int(os.environ.get("SLUICE_KILLS", "4"))
 _DEADLINE_SECONDS = 300
 _ACCOUNTS = 100_000
+_WINDOWS = ("staging.after_files", "staging.after_commit")
 _TABLES = {
     "accounts": "aid, bid, abalance, filler",
     "branches": "bid, bbalance, filler",
@@ -90,13 +93,14 @@ class Bank:
             process.wait(30)
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run an update in a process of its own, which is killed at the end of the block."""
+    def running(self, failpoint: str = "") -> Iterator[subprocess.Popen[bytes]]:
+        """Run an update in a process of its own, which is killed at the failpoint, or at the end of the block."""
         command = [sys.executable, "-m", "framework", "run", "--master", "local[2]"]
         with (self.root / "output.txt").open("wb") as output:
             process = subprocess.Popen(
-                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-            )
+                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, VARIABLE: failpoint},
+            )  # fmt: skip
         try:
             yield process
         finally:
@@ -135,8 +139,11 @@ def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSes
     """Each table equals its source, the sums of all balances agree, and no snapshot began again."""
     chance = Random(SEED)  # noqa: S311 - moments of kills, not secrets
     for number in range(KILLS):
-        with bank.load(), bank.running() as process:
-            bank.wait_for_effects(chance.randrange(1, 14), process)
+        # The first two rounds die between the files of a batch, its commit, and its checkpoint.
+        window = f"{_WINDOWS[number]}:{chance.randrange(1, 4)}" if number < len(_WINDOWS) else ""
+        with bank.load(), bank.running(window) as process:
+            bank.wait_for_effects(1000 if window else chance.randrange(1, 14), process)
+            assert not window or process.wait(60) == -signal.SIGKILL, (bank.root / "output.txt").read_text("utf-8")
             time.sleep(chance.random() / 3)
             if number % 3 == 2:
                 bank.server.stop("immediate")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta import DeltaTable
 
 from framework import Pipeline
 from framework.checkpoints.generations import GenerationState, GenerationStore
@@ -46,16 +47,19 @@ class Scenario:
     """An update to be killed, the update after it, and the expected tables after both.
 
     Args:
-        start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), or
-            `halfway` (as begun, and a full refresh of the accounts failed in the middle).
+        start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), `halfway` (as
+            begun, and a full refresh of the accounts failed in the middle), `lossy` (as begun, and the sources lost
+            rows that were read before), or `ahead` (all flows ran after the last changes arrived, too).
         update: the request of the killed update.
         again: the request of the update after it.
+        rewinds: the killed command is no update, but a rewind to the end of the first one.
     """
 
     start: str
     tables: Mapping[str, Rows]
     update: Mapping[str, Any] = field(default_factory=dict)
     again: Mapping[str, Any] = field(default_factory=dict)
+    rewinds: bool = False
 
 
 SCENARIOS = {
@@ -85,7 +89,20 @@ SCENARIOS = {
         update={"reset_checkpoints": ["change"]},
         again={"refresh": ["accounts"]},
     ),
+    "history": Scenario(
+        start="lossy",
+        tables={"accounts": ACCOUNTS, "ledger": [(1, 5), (1, 10), (2, 20), (3, 7)]},
+        update={"full_refresh": ["accounts", "ledger"], "keep_history": True},
+        again={"full_refresh": ["accounts", "ledger"], "keep_history": True},
+    ),
+    "history continued": Scenario(
+        start="lossy",
+        tables={"accounts": ACCOUNTS, "ledger": [(1, 5), (1, 10), (2, 20), (3, 7)]},
+        update={"full_refresh": ["accounts", "ledger"], "keep_history": True},
+        again={"refresh": ["accounts", "ledger"]},
+    ),
     "continuous": Scenario(start="begun", tables=ALL, update={"continuous": True}),
+    "rewind": Scenario(start="ahead", tables=ALL, rewinds=True),
 }
 
 # Every failpoint at least once; one that an update passes several times, not only at the first passing.
@@ -94,12 +111,21 @@ POINTS = [
     ("first", "storage.before_replace", 4),
     ("first", "run.before_once_mark", 1),
     ("first", "storage.before_replace", 10),
+    # A flow that is suspended in its query blocks every later query with its id, of a copy of the same checkpoint:
+    # these have new checkpoints.
+    ("first", "quarantine.after_rows", 1),
+    ("first", "quarantine.after_target", 1),
     ("first", "cdc.after_tombstones", 1),
     ("first", "cdc.after_merge", 1),
     ("first", "cdc.after_merge", 2),
     ("first", "views.after_commit", 1),
     ("next", "cdc.after_merge", 1),
     ("next", "views.after_commit", 1),
+    ("history", "backups.after_copy", 2),
+    ("history", "backups.after_mark", 1),
+    ("history", "rebuilds.after_history", 2),
+    ("history continued", "rebuilds.after_history", 1),
+    ("history continued", "rebuilds.after_publish", 1),
     ("rebuild", "rebuilds.after_begin", 1),
     ("rebuild", "run.before_once_mark", 1),
     ("rebuild", "cdc.after_tombstones", 1),
@@ -112,6 +138,8 @@ POINTS = [
     ("anew", "generations.before_delete", 1),
     ("reset", "storage.before_replace", 1),
     ("reset", "cdc.after_merge", 1),
+    ("rewind", "rewinds.after_table", 2),
+    ("rewind", "rewinds.after_generation", 2),
     ("continuous", "cdc.after_merge", 1),
     ("continuous", "views.after_commit", 1),
 ]
@@ -119,10 +147,15 @@ POINTS = [
 # other kinds of updates.
 EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
-# tests/spark/test_honest_plan.py, the rest in test_histories.py.
+# tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py, files are read in test_cloud_files.py,
+# those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py, the rest in
+# test_histories.py. The lists of files are merged in tests/unit/sources/test_cloud_files.py.
 ELSEWHERE = {
+    "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
     "lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark", "prune.after_mark",
-    "prune.before_table", "prune.before_unmark",
+    "prune.before_table", "prune.before_unmark", "cloud_files.before_start", "cloud_files.after_start",
+    "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine",
+    "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
 }  # fmt: skip
 
 
@@ -165,6 +198,23 @@ class Bank:
         (folder / "pipeline.yml").write_text(json.dumps(spec))  # JSON is YAML too
         return folder / "pipeline.yml"
 
+    def lose(self, name: str, lost: Mapping[str, str]) -> None:
+        """Give a copy sources of its own, without the rows that meet a condition."""
+        folder = self.root / f"sources of {name}"
+        shutil.copytree(self.root / "sources", folder)
+        for source, condition in lost.items():
+            DeltaTable.forPath(self.spark, str(folder / source)).delete(condition)
+        file = self.root / name / "pipeline.yml"
+        spec = json.loads(file.read_text())
+        file.write_text(json.dumps({**spec, "configuration": {"bank.source": str(folder)}}))
+
+    @property
+    def first_update(self) -> str:
+        """The id of the update that ran before the last changes arrived."""
+        storage = self.pipeline("begun").storage
+        (name,) = storage.list_names(storage.path("events"))
+        return name.removesuffix(".jsonl")
+
     def pipeline(self, name: str) -> Pipeline:
         """Return the pipeline of a copy, as in a new process."""
         return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
@@ -178,6 +228,12 @@ def case_name(scenario: str, point: CrashPoint) -> str:
 def rows(pipeline: Pipeline, table: str) -> Rows:
     """The rows of a table, sorted."""
     return sorted(tuple(row) for row in pipeline.table(table).collect())
+
+
+def kept(pipeline: Pipeline) -> Rows:
+    """The open rows of the quarantine, sorted."""
+    found = pipeline.quarantine.rows().where("state = 'open'")
+    return sorted(tuple(row) for row in found.selectExpr("row:account::int", "row:amount::int").collect())
 
 
 def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
@@ -201,6 +257,8 @@ def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
     bank.feed("payments", AMOUNT, (1, 1), (4, 0), (4, 9))
     late = [(2, "Bo", "UPDATE", 5), (3, None, "DELETE", 7), (4, "Di", "UPDATE", 3), (1, "An", "UPDATE", 3)]
     bank.feed("changes", CHANGE, *late)
+    bank.copy("lossy", of="begun")
+    bank.lose("lossy", {"history": "amount = 20", "changes": "owner = 'Anna' OR operation = 'DELETE' AND account = 2"})
     return bank
 
 
@@ -227,11 +285,15 @@ def wreckage(
 ) -> Bank:
     """The storages of all selected updates, each killed at its failpoint."""
     assert halfway.is_file()
-    jobs = []
-    for scenario, failpoint, nth in points_asked_for(request.session.items):
+    jobs, asked = [], points_asked_for(request.session.items)
+    if any(SCENARIOS[scenario].start == "ahead" for scenario, _, _ in asked):
+        bank.copy("ahead", of="begun")
+        assert bank.pipeline("ahead").run().state is UpdateState.COMPLETED
+    for scenario, failpoint, nth in asked:
         point = CrashPoint(name=failpoint, nth=nth)
         spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
-        jobs.append(CrashJob(spec=str(spec), point=point, arguments=SCENARIOS[scenario].update))
+        to = bank.first_update if SCENARIOS[scenario].rewinds else None
+        jobs.append(CrashJob(spec=str(spec), point=point, arguments=SCENARIOS[scenario].update, rewind_to=to))
     kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"))
     return bank
 
@@ -246,6 +308,8 @@ def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
     result = pipeline.run(**expected.again)
     assert result.state is UpdateState.COMPLETED
     assert {name: rows(pipeline, name) for name in expected.tables} == dict(expected.tables)
+    if "payments" in expected.tables:  # each row is in its table or in the quarantine, once
+        assert kept(pipeline) == [(2, -1), (4, 0)]
     plan = pipeline.plan(refresh=list(expected.tables))
     assert [step for step in plan.steps if not isinstance(step, SkipStep)] == []
     for manifest in GenerationStore(pipeline.storage).list_all():

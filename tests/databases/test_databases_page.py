@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,24 +19,32 @@ if TYPE_CHECKING:
 PAGE = (ROOT / "docs/databases.md").read_text("utf-8")
 
 
-def test_the_module_of_the_page_copies_a_table(
-    spark: SparkSession, folder: Path, run: Callable[..., list[tuple[object, ...]]]
+def test_the_modules_of_the_page_copy_their_tables(
+    interpreting: SparkSession, folder: Path, run: Callable[..., list[tuple[object, ...]]]
 ) -> None:
-    """Its snapshot and its changes end in the rows of the source."""
+    """The call and the module of the two sources end in the rows of the source, in one pipeline."""
     run("CREATE TABLE customers (id INT PRIMARY KEY, name TEXT, city TEXT, balance NUMERIC(10,2))")
     run("INSERT INTO customers SELECT i, 'name ' || i, NULL, i * 1.01 FROM generate_series(1, 2000) i")
-    code = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
+    run("CREATE SCHEMA sales; CREATE TABLE sales.prices (id INT PRIMARY KEY, price INT); CREATE TABLE tmp_a (a INT)")
+    run("INSERT INTO sales.prices VALUES (1, 10)")
+    call, *module = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     here = f'.option("connection", "bank").option("connectionsFolder", {str(folder)!r})'
-    (folder / "page.py").write_text(code.replace('.option("connection", "bank")', here), "utf-8")
-    pipeline = Pipeline(
-        name="page", modules=[folder / "page.py"], storage=str(folder / "storage"), spark=spark.newSession()
-    )
+    (folder / "call.py").write_text(call, "utf-8")
+    (folder / "module.py").write_text("\n\n".join(module).replace('.option("connection", "bank")', here), "utf-8")
+    libraries = [{"file": {"path": name}} for name in ("call.py", "module.py")]
+    (folder / "pipeline.yml").write_text(json.dumps({"name": "page", "storage": "s", "libraries": libraries}), "utf-8")
+    pipeline = Pipeline.from_spec(folder / "pipeline.yml", spark=interpreting)
     assert pipeline.run().state is UpdateState.COMPLETED
     run("UPDATE customers SET city = 'Oaxaca' WHERE id % 2 = 0; DELETE FROM customers WHERE id > 1990")
-    run("INSERT INTO customers VALUES (5000, 'new', 'Tijuana', 0.1)")
+    run("INSERT INTO customers VALUES (5000, 'new', 'Tijuana', 0.1); UPDATE sales.prices SET price = 11")
     assert pipeline.run().state is UpdateState.COMPLETED
-    copied = [tuple(row) for row in pipeline.table("customers").orderBy("id").collect()]
-    assert copied == run("SELECT id, name, city, balance FROM customers ORDER BY id")
+    rows = run("SELECT id, name, city, balance FROM customers ORDER BY id")
+    for copy in ("customers", "shop.customers"):
+        assert [tuple(row) for row in pipeline.table(copy).orderBy("id").collect()] == rows
+    cities = [tuple(row) for row in pipeline.table("cities").orderBy("city").collect()]
+    assert cities == run("SELECT city, count(*) FROM customers GROUP BY city ORDER BY city NULLS FIRST")
+    history = pipeline.table("price_history").selectExpr("id", "price", "__END_AT IS NULL").orderBy("price")
+    assert [tuple(row) for row in history.collect()] == [(1, 10, False), (1, 11, True)]
 
 
 def test_the_page_has_every_type() -> None:

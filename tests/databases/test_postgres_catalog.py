@@ -9,7 +9,13 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, list_tables, read_identity, read_table
+from framework.sources.databases.postgres.catalog import (
+    UNKNOWN_SYSTEM,
+    list_tables,
+    read_identity,
+    read_table,
+    read_tables,
+)
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTable, TableName
 
@@ -44,6 +50,38 @@ def test_a_table_has_its_columns_in_order(session: Session) -> None:
     table = read(session)
     assert table.full_before_image
     assert not any(column.may_be_omitted for column in table.columns)
+
+
+def test_many_tables_are_read_in_three_queries(session: Session, swap: pytest.MonkeyPatch) -> None:
+    """Each table is as if it was read alone, with its own key; what is no table or missing is an error of its own."""
+    session.execute("CREATE TABLE a (id int, b text, UNIQUE (b), c int GENERATED ALWAYS AS (id + 1) STORED)")
+    session.execute("CREATE TABLE b (id int NOT NULL UNIQUE, n numeric(4,1)[] PRIMARY KEY)")
+    session.execute("ALTER TABLE b REPLICA IDENTITY USING INDEX b_id_key")
+    session.execute("CREATE TABLE c (k bigint); CREATE VIEW v AS SELECT 1")
+    session.execute("CREATE TABLE p (k bigint PRIMARY KEY) PARTITION BY RANGE (k)")
+    session.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9); INSERT INTO p VALUES (1), (2)")
+    names = [TableName(schema="public", table=table) for table in ("p", "b", "gone", "a", "v", "c")]
+    tables = [name for name in names if name.table in "abcp"]
+    alone = {name: read_table(session, name) for name in tables}
+    queries: list[object] = []
+    rows = Session.rows
+
+    def counted(self: Session, query: object, *arguments: object, **more: object) -> object:
+        queries.append(query)
+        return rows(self, query, *arguments, **more)  # type: ignore[arg-type]
+
+    with swap.context() as counting:
+        counting.setattr(Session, "rows", counted)
+        assert read_tables(session, tables) == alone
+    assert len(queries) == 3
+    found = read_tables(session, names)
+    assert list(found) == names
+    assert {name.table: each.condition for name, each in found.items() if isinstance(each, SourceError)} == {
+        "gone": "DATABASE_TABLE_MISSING",
+        "v": "DATABASE_NOT_A_TABLE",
+    }
+    assert [alone[name].key for name in tables] == [("k",), ("id",), ("b",), ()]
+    assert read_tables(session, []) == {}
 
 
 def test_names_of_any_characters_are_found(session: Session) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,6 +45,15 @@ def query_for_replication(connection: Connection, query: str) -> None:
     opened = open_replication(connection)
     with named_errors(connection), opened.cursor() as cursor:
         cursor.execute(query)
+
+
+def open_sockets() -> set[str]:
+    """Return the sockets of this process."""
+    links = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # that of the folder
+            links.append(str(descriptor.readlink()))
+    return {link for link in links if link.startswith("socket")}
 
 
 DRIVERS = (query_with_psycopg, query_with_adbc)
@@ -218,7 +228,7 @@ def test_a_failed_login_is_named(query: Query, server: PostgresServer) -> None:
 
 @pytest.mark.parametrize("query", [*DRIVERS, query_for_replication])
 def test_a_wrong_password_is_refused_and_hidden(query: Query, server: PostgresServer) -> None:
-    """The server asks one role for a password; the right one is accepted."""
+    """The server asks one role for a password; the right one is accepted, and a refused connection is closed."""
     rules = server.folder / "data" / "pg_hba.conf"
     if "guarded" not in rules.read_text("utf-8"):
         rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{rules.read_text('utf-8')}", "utf-8")
@@ -226,11 +236,13 @@ def test_a_wrong_password_is_refused_and_hidden(query: Query, server: PostgresSe
         admin.execute("DROP ROLE IF EXISTS guarded")
         admin.execute("CREATE ROLE guarded LOGIN REPLICATION PASSWORD 'right%one'; SELECT pg_reload_conf()")
     uri = f"postgresql://guarded{{}}@127.0.0.1:{server.port}/postgres"
+    before = open_sockets()
     for password in (":wrong%25one", ""):
         with pytest.raises(SourceError) as caught:
             query(Connection(name="bank", uri=uri.format(password)), "SELECT 1")
         assert caught.value.condition == "DATABASE_LOGIN_REFUSED"
         assert "one" not in caught.value.render()
+        assert open_sockets() == before
     query(Connection(name="bank", uri=uri.format(":right%25one")), "SELECT 1")
 
 

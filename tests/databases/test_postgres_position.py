@@ -11,8 +11,9 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SluiceError, SourceError, UserError
+from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
-from framework.sources.databases.postgres.position_check import Gap, SourceIdentity, StoredPosition, check_position
+from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
 
 _TABLES = ("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
@@ -180,18 +181,19 @@ def test_a_missing_or_advanced_slot_is_a_gap(database: str) -> None:
     assert "DATABASE_POSITION_LOST.SLOT_REPLACED" == getattr(_check(database, first.stored()), "condition", None)
 
 
-@pytest.mark.parametrize("field", ["system_identifier", "timeline", "database"])
+@pytest.mark.parametrize("field", ["system", "timeline", "database"])
 def test_another_source_is_a_gap(database: str, field: str) -> None:
     """Another server, timeline or database under the same address is not read on."""
     execute(database, *_TABLES)
     first = _ensure(database, "a")
     other = 99 if field == "timeline" else "other"
-    values = {name: getattr(first.identity, name) for name in ("system_identifier", "timeline", "database")}
+    values = {name: getattr(first.identity, name) for name in ("system", "timeline", "database")}
     identity = SourceIdentity(**{**values, field: other})
     gap = _check(database, dataclasses.replace(first.stored(), identity=identity))
     assert gap is not None
     assert "DATABASE_POSITION_LOST.SOURCE" == gap.condition
-    assert (field.replace("_", " "), other) == (gap.fields["kind"], gap.fields["before"])
+    name = "system identifier" if field == "system" else field
+    assert (name, other) == (gap.fields["kind"], gap.fields["before"])
 
 
 def test_a_source_that_was_restored_to_an_older_state_is_a_gap(database: str) -> None:

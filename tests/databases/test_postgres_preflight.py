@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from framework.demo.postgres_server import PostgresServer
+from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_identity
+from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.tables import TableName
@@ -267,6 +269,9 @@ def test_a_server_as_it_is_installed_has_no_log_of_rows(paused: PostgresServer) 
                 "DATABASE_WAL_LEVEL", "DATABASE_SLOTS_EXHAUSTED", "DATABASE_SENDERS_EXHAUSTED",
             ]  # fmt: skip
             assert {finding.severity for finding in found} == {Severity.ERROR}
+            with pytest.raises(SourceError) as caught:
+                ensure_position(session, "s", "p", [TableName(schema="public", table="t")])
+            assert (caught.value.condition, caught.value.fields["level"]) == ("DATABASE_WAL_LEVEL", "replica")
             for finding in found:
                 session.execute(finding.statement)
             written = dict(session.rows("SELECT name, setting FROM pg_file_settings WHERE sourcefile ~ 'auto.conf'"))

@@ -155,7 +155,7 @@ def orders():
     assert "Traceback" not in error.render()
 
 
-def test_snapshot_and_changes_make_the_source(spark: SparkSession, folder: Path, run: Run) -> None:
+def test_snapshot_and_changes_make_the_source(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """Rows that change between the chunks and afterwards end as they are at the source."""
     for name, key in (("accounts", "aid"), ("branches", "bid"), ("tellers", "tid")):
         balance = f"{name[0]}balance"
@@ -169,7 +169,7 @@ def test_snapshot_and_changes_make_the_source(spark: SparkSession, folder: Path,
     run("INSERT INTO pgbench_tellers (tid, bid, tbalance) SELECT i, 1, 0 FROM generate_series(1, 10) AS i")
     run("INSERT INTO pgbench_branches VALUES (1, 0, NULL); ANALYZE")
     module = (Path(__file__).parent / "fixtures" / "bank" / "bank.py").read_text("utf-8")
-    pipeline = pipeline_of(spark, folder, module)
+    pipeline = pipeline_of(interpreting, folder, module)
     assert pipeline.run().state is UpdateState.COMPLETED
     run("UPDATE pgbench_accounts SET abalance = aid WHERE aid % 3 = 0; DELETE FROM pgbench_accounts WHERE aid % 7 = 0")
     run("UPDATE pgbench_accounts SET aid = aid + 100000 WHERE aid % 11 = 0")

@@ -23,7 +23,7 @@ from tests.support.command_line import SLUICE, environment, result_of
 
 MASTER = ("--master", "local[2]")
 REFUSED = "This command started Spark itself. A session is ready, but"
-_DEADLINE_SECONDS, _POLL_SECONDS = 120.0, 0.02
+_DEADLINE_SECONDS, _POLL_SECONDS = 300.0, 0.02
 
 
 def until(condition: Callable[[], object], what: str) -> None:

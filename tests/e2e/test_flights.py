@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +10,8 @@ from pyspark.sql import functions as sql
 
 from framework import Pipeline
 from framework.demo.demo import DemoResult, run_demo
-from framework.demo.project import prepare_folder
 from framework.run.update.results import UpdateState
-from tests.e2e.flights_oracle import EXPECTED, expected_flights, expected_weather_counts, sorted_rows
-from tests.e2e.standalone_cluster import standalone_cluster
-from tests.support.settings import INTERPRETED
+from tests.e2e.flights_oracle import EXPECTED, expected_weather_counts, sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,16 +21,6 @@ if TYPE_CHECKING:
     from framework.record.events import Event
 
 MONTHS = 1
-# What an operator sets for a small cluster, in Spark's own file. Spark shuffles into 200 tasks by default and Delta
-# reads a table in 50. Three processes that live for a minute are done before their compilers pay off.
-FOR_A_SMALL_CLUSTER = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.ui.enabled": "false",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    **INTERPRETED,
-}
 
 
 @pytest.fixture(scope="module")
@@ -99,27 +83,3 @@ def test_a_second_run_finds_nothing_to_do(demo: tuple[Path, DemoResult]) -> None
     second = run_demo(folder=folder, months=MONTHS, master=None, progress=lambda _event: None)
     assert second.update.is_idle
     assert second.result_rows == first.result_rows
-
-
-@pytest.mark.cluster
-def test_the_pipeline_runs_on_a_cluster_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    """A standalone master and two workers on loopback; the same spec, `--master`, the same table."""
-    folder, configured = tmp_path / "flights", tmp_path / "conf"
-    prepare_folder(folder, MONTHS)
-    configured.mkdir()
-    (configured / "spark-defaults.conf").write_text(
-        "".join(f"{key} {value}\n" for key, value in FOR_A_SMALL_CLUSTER.items()), encoding="utf-8"
-    )
-    with standalone_cluster(tmp_path / "cluster", workers=2) as master:
-        command = [sys.executable, "-m", "framework", "run", "--spec", str(folder / "pipeline.yml"), "--master", master]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "SPARK_CONF_DIR": str(configured),
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-        }
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
-        assert done.returncode == 0, done.stderr[-3000:]
-    pipeline = Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
-    found = plain(pipeline.table("flights")).toPandas()
-    assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected_flights(MONTHS)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -117,6 +118,7 @@ LEAVE_WHAT_LASTS = """
 FIND_EVERYTHING = f"""{LISTENERS}
     spark = Pipeline(name="second", master="local[2]").spark
     jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+    folder = jvm.java.io.File(jvm.org.apache.spark.util.Utils.getLocalDir(context.conf()))
     print(json.dumps({{
         "databases": [database.name for database in spark.catalog.listDatabases()],
         "tables": [table.name for table in spark.catalog.listTables()],
@@ -131,6 +133,7 @@ FIND_EVERYTHING = f"""{LISTENERS}
         "property": jvm.java.lang.System.getProperty("left.property"),
         "stats": "StatsReportListener" in listeners(context.listenerBus()),
         "streams": listeners(context.listenerBus()).count("StreamingQueryListenerBus"),
+        "folders of PySpark": sum(name.startswith("pyspark-") for name in folder.list()),
     }}))
 """
 
@@ -266,11 +269,12 @@ NOTHING = {
     "buffer": "65536",
     "property": None,
     "stats": False,
+    "folders of PySpark": 2,  # that of the session, and that of the command that looks
 }
 
 
 def test_nothing_of_a_command_is_there_for_the_next(room: Room, session: Any) -> None:
-    """Views, caches, functions, settings, Java properties and listeners end with their command."""
+    """Views, caches, functions, settings, Java properties, listeners and folders end with their command."""
     clean = room.script(FIND_EVERYTHING)
     left = room.script(LEAVE_EVERYTHING)
     assert left == {"views": ["left_cached", "left_view"], "stats": True, "streams": clean["streams"] + 1}
@@ -336,6 +340,29 @@ def test_the_lock_of_a_killed_update_is_free_only_when_its_jvm_is_dead(room: Roo
     assert (after["pid"], after["jvm"] != session["jvm"]) == (session["pid"], True)
 
 
+def test_an_update_whose_jvm_is_killed_says_so_and_loses_nothing(room: Room, session: Any) -> None:
+    """One condition without a traceback, and no retries; the next update ends with every row once."""
+    for number in range(6):
+        room.write(f"lost-data/{number:02}.json", f'{{"n": {number}}}\n')
+    spec = room.project("lost", SLOW, configuration={"data": str(room.folder / "lost-data"), "nap": "0"})
+    storage = room.folder / ".sluice" / "lost"
+    with subprocess.Popen(
+        [*SLUICE, "run", *spec, *MASTER, "--param", "nap=0.5"],
+        cwd=room.folder, env=room.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        until(lambda: process.poll() is not None or len([*storage.rglob("commits/*")]) > 1, "two batches")
+        os.kill(session["jvm"], signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "[SPARK_LOST] The Java process of Spark ended" in errors, errors
+    assert 1 == errors.count("numbers: FAILED"), errors
+    assert "Traceback" not in errors
+    assert "py4j" not in errors
+    assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+    rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
+    assert [row["n"] for row in rows] == list(range(6))
+
+
 def test_a_killed_jvm_ends_the_session_and_the_next_command_starts_cold(room: Room, session: Any) -> None:
     """Neither the command at once after that nor a later one fails; the socket is gone."""
     os.kill(session["jvm"], signal.SIGKILL)
@@ -384,3 +411,20 @@ def test_a_session_ends_with_its_folder(room: Room, tmp_path: Path) -> None:
     assert any(map(runs, room.processes()))
     shutil.rmtree(folder)
     until(lambda: not any(map(runs, room.processes())), "the end of the session")
+
+
+def test_a_session_ends_with_the_login_that_started_it(room: Room, tmp_path: Path) -> None:
+    """After the shell of a terminal session is gone, no process of its session is left."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    before = {*room.processes()}
+    start = " ".join(map(shlex.quote, [*SLUICE, "session", "start", *MASTER]))
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"{start} && echo ready && exec sleep 600"],
+        cwd=folder, env=room.variables, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as shell:  # fmt: skip
+        assert shell.stdout is not None
+        assert any(line == "ready\n" for line in shell.stdout)
+        assert any(map(runs, {*room.processes()} - before))
+        shell.kill()
+    until(lambda: not any(map(runs, {*room.processes()} - before)), "the end of the session")

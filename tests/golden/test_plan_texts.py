@@ -9,6 +9,7 @@ from framework.foundation.names import QualifiedName
 from framework.plan.explainer import plan_json, plan_text
 from framework.plan.steps import (
     BeginGeneration,
+    Breakage,
     CreateTable,
     KeepStored,
     Plan,
@@ -46,6 +47,25 @@ EVERY_STEP = Plan(
             generation=2,
             after=(),
             reason="its sources may have new rows",
+        ),
+        BeginGeneration(
+            flow=name("gates"),
+            dataset=name("gates"),
+            generation=3,
+            reason="its checkpoint is reset to startingVersion=12; the rows it wrote are kept",
+            start='{"main.flights.flights": "startingVersion=12"}',
+        ),
+        RunFlow(
+            flow=name("bags"),
+            dataset=name("bags"),
+            generation=2,
+            after=(),
+            reason="its checkpoint does not fit its query",
+            broken=Breakage(
+                condition="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+                problem="it holds the state of dropDuplicates, and the query has none.",
+                ways="Restore the query.\n  -> Or: reset it.",
+            ),
         ),
         RefreshView(
             dataset=name("delay_by_carrier"),

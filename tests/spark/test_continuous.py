@@ -17,7 +17,7 @@ from framework import pipelines as dp
 from framework.foundation.errors import OperationError
 from framework.record.events import Event
 from framework.run.update.results import FlowState, UpdateState
-from framework.run.update.supervisor import FlowHealth
+from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
 from tests.support.engine_world import EngineWorld
 
@@ -328,3 +328,46 @@ def test_an_append_flow_compacts_its_small_files_unless_the_table_forbids_it(
     assert live == {"managed": 1, "unmanaged": 3, "clustered": 3}
     assert [world.rows(name) for name in names] == [[(0,), (1,), (2,)]] * 3
     assert pipeline.run().is_idle
+
+
+def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: EngineWorld) -> None:
+    """A column in the middle of an update is in the table and its readers with its first row; the neighbour goes on."""
+    spark = world.spark
+
+    def declare() -> None:
+        for name in ("grown", "steady"):
+
+            @dp.table(name=name)
+            def landed(folder: str = name) -> DataFrame:
+                reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+                return reader.load(str(world.root / folder)).drop("_rescued_data")
+
+        @dp.table
+        def readers() -> DataFrame:
+            return spark.readStream.table("grown")
+
+        @dp.materialized_view
+        def counted() -> DataFrame:
+            return spark.read.table("grown").groupBy().agg(F.count("*").alias("rows"))
+
+    for name in ("grown", "steady"):
+        files(world, name, '{"id": "1"}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+
+    def is_read(table: str, count: int) -> bool:
+        return world.versions(table) > 0 and len(world.rows(table)) == count
+
+    with started(pipeline) as running:
+        until(lambda: all(is_read(table, 1) for table in ("grown", "steady", "readers")), running)
+        for number, column in ((2, "a"), (3, "b")):
+            files(world, "grown", f'{{"id": "{number}", "{column}": "x"}}')
+            until(lambda count=number: is_read("readers", count), running)  # type: ignore[misc]
+        files(world, "steady", '{"id": "2"}')
+        until(lambda: is_read("steady", 2) and world.rows("counted") == [(3,)], running)
+        result = running.stop()
+    restarted = {event.origin.flow_name for event in world.events() if "restarts with new columns" in event.message}
+    assert result.state is UpdateState.CANCELED, result
+    assert world.rows("grown") == world.rows("readers") == [("1", None, None), ("2", "x", None), ("3", None, "x")]
+    assert world.rows("steady") == [("1",), ("2",)]
+    assert {flow.rpartition(".")[2] for flow in restarted if flow} == {"grown", "readers", "counted"}
+    assert pipeline.run().state is UpdateState.COMPLETED

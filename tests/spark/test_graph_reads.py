@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.graph.graph import DataflowGraph
+    from framework.sources.cloud_files.schemas import SchemaStore
 
 
 def graph_of(spark: SparkSession, root: Path, *queries: str) -> DataflowGraph:
@@ -128,6 +129,10 @@ class _NoTables:
     def read(self, spark: SparkSession, name: str, options: object, *, streaming: bool) -> DataFrame:
         """Not reached."""
         raise AssertionError(spark, name, options, streaming)
+
+    def schemas(self) -> SchemaStore:
+        """Not reached."""
+        raise AssertionError
 
 
 def test_settings_in_sql_are_those_of_the_session_that_reads(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
+from framework.foundation.storage import LocalStorage
+from framework.sources.cloud_files.relation import stand_in
+from framework.sources.cloud_files.schemas import schemas_of
 from framework.sources.kinds import flow_gaps, flow_lag
 from framework.sources.port import Gap, Lag
 from framework.testing.source_conformance import SourceConformance, SourceReader
@@ -63,6 +68,36 @@ class FileContent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CloudFilesContent:
+    """A folder of JSON files for `cloudFiles`; each `append` adds one file."""
+
+    spark: SparkSession
+    folder: Path
+    storage: LocalStorage
+    kind: str = "cloud_files"
+
+    @property
+    def starts(self) -> Mapping[str, str]:
+        """The time just before the last file."""
+        last = max(self.folder.iterdir()).stat().st_mtime
+        return {"modifiedAfter": datetime.fromtimestamp(last - 0.5, UTC).isoformat()}
+
+    def append(self) -> None:
+        """Add a file of two rows, a second after the last one."""
+        self.folder.mkdir(exist_ok=True)
+        number = len(list(self.folder.iterdir()))
+        path = self.folder / f"{number:03d}.json"
+        path.write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+    def frame(self, options: Mapping[str, str]) -> DataFrame:
+        """The folder as a stream."""
+        given = {"cloudfiles.format": "json", **{name.lower(): value for name, value in options.items()}}
+        schema = StructType([StructField("id", LongType())])
+        return stand_in(self.spark, str(self.folder), given, schema, schemas_of(self.storage))
+
+
+@dataclass(frozen=True, kw_only=True)
 class RateContent:
     """Spark's rate source by micro-batch, which is of unknown kind."""
 
@@ -96,6 +131,15 @@ class TestFiles(SourceConformance):
     def content(self, spark: SparkSession, tmp_path: Path) -> FileContent:
         """A folder that is filled later."""
         return FileContent(spark=spark, folder=tmp_path / "folder")
+
+
+class TestCloudFiles(SourceConformance):
+    """The suite for folders that `cloudFiles` reads."""
+
+    @pytest.fixture
+    def content(self, spark: SparkSession, tmp_path: Path) -> CloudFilesContent:
+        """A folder that is filled later."""
+        return CloudFilesContent(spark=spark, folder=tmp_path / "folder", storage=LocalStorage(str(tmp_path)))
 
 
 class TestOpaque(SourceConformance):

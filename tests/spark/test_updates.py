@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from framework import pipelines as dp
+from framework.foundation.errors import GraphErrors, UserError
 from framework.run.update.results import FlowState, UpdateResult, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -279,6 +279,30 @@ def test_what_fails_takes_its_dependents_along_and_nothing_else(world: EngineWor
     assert (failed.error.condition, failed.error.exit_code) == ("FLOW_FAILED", 1)
     assert str(failed.error.fields["cause"]).startswith("[USER_RAISED_EXCEPTION] no")
     assert "\tat " not in str(failed.error)
+
+
+def test_a_table_is_read_while_another_query_is_wrong(world: EngineWorld) -> None:
+    """Reading a declared table analyses no query; a name that nothing declares is still an error."""
+
+    def declare(wrong: str) -> Callable[[], None]:
+        def module() -> None:
+            @dp.materialized_view
+            def sound() -> DataFrame:
+                return world.spark.range(2)
+
+            @dp.materialized_view
+            def doubtful() -> DataFrame:
+                return world.spark.range(2).select(wrong)
+
+        return module
+
+    assert world.run(declare("id")).state is UpdateState.COMPLETED
+    broken = world.pipeline(declare("nothing"))
+    assert sorted(row.id for row in broken.table("sound").collect()) == [0, 1]
+    with pytest.raises(GraphErrors):
+        broken.validate()
+    with pytest.raises(UserError, match="DATASET_NOT_FOUND"):
+        world.pipeline(declare("id")).table("soundly")
 
 
 def test_only_the_selection_is_updated(begun: EngineWorld) -> None:

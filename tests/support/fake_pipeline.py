@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
-from framework.cli.pipeline_port import Observer
-from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec, ViolationAction
-from framework.foundation.errors import SluiceError
+from framework.checkpoints.rewinds import StoredRewind
+from framework.cli.pipeline_port import Observer, QuarantinePort
+from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.specs import (
+    DatasetKind,
+    DatasetSpec,
+    FlowSpec,
+    IngestedGateway,
+    IngestionSpec,
+    ViolationAction,
+)
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
@@ -17,6 +26,14 @@ from framework.plan.steps import Plan, RunFlow, SkipStep
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
+from framework.recovery.comparison import ComparedTable, Comparison, Totals
+from framework.recovery.doctor.findings import Examination, Finding, Position
+from framework.recovery.doctor.treatment import Treatment
+from framework.recovery.lag import FlowLag
+from framework.recovery.quarantine.waiting import WaitingRows
+from framework.recovery.request import ComparisonOptions
+from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.plan import RewindPlan
 from framework.run.flows.expectations import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
@@ -76,6 +93,17 @@ IDLE = FlowResult(
 COMPLETED = UpdateResult(update_id="u-1", state=UpdateState.COMPLETED, flows=(LOADED, IDLE), duration_seconds=3.25)
 
 
+EQUAL = Comparison(
+    first=ComparedTable(name="orders", rows=1200, version=3),
+    second=ComparedTable(name="by_day", rows=1200, version=4),
+    keys=("id",),
+    columns=("city", "total"),
+    findings=(),
+    totals=Totals(),
+    differences=(),
+)
+
+
 def failed(error: SluiceError) -> FlowResult:
     """The view's flow, failed."""
     return FlowResult(
@@ -100,6 +128,41 @@ class FakeRows:
 
 
 @dataclass(slots=True, kw_only=True)
+class FakeRewinds:
+    """Rewinds that are recorded and not done.
+
+    Args:
+        found: what a rewind would do.
+        unfinished: a rewind that was interrupted.
+    """
+
+    found: RewindPlan = field(
+        default_factory=lambda: RewindPlan(
+            moment=Moment(request="", text="", time_ms=0), chosen=(), tables=(), flows=()
+        )
+    )
+    unfinished: StoredRewind | None = None
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+
+    def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
+        """The plan."""
+        self.calls.append(("plan", (to, tuple(datasets))))
+        return self.found
+
+    def rewind(self, plan: RewindPlan, reason: str = "") -> StoredRewind:
+        """Record the call."""
+        self.calls.append(("rewind", reason))
+        return StoredRewind(
+            rewind_id="r", to=plan.moment.request, begun_at="", user=None, why=reason, tables=(), flows=()
+        )
+
+    def finish(self) -> StoredRewind | None:
+        """Record the call."""
+        self.calls.append(("finish", None))
+        return self.unfinished
+
+
+@dataclass(slots=True, kw_only=True)
 class FakePipeline:
     """A pipeline that records the calls and real events, and never starts Spark.
 
@@ -117,6 +180,12 @@ class FakePipeline:
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
     left: tuple[LeftTable, ...] = ()
     changed: tuple[LeftTable, ...] = ()
+    comparison: Comparison = EQUAL
+    flow_lag: tuple[FlowLag, ...] = ()
+    foretold: tuple[OperationError, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rewinds: FakeRewinds = field(default_factory=FakeRewinds)
+    quarantined: tuple[WaitingRows, ...] = ()
     calls: list[tuple[str, Any]] = field(default_factory=list)
     stops: int = 0
     closed: bool = False
@@ -125,6 +194,21 @@ class FakePipeline:
         self.calls.append((method, value))
         if self.fault is not None:
             raise self.fault
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """A spec without files."""
+        return PipelineSpec(name=self.name, storage=self.storage.root)
+
+    @property
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """None."""
+        return ()
+
+    @property
+    def gateways(self) -> tuple[IngestedGateway, ...]:
+        """None."""
+        return ()
 
     @property
     def graph(self) -> DataflowGraph:
@@ -136,6 +220,16 @@ class FakePipeline:
         """The graph."""
         self._call("validate")
         return graph()
+
+    def foretell(self) -> tuple[OperationError, ...]:
+        """The flows that would fail."""
+        self._call("foretell")
+        return self.foretold
+
+    def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
+        """The starts as text."""
+        self._call("starts_of", (flow, tuple(starts)))
+        return "\n".join(starts) or None
 
     def plan(self, **request: Any) -> Plan:
         """Always the same plan."""
@@ -187,6 +281,43 @@ class FakePipeline:
         """The rows, for any query."""
         self._call("sql", query)
         return self.rows
+
+    def reconcile(self, first: str, second: str, **options: Unpack[ComparisonOptions]) -> Comparison:
+        """The comparison."""
+        self._call("reconcile", (first, second, options))
+        return self.comparison
+
+    def lag(self, flow: str | None = None) -> tuple[FlowLag, ...]:
+        """The lag of the flows."""
+        self._call("lag", flow)
+        return self.flow_lag
+
+    @property
+    def quarantine(self) -> QuarantinePort:
+        """Missing: the page docs/quarantine.md is tested with a real pipeline."""
+        raise NotImplementedError
+
+    @property
+    def doctor(self) -> FakePipeline:
+        """This object."""
+        return self
+
+    def examine(self, flows: Sequence[str] = ()) -> Examination:
+        """The findings."""
+        self._call("examine", tuple(flows))
+        return Examination(flows=2, findings=self.findings, quarantined=self.quarantined)
+
+    def treat(
+        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
+    ) -> Treatment:
+        """Record the call; the flow is in the next generation."""
+        self._call("treat", (finding.flow, number, reason))
+        for observer in observers:
+            del observer
+        return Treatment(
+            finding=finding, way=finding.ways[number - 1], before=finding.position, after=Position(generation=2),
+            result=self.result,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Record the call."""

@@ -71,11 +71,13 @@ def reader(
     *,
     limits: SpoolLimits | None = None,
     keys: Mapping[TableName, tuple[str, ...]] | None = None,
+    keeps_unreadable: bool = False,
 ) -> LogReader:
     """A reader with the types of the database."""
     return LogReader(
-        Connection(name="test", uri=uri), start.stored(), spool=Spool(folder, limits), keys=keys, slot_wait_seconds=15
-    )
+        Connection(name="test", uri=uri), start.stored(), spool=Spool(folder, limits), keys=keys, slot_wait_seconds=15,
+        keeps_unreadable=keeps_unreadable,
+    )  # fmt: skip
 
 
 def rows_of(batch: SpooledBatch) -> list[dict[str, Any]]:

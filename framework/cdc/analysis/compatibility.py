@@ -192,7 +192,7 @@ def check_drift(
     yield from _check_stored_sequence(target, inputs, stored)
     for field in columns.fields:
         before = find_field(stored, field.name)
-        if before is not None and not _holds(before.dataType, field.dataType):
+        if before is not None and not can_hold(before.dataType, field.dataType):
             types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
             yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
 
@@ -216,7 +216,7 @@ def _check_stored_sequence(
         yield UserError("AUTOCDC_SEQUENCE_DRIFT", location=inputs[0].location, target=target, **types)
 
 
-def _holds(stored: DataType, value: DataType) -> bool:
+def can_hold(stored: DataType, value: DataType) -> bool:
     """Return whether a stored column can take values of a type with no change of its own type but added fields."""
     common = common_type(stored, value)
     return common is not None and _leaves(plain_type(stored)) <= _leaves(plain_type(common))

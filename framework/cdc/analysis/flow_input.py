@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import select_fields
-from framework.cdc.spark.expression_cache import java_class
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.errors import UserError
+from framework.foundation.jvm_cache import built_once, java_class, scala_object
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 
@@ -151,7 +151,7 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
     struct = java_class(f"{_CATALYST}.types.DataTypeUtils").toAttributes(
         java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
     )
-    no_rows = getattr(java_class("scala.collection.immutable.Nil$"), "MODULE$")
+    no_rows = scala_object("scala.collection.immutable.Nil")
     none = java_class("scala.Option").empty()
     relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a JVM call
     rows = DataFrame(
@@ -168,9 +168,8 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
 
 def _dependency(plan: Any) -> str | None:
     """Return the dependency of the only column of an analysed plan, besides its row; None if there is none."""
-    patterns = java_class(f"{_CATALYST}.trees.TreePattern")
     for pattern, dependency in _DEPENDENCIES.items():
-        if plan.containsPattern(getattr(patterns, pattern)()):
+        if plan.containsPattern(_pattern(pattern)):
             return dependency
     if not plan.deterministic():
         return _NOT_DETERMINISTIC
@@ -178,6 +177,11 @@ def _dependency(plan: Any) -> str | None:
     if others or plan.output().size() != 1:
         return f"it adds, drops or reads rows or columns ({', '.join(others) or 'a star'})"
     return None
+
+
+@built_once
+def _pattern(name: str) -> Any:
+    return getattr(java_class(f"{_CATALYST}.trees.TreePattern"), name)()
 
 
 def _node_names(plan: Any) -> Iterator[str]:

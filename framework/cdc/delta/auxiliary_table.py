@@ -7,16 +7,17 @@ has no effect.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import Batch, committing_once
+from framework.cdc.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
@@ -30,17 +31,18 @@ from framework.cdc.model.reserved_names import (
     RECORDED_AT,
     TOMBSTONE,
 )
-from framework.cdc.spark.expression_cache import built_once
+from framework.cdc.spark.execution import with_settings
+from framework.foundation.jvm_cache import built_once
 from framework.foundation.table_address import TableAddress
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 TRUNCATED_MARK = "__sluice_truncated"
 """A column that only an auxiliary table with recorded truncates has; without it no search for truncates is needed."""
 
 CHECKPOINT_INTERVAL = ("delta.checkpointInterval", "50")
 """Each batch is a commit, and a checkpoint of Delta's log costs as much as several batches."""
+
+_COLUMN_MAPPING = ("delta.columnMapping.mode", "name")
+_NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 
 
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
@@ -64,27 +66,47 @@ def create_auxiliary_table(session: SparkSession, table: TableAddress, target: C
     builder = DeltaTable.createIfNotExists(session)
     builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
     builder = builder.property(*CHECKPOINT_INTERVAL)
+    for key, value in mapped_properties(target.auxiliary_schema).items():  # the target has it, too
+        builder = builder.property(key, value)
     builder.addColumns(target.auxiliary_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 
-def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch | None = None) -> None:
+def mapped_properties(schema: StructType) -> dict[str, str]:
+    """Return the table properties that a table with these columns needs for their names."""
+    return dict([_COLUMN_MAPPING]) if _needs_mapping(schema) else {}
+
+
+def _needs_mapping(schema: StructType) -> bool:
+    """Whether a column or a field of a struct has a name that Delta stores only with column mapping."""
+    return any(
+        _NOT_IN_PARQUET & {*field.name} or (isinstance(field.dataType, StructType) and _needs_mapping(field.dataType))
+        for field in schema.fields
+    )
+
+
+def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch, once: bool) -> None:
     """Append to the auxiliary table, which is created if needed and gains missing columns.
+
+    The commit names its batch, so that a rewind finds the version of this table that belongs to one of the target.
 
     Args:
         rows: rows in the schema of the auxiliary table.
         table: the address of the auxiliary table.
         target: the target.
-        batch: the transaction identifier, which the table takes once; None to append the rows in any case.
+        batch: the batch of the rows.
+        once: whether the table takes the batch once; else the rows are appended in any case.
     """
     session, rows = rows.sparkSession, rows.coalesce(1)
     if not table_exists(session, table):
         create_auxiliary_table(session, table, target)
     transaction = Transaction.begin(session, table, rows.schema, replacing=False)
-    if transaction is None:
-        _append_wider_rows(rows, table, batch)
-    elif batch is None or not transaction.has_applied(batch):
-        count = transaction.add(rows)
-        transaction.commit(batch, CdcMetrics(rows=count, upserted=count))
+    taken = batch if once else None
+    with with_settings(session, {USER_METADATA: batch.metadata}):
+        if transaction is None:
+            _append_wider_rows(rows, table, taken)
+        elif taken is None or not transaction.has_applied(taken):
+            count = transaction.add(rows)
+            transaction.commit(taken, CdcMetrics(rows=count, upserted=count))
 
 
 def _append_wider_rows(rows: DataFrame, table: TableAddress, batch: Batch | None) -> None:

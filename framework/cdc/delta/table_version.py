@@ -8,13 +8,14 @@ a version.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.spark.expression_cache import built_once, java_class
+from framework.foundation.jvm_cache import built_once, java_class, scala_map
 
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
@@ -24,6 +25,8 @@ DELTA = "org.apache.spark.sql.delta"
 _TESTED = frozenset({"4.4.0"})
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
+_PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
+"""A path relative to the table that is the same in the log, as a path and as a URI."""
 
 
 def can_open(table: TableAddress) -> bool:
@@ -53,6 +56,15 @@ class TableVersion:
         self.transaction = self.log.startTransaction()
         self.snapshot = self.transaction.snapshot()
 
+    def set_metrics(self, counts: Mapping[str, int]) -> None:
+        """Set the metrics of the operation that `transaction` commits, for the history of the table."""
+        context = self.session.sparkContext._jsc.sc()
+        metrics = {}
+        for name, count in counts.items():
+            metrics[name] = java_class("org.apache.spark.sql.execution.metric.SQLMetrics").createMetric(context, name)
+            metrics[name].set(count)
+        self.transaction.registerSQLMetrics(self.session._jsparkSession, scala_map(metrics))
+
     def listed_files(self) -> Any | None:
         """Return all files with their statistics, a Scala `Seq[AddFile]`; None if they are too many to be listed."""
         checksum = self.snapshot.checksumOpt()
@@ -73,8 +85,34 @@ class TableVersion:
         With column mapping, the names in the statistics are not those of the table's columns.
         """
         names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
-        entries = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
-        return [LoggedFile.read(entry, names_match=names_match) for entry in entries]
+        return [LoggedFile.read(entry, names_match=names_match) for entry in self._entries(files)]
+
+    def _entries(self, files: Any) -> list[dict[str, Any]]:
+        """Return the log entry of each file of a Scala `Seq[AddFile]` as parsed JSON."""
+        found: list[dict[str, Any]] = json.loads(
+            java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files)
+        )
+        return found
+
+    def paths(self, files: Any) -> list[str]:
+        """Return the absolute path of each file of a Scala `Seq[AddFile]`, as Spark's file metadata has it.
+
+        Only a path with special characters, or outside of the table, takes calls of its own to the JVM.
+        """
+        base = self.log.dataPath().toString()
+        absolute = java_class(f"{DELTA}.util.DeltaFileOperations").absolutePath
+        folder = str(absolute(base, "x").toUri().toString()).removesuffix("x")
+        logged = [entry["path"] for entry in self._entries(files)]
+        return [
+            folder + path if _PLAIN_PATH.fullmatch(path) else str(absolute(base, path).toUri().toString())
+            for path in logged
+        ]
+
+    def texts(self, values: Sequence[str]) -> DataFrame:
+        """Return texts without line breaks as rows of a local relation, whose column is `value`."""
+        listed = java_class("java.util.regex.Pattern").compile("\n").splitAsStream("\n".join(values)).toList()
+        strings = java_class("org.apache.spark.sql.Encoders").STRING()
+        return DataFrame(self.session._jsparkSession.createDataset(listed, strings).toDF(), self.session)
 
     def frame(self, files: Any) -> DataFrame:
         """Return the rows in some of the table's files."""

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
 from framework.cdc.spark.execution import computed_once
-from framework.cdc.spark.expression_cache import built_once
 from framework.foundation.failpoints import failpoint
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

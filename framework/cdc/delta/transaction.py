@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -20,16 +20,19 @@ from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
 from framework.cdc.model.type_widening import plain_type
-from framework.cdc.spark.expression_cache import java_class
+from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 LOCATION = "__sluice_location"
-"""The location of a row: its file and its row number in that file."""
+"""The location of a row: a hash of its file's path, and its row number in that file.
 
-_PATH, _INDEX = "path", "index"
-LOCATION_TYPE = StructType([StructField(_PATH, StringType()), StructField(_INDEX, LongType())])
+Many rows are shuffled and sorted with their location, and a path is longer than most rows.
+"""
+
+_FILE, _INDEX, _PATH = "file", "index", "path"
+LOCATION_TYPE = StructType([StructField(_FILE, LongType()), StructField(_INDEX, LongType())])
 _COMMANDS = f"{DELTA}.commands"
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
@@ -90,7 +93,8 @@ class Transaction:
         frame = self._version.frame(self._files)
         # Not by name, because the table may have a column with that name.
         file = frame.metadataColumn(FILE_METADATA)
-        location = F.struct(file.getField("file_path").alias(_PATH), file.getField("row_index").alias(_INDEX))
+        path, index = file.getField("file_path"), file.getField("row_index")
+        location = F.struct(F.xxhash64(path).alias(_FILE), index.alias(_INDEX))
         return frame.where(condition).select("*", location.alias(LOCATION))
 
     def has_no_rows(self) -> bool:
@@ -147,8 +151,10 @@ class Transaction:
         some = java_class("scala.Option").apply
         always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
         transaction = self._version.transaction
+        # A left join: Delta raises an error for a row without a path.
+        located = locations.select(f"{LOCATION}.*").join(F.broadcast(self._paths()), _FILE, "left")
         vectors = java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
-            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, locations.select(f"{LOCATION}.*")._jdf,
+            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, located._jdf,
             self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
         )  # fmt: skip
         vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
@@ -177,7 +183,7 @@ class Transaction:
             now = java_class("scala.Option").apply(version.now())
             taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, now)
             actions = [taken, *actions]
-        version.transaction.registerSQLMetrics(self._session._jsparkSession, self._metrics(counts))
+        version.set_metrics(self._metrics(counts))
         none, nothing = java_class("scala.Option").empty(), version.sequence()
         merge = java_class(f"{DELTA}.DeltaOperations$Merge")
         operation = merge(none, none, none, none, nothing, nothing, nothing)
@@ -191,6 +197,15 @@ class Transaction:
             plan = plan.children().head()
         return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
 
+    def _paths(self) -> DataFrame:
+        """Return the hash and the path of each file that was read."""
+        paths = self._version.texts(self._version.paths(self._files)).select(F.col("value").alias(_PATH))
+        hashed = paths.select(F.xxhash64(_PATH).alias(_FILE), _PATH)
+        # No job: Spark computes a local relation when it plans it.
+        hashes = [row[0] for row in hashed.select(_FILE).collect()]
+        assert len(set(hashes)) == len(hashes), "two files have one hash"
+        return hashed
+
     def _replaced(self, file: Any) -> list[Any]:
         """Return the log actions for a file that lost rows."""
         if file.isFullyReplaced():
@@ -198,22 +213,13 @@ class Transaction:
         pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
         return [pair._1(), pair._2()]
 
-    def _metrics(self, counts: CdcMetrics) -> Any:
-        context = self._session.sparkContext._jsc.sc()
-        made = java_class("java.util.HashMap")()
-        metrics = java_class("org.apache.spark.sql.execution.metric.SQLMetrics")
+    def _metrics(self, counts: CdcMetrics) -> dict[str, int]:
         upserted = "numTargetRowsUpdated" if self._removed else "numTargetRowsInserted"
-        named = {
+        return {
             "operationNumSourceRows": counts.rows,
             upserted: counts.upserted,
             "numTargetRowsDeleted": counts.deleted,
         }
-        for name, count in named.items():
-            metric = metrics.createMetric(context, name)
-            metric.set(count)
-            made.put(name, metric)
-        immutable = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$")
-        return getattr(immutable, "from")(java_class("scala.jdk.javaapi.CollectionConverters").asScala(made))
 
 
 def _has_count(file: Any) -> bool:

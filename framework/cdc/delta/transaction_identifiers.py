@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def raising_conflicts() -> Iterator[None]:
 
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 # The merge's source is computed once already, so Delta need not materialize it again.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
@@ -79,6 +81,11 @@ class Batch:
 
     application_id: str
     number: int
+
+    @property
+    def metadata(self) -> str:
+        """The batch as user metadata of a commit."""
+        return json.dumps({"sluice": {"batch": [self.application_id, self.number]}})
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, UPDATED, broadcast_if_small
 from framework.cdc.delta.transaction import LOCATION
+from framework.cdc.events.key_filter import with_keys_of
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 SHUFFLED_ROWS_PER_KEY = 10
 """The most table rows per affected key that are shuffled; this saves two broadcasts, each a job to wait for."""
+
+FILTERED_ROWS = 200_000
+"""The fewest table rows that are filtered by the batch's keys before they are shuffled; the filter is another job."""
 
 _NUMBER = "__sluice_number"
 _IS_MANUAL = "__sluice_is_manual"
@@ -107,8 +111,10 @@ class TransactionWrite:
         rows = transaction.rows(merge.ranges).select("*", column(HIDDEN_COLUMN).isNull().alias(_IS_MANUAL))
         if transaction.read_nothing:
             return CdcMetrics(upserted=transaction.add(_new_rows(source, merge)))
-        few_rows = SHUFFLED_ROWS_PER_KEY * merge.row_count
-        by_keys = transaction.rows_to_read is not None and transaction.rows_to_read <= few_rows
+        row_count, few_rows = transaction.rows_to_read, SHUFFLED_ROWS_PER_KEY * merge.row_count
+        by_keys = row_count is not None and row_count <= few_rows
+        if by_keys and row_count is not None and row_count >= FILTERED_ROWS:
+            rows = with_keys_of(rows, source, merge.target.keys, key_count=merge.row_count)
         if not by_keys:
             source = source.withColumn(_NUMBER, F.monotonically_increasing_id())
         with computed_once((_decide_by_keys if by_keys else _decide_by_rows)(source, rows, merge)) as decided:

@@ -15,8 +15,8 @@ from framework.cdc.events.leaf_columns import aliased, take_leaf, value_names, w
 from framework.cdc.model.columns import align_column, as_stored, bare_name, column, find_field, select_fields
 from framework.cdc.model.equality import fingerprint, normal_key
 from framework.cdc.model.reserved_names import CONTENT, ONCE, SEQUENCE
-from framework.cdc.spark.expression_cache import built_once
 from framework.declare.specs import AutoCdcSpec
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -20,7 +20,7 @@ from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
 from framework.cdc.scd1.latest_events import DELETED, hidden_column
-from framework.cdc.spark.expression_cache import built_once
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

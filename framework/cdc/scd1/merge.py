@@ -26,7 +26,7 @@ from framework.cdc.model.event_order import is_undone, row_order, row_point
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows
 from framework.cdc.scd1.latest_events import DELETED, LatestCounts, clear_undone, has_effect, hidden_column
-from framework.cdc.spark.expression_cache import built_once
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -32,7 +32,7 @@ from framework.cdc.model.reserved_names import (
     STARTED,
 )
 from framework.cdc.scd2.displayed_sequence import displays, point_at
-from framework.cdc.spark.expression_cache import built_once
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

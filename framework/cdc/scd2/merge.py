@@ -48,7 +48,7 @@ from framework.cdc.scd2.known_events import (
     target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.cdc.spark.expression_cache import built_once
+from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

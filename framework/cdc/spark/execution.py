@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import inheritable_thread_target
 from pyspark.storagelevel import StorageLevel
 
-from framework.cdc.spark.expression_cache import java_class
+from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

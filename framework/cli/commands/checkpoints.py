@@ -7,6 +7,10 @@ import click
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 
+_TARGET = click.option(
+    "--target", metavar="DATASET", help="The dataset that FLOW writes to, if flows of several datasets have its name."
+)
+
 
 @click.group("checkpoints")
 def command() -> None:
@@ -26,24 +30,35 @@ def list_generations(call: Call) -> None:
 
 @command.command("reset", cls=SluiceCommand)
 @click.argument("flow")
-@pipeline_options()
-def reset(call: Call, flow: str) -> None:
-    """Restart FLOW from the start of its sources at the next update.
+@click.option(
+    "--from",
+    "start",
+    multiple=True,
+    metavar="START",
+    help="Where it starts, such as startingVersion=12 or earliest; one for each of its sources, as SOURCE:START.",
+)
+@_TARGET
+@pipeline_options(parameters=True)
+def reset(call: Call, /, *, flow: str, start: tuple[str, ...], target: str | None) -> None:
+    """Restart FLOW at the next update: from --from, else as its code says.
 
     The target keeps its rows. The current generation is kept, so that `rollback` can restore it.
     """
     from framework.run.update.checkpoint_actions import reset_checkpoint
 
     pipeline = call.pipeline()
-    manifest, generation = reset_checkpoint(pipeline.storage, pipeline.name, flow)
+    manifest, generation = reset_checkpoint(
+        pipeline.storage, pipeline.name, flow, lambda name: pipeline.starts_of(name, start), target=target
+    )
     call.output.text(f"{manifest.flow} starts generation {generation.number} at the next update.")
 
 
 @command.command("rollback", cls=SluiceCommand)
 @click.argument("flow")
 @click.option("--to", type=int, metavar="N", help="Number of the generation.  [default: the previous one]")
+@_TARGET
 @pipeline_options()
-def rollback(call: Call, flow: str, to: int | None) -> None:
+def rollback(call: Call, flow: str, to: int | None, target: str | None) -> None:
     """Continue FLOW from a kept generation at the next update.
 
     Rows that were written since then stay in the target.
@@ -51,5 +66,5 @@ def rollback(call: Call, flow: str, to: int | None) -> None:
     from framework.run.update.checkpoint_actions import roll_back_checkpoint
 
     pipeline = call.pipeline()
-    manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to)
+    manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to, target=target)
     call.output.text(f"{manifest.flow} continues from generation {generation.number} at the next update.")

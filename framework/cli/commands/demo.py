@@ -15,6 +15,7 @@ from framework.cli.output import Output
 @click.option("--all", "whole_year", is_flag=True, help="Use the whole year instead of two months.")
 @click.option("--months", type=click.IntRange(1, 12), metavar="N", help="Number of months, from January.  [default: 2]")
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder of the demo.  [default: .sluice-demo]")
+@click.option("--no-database", is_flag=True, help="Leave out the example with a database.")
 @master_option
 @verbose_option
 @output_option
@@ -25,14 +26,18 @@ def command(
     whole_year: bool,
     months: int | None,
     folder: Path | None,
+    no_database: bool,
     master: str | None,
     verbose: bool,
     output: str,
 ) -> None:
-    """Run a pipeline on real flight data, without preparation.
+    """Run two pipelines without preparation: real flights, and a database at work.
 
     Writes files about the flights that left New York in 2013, as an airport would send them, updates
     the pipeline, and prints one of its results. A second run has nothing to do.
+
+    Then starts a PostgreSQL of its own with a bank's accounts, copies them while customers pay and
+    draw, kills the update in the middle, continues it, and compares every balance with its source.
     """
     from framework.cli.demonstration import Demonstration
 
@@ -46,5 +51,6 @@ def command(
         months=None if whole_year else months or 2,
         master=master,
         verbose=verbose,
+        with_database=not no_database,
     )
     demonstration.run()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from framework.cli.call import Call, pipeline_options, refresh_of, refresh_options
-from framework.cli.command import SluiceCommand, styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.command import SluiceCommand
+from framework.cli.output import Output
 
 if TYPE_CHECKING:
     from framework.plan.steps import Plan
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
 def command(call: Call, /, **options: Any) -> None:
     """Print the steps of an update and their reasons; write nothing.
 
-    Takes the options of `run`. Exit code 1: the update would refuse a table that the pipeline does not own.
+    Takes the options of `run`. Exit code 1: the update would refuse a table, because the pipeline does not own
+    it or its source can't be copied, or a flow would fail because its checkpoint does not fit its query.
     """
     from framework.plan.explainer import plan_json
-    from framework.plan.steps import refusals
+    from framework.plan.steps import breakages, refusals
 
     refresh = refresh_of(options)
     pipeline = call.pipeline()
@@ -33,11 +33,8 @@ def command(call: Call, /, **options: Any) -> None:
         call.output.json(plan_json(plan))
     else:
         _print_plan(call.output, plan)
-    refused = refusals(pipeline.graph, plan)
-    for error in refused:
-        click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
-    if refused:
-        raise click.exceptions.Exit(1)
+    graph = pipeline.graph
+    call.refuse((*refusals(graph, plan), *breakages(graph, plan)))
 
 
 def _print_plan(output: Output, plan: Plan) -> None:

@@ -27,6 +27,12 @@ def command(call: Call, /, *, target: str | None, resource: str | None, profile:
     if target is not None and "continuous" in refresh:
         msg = "--continuous does not go with --target: the deployed pipeline's own setting decides."
         raise click.UsageError(msg)
+    if target is not None and options["start"]:
+        msg = "--from does not go with --target: a deployed pipeline starts where its code says."
+        raise click.UsageError(msg)
+    if target is not None and "keep_history" in refresh:
+        msg = "--keep-history does not go with --target: a deployed pipeline clears the table before it refreshes it."
+        raise click.UsageError(msg)
     if target is not None:
         from framework.cli.remote_updating import run_target
 

@@ -17,7 +17,9 @@ from framework.foundation.errors import GraphErrors
 def command(call: Call, /, *, databricks: bool) -> None:
     """Check definitions, graph and schemas; write nothing.
 
-    Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once.
+    Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once. For
+    `ingest_database` it reads the catalog of the database. Exit code 1: the pipeline is valid, but some
+    of its tables can't be copied, or a flow would fail because its checkpoint does not fit its query.
     """
     from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary
 
@@ -28,6 +30,7 @@ def command(call: Call, /, *, databricks: bool) -> None:
     call.output.result(datasets_table(graph).select(MAIN_COLUMNS), graph_json(graph))
     if not call.output.as_json:
         call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+    call.refuse((*graph.faults, *pipeline.foretell()))
 
 
 def _refuse_local_only(spec_file: Path) -> None:

@@ -16,7 +16,7 @@ from framework.deploy.ingestion.spec_fields import SpecFields
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
-_SCD_TYPES = ("SCD_TYPE_1", "SCD_TYPE_2", "APPEND_ONLY")
+SCD_TYPES = ("SCD_TYPE_1", "SCD_TYPE_2", "APPEND_ONLY")
 _DAY = 86_400
 # The bounds that gateways accept for the interval of progress events, and the service's default.
 _PROGRESS_SECONDS = (30, 3600)
@@ -170,7 +170,7 @@ def _table(key: str, node: Node) -> Table:
         name=name,
         schema=schema or "dbo",
         primary_keys=fields.texts("primary_keys"),
-        scd_type=fields.choice("scd_type", _SCD_TYPES, default="SCD_TYPE_1"),
+        scd_type=fields.choice("scd_type", SCD_TYPES, default="SCD_TYPE_1"),
         sequence_by=fields.texts("sequence_by"),
         include_columns=fields.texts("include_columns"),
         exclude_columns=fields.texts("exclude_columns"),

@@ -53,7 +53,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the name. `sluice checkpoints list` lists the flows that have checkpoints.",
     ),
     "CHECKPOINT_FLOW_AMBIGUOUS": Condition(
-        "{flow} matches several flows that have checkpoints: {flows}.", "Write the full name of one flow."
+        "{flow} matches several flows that have checkpoints: {flows}.",
+        "Write the full name of one flow. If flows of several datasets have it, add `--target DATASET`.",
     ),
     "GENERATION_NOT_KEPT": Condition(
         "Flow {flow} has no generation{wanted} to roll back to. Kept generations: {kept}.",
@@ -65,6 +66,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DEMO_MONTHS_INVALID": Condition(
         "{months} is not a valid number of months.", "Use 1 to 12, or --all for the whole year."
+    ),
+    "DEMO_UPDATE_FAILED": Condition(
+        "The first update of the database example ended before it could be killed. The end of {log}:\n{lines}",
+        "Correct the cause, or leave the example out with --no-database.",
     ),
     "DEMO_FOLDER_TAKEN": Condition(
         "The folder {folder} {content}.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 _SNAPSHOT_AGAIN = (
-    "Changes are missing, so the tables must be read again: drop the slot and the publication, and start a new "
-    "snapshot of all tables of this source."
+    "Changes are missing, so all tables must be read again: `sluice ingest resync --all --new-slot`. Without "
+    "`ingest_database`, drop the slot and the publication, and reset the flows of this source."
 )
 
 CONDITIONS: dict[str, Condition] = {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from framework.foundation.conditions.entry import Condition
 
-_READ_AGAIN = "Read the table again from its first chunk, as a new generation of its snapshot."
+_READ_AGAIN = (
+    "Read the table again: `sluice ingest resync {table}`. Without `ingest_database`, reset its snapshot flow."
+)
+_RESYNC = "Read the table again: `sluice ingest resync {table}`."
 
 RETRYABLE = frozenset(
     {
@@ -20,6 +23,91 @@ RETRYABLE = frozenset(
 """Conditions that another attempt may heal without any other change."""
 
 CONDITIONS: dict[str, Condition] = {
+    "INGESTION_WITHOUT_TABLES": Condition(
+        "The ingestion `{name}` has no table: no table of its schemas matches.", "Correct `include` and `exclude`."
+    ),
+    "INGESTION_SEQUENCE_BY": Condition(
+        "{function}(): `{argument}` has `sequence_by`, which has no use here: changes are applied in the order of the "
+        "database's log, and a deleted row has no column to order it by.",
+        "Remove it.",
+    ),
+    "INGESTION_APPEND_ONLY": Condition(
+        "{function}(): `{argument}` is APPEND_ONLY, which is not exact here: a row that is inserted while its chunk is "
+        "read is in the chunk and in the log, and without a key it would be appended twice.",
+        "Use SCD_TYPE_1: rows that are only inserted end as they would be appended.",
+    ),
+    "INGESTION_TARGET_TWICE": Condition(
+        "The tables {tables} would have the same copy, {target}.",
+        "Give one of them another `destination_table` or `destination_schema`, or exclude it.",
+    ),
+    "INGESTION_TABLE_TWICE": Condition(
+        "The objects of the ingestion `{name}` contain the table {table} twice, with the copies {targets}.",
+        "Remove one of them, or add the table to `exclude` of its schema.",
+    ),
+    "INGESTION_WITHOUT_KEY": Condition(
+        "The table {table} has no key that the database keeps unique, so a change in the log may be for several rows.",
+        "Add one at the source, such as `{statement}`, or exclude the table.",
+    ),
+    "INGESTION_KEY_NOT_IN_LOG": Condition(
+        "The table {table} has `primary_keys` {given}, but its log identifies rows by {key}.",
+        "Name the columns of the log, or let it identify rows by a unique index of the others: `{statement}`.",
+    ),
+    "INGESTION_KEY_EXCLUDED": Condition(
+        "The table_configuration of {table} excludes `{column}`, which is a part of its key.",
+        "Remove it from `exclude_columns`.",
+    ),
+    "INGESTION_COLUMN_UNKNOWN": Condition(
+        "The table {table} has no column `{column}`, which its table_configuration names.{hint}",
+        "Correct the name, in the letter case that the database has.",
+    ),
+    "INGESTION_ROW_FILTER_INVALID": Condition(
+        "The row filter ({filter}) of the table {table} is invalid: {cause}",
+        "Correct `row_filter`: one condition in Spark SQL over the columns of the table, such as `region = 'EU'`.",
+    ),
+    "INGESTION_TABLE_REPLACED": Condition(
+        "The table {table} is not in the publication {publication} any more, because it was dropped and created again "
+        "or taken out: changes are missing in the log.",
+        _RESYNC,
+    ),
+    "INGESTION_HISTORY_TRUNCATED": Condition(
+        "The table {table} was truncated at the source, which its copy with SCD_TYPE_2 can't represent.",
+        f"Copy it with SCD_TYPE_1. Or close all rows of its history, without --where. {_RESYNC}",
+    ),
+    "INGESTION_CHANGE_UNREADABLE": Condition(
+        "A change of the table {table} can't be applied: {cause}",
+        "Correct the value at the source, or name its column in `text_columns`. Then read the table again, without "
+        "--where: `sluice ingest resync {table}` passes this change over.",
+    ),
+    "INGESTION_NONE": Condition(
+        "The pipeline has no ingestion.", "Declare one with ingest_database(), see docs/databases.md."
+    ),
+    "INGESTION_GATEWAY_UNKNOWN": Condition(
+        "There is no gateway `{name}`; there are: {known}.{hint}", "Correct the name after --gateway."
+    ),
+    "INGESTION_GATEWAY_AMBIGUOUS": Condition(
+        "The pipeline has several gateways: {known}.", "Name one with --gateway, or name a table."
+    ),
+    "INGESTION_TABLE_UNKNOWN": Condition(
+        "No gateway copies a table `{name}`.{hint}",
+        "Use the name at the source, such as public.orders, or that of the copy; `sluice ingest status` lists both.",
+    ),
+    "INGESTION_TABLE_AMBIGUOUS": Condition(
+        "The name `{name}` may mean several tables: {tables}.", "Use the full name of the copy, or --gateway."
+    ),
+    "INGESTION_NOT_STARTED": Condition(
+        "No update has copied `{name}` yet, so there is nothing to read again.", "Run `sluice run`."
+    ),
+    "INGESTION_SNAPSHOT_COMPLETE": Condition(
+        "The snapshot of {table} is complete.", "Nothing to do; `sluice ingest resync` reads the table again."
+    ),
+    "INGESTION_RESYNC_OPTIONS": Condition(
+        "The options do not fit: `resync` takes a table or --all; --where needs a table, --new-slot needs --all.",
+        "Name a table, or use --all. A new slot has no older changes of any table, so all tables are read again.",
+    ),
+    "INGESTION_STATE_DAMAGED": Condition(
+        "The state of a gateway in {path} is damaged: {problem}.",
+        "Restore the file from a backup. Without one, delete it, and refresh the copies of the gateway fully.",
+    ),
     "DATABASE_DRIVER_MISSING": Condition(
         "The source `{source}` needs the package `{module}`, which is not installed.",
         "Install the drivers of PostgreSQL: pip install 'sluice[postgres]'.",
@@ -115,6 +203,10 @@ CONDITIONS: dict[str, Condition] = {
         "The value {value} in column {column} of {table} cannot be represented: Spark has no such value for the type "
         "{type}.",
         "Read the column as text, with the option textColumns = {column}, or correct the value in the source.",
+    ),
+    "DATABASE_TEXT_NOT_UTF8": Condition(
+        "A text of {table} in the log is not UTF-8: {cause}.",
+        "Correct the value in the source: a database with the encoding SQL_ASCII does not check it.",
     ),
     "DATABASE_TEXT_COLUMN_UNKNOWN": Condition(
         "The option textColumns names the column `{column}`, which {table} does not have.{hint}",
@@ -231,13 +323,18 @@ CONDITIONS: dict[str, Condition] = {
         "The chunks that were planned for the table {table} are no longer valid: {reason}.",
         _READ_AGAIN,
     ),
+    "SNAPSHOT_COLUMN_CHANGED": Condition(
+        "The column {column} of the table {table} has the type {found}, but had {expected} when the flow started.",
+        "Run the pipeline again; the chunks that are read already are not read again.",
+    ),
     "SNAPSHOT_SOURCE_CHANGED": Condition(
         "The snapshot of the table {table} began on the server {planned}, but the connection leads to {found}.",
         f"Connect to the first server again. If the other one replaces it: {_READ_AGAIN}",
     ),
     "SNAPSHOT_ROW_FILTER_INVALID": Condition(
         "PostgreSQL rejects the row filter ({filter}) of the table {table}: {message}",
-        "Correct `row_filter`: one SQL condition over the columns of the table, such as `region = 'EU'`.",
+        "Correct `row_filter`, or ask again with `sluice ingest resync`: one SQL condition over its columns, "
+        "such as `region = 'EU'`.",
     ),
     "SNAPSHOT_CHUNK_TIMEOUT": Condition(
         "Chunk {number} of the table {table} was cancelled after at most {seconds} s: {message}",

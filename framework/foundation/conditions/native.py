@@ -21,6 +21,10 @@ CONDITIONS: dict[str, Condition] = {
         "{function}() is an extension of Sluice, which {module} does not provide on Databricks.",
         "Import it with `from framework import pipelines as dp`, which maps it to native calls on Databricks.",
     ),
+    "NATIVE_FUNCTION_LOCAL": Condition(
+        "{function}() is not available on Databricks.",
+        "Deploy the gateway and the ingestion pipeline with a bundle, see docs/bundles.md.",
+    ),
     "NATIVE_IMPORT_MISSING": Condition(
         "{name} is a part of Sluice that is not available on Databricks.",
         "Import only `framework.pipelines` in modules of a pipeline, and put shared code next to the modules.",

@@ -28,6 +28,11 @@ CONDITIONS: dict[str, Condition] = {
         "Flow {flow} failed: {cause}",
         "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",
     ),
+    "SPARK_LOST": Condition(
+        "The Java process of Spark ended: it was killed, or had no memory left.",
+        "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "
+        "`spark.driver.memory`.",
+    ),
     "INVALID_CONFIGURATION": Condition("{key} has the invalid value {value!r}.", "Set it to {expected}."),
     "REQUEST_INVALID": Condition("The request has {count} error(s). Nothing was written.", ""),
     "DATASET_NOT_FOUND": Condition(

@@ -9,6 +9,7 @@ from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing
+from framework.run.flows.quarantined_batches import QuarantinedBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,17 +26,26 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
     commits = run.committed_rows()
     outcome = FlowOutcome()
     with observing(session) as observed:
-        if run.dataset.cdc is not None:
+        if run.quarantines:
+            outcome = _quarantined(run, frame)
+        elif run.dataset.cdc is not None:
             outcome = FlowOutcome.of_cdc(
                 run.writer_of(run.dataset.cdc).apply(frame, 0, observed=bool(query.expectations))
             )
         else:
             _append(run, frame)
-    if commits is not None:
+    if commits is not None and not run.quarantines:
         outcome = FlowOutcome(written=commits.take())
     outcome = outcome.plus(FlowOutcome(quality=counted(observed, query.expectations)))
     run.on_outcome(outcome, None)
     return outcome
+
+
+def _quarantined(run: FlowRun, frame: DataFrame) -> FlowOutcome:
+    batches = QuarantinedBatches(run)
+    if run.dataset.cdc is None:
+        return batches.append_once(frame)
+    return batches.apply(frame, 0, run.writer_of(run.dataset.cdc).apply, is_stream=False)
 
 
 def _append(run: FlowRun, frame: DataFrame) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec, ViolationAction
 from framework.foundation.names import QualifiedName
+from framework.run.quarantine.table import FILE, REASONS
 
 VIOLATION_MARK = "EXPECTATION_VIOLATION:"
 OBSERVATION_PREFIX = "sluice.quality."
@@ -63,22 +65,57 @@ def guarded(
     """
     if not expectations:
         return frame
-    free = ~sql.expr(held)
-    met = [free | sql.coalesce(sql.expr(expectation.condition), sql.lit(False)) for expectation in expectations]  # noqa: FBT003 - a literal column
-    drops = _all(
-        condition for condition, spec in zip(met, expectations, strict=True) if _is(spec, ViolationAction.DROP)
-    )
-    counts = [sql.count_if(~condition).alias(f"failed_{index}") for index, condition in enumerate(met)]
-    frame = frame.observe(
-        f"{OBSERVATION_PREFIX}{dataset}",
-        sql.count(sql.lit(1)).alias(_ROWS),
-        sql.count_if(~drops).alias(_DROPPED),
-        *counts,
-    )
-    for condition, spec in zip(met, expectations, strict=True):
-        if _is(spec, ViolationAction.FAIL):
-            frame = frame.where(sql.when(condition, sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003 - a literal column
+    met = {spec.name: _met(spec, held) for spec in expectations}
+    drops = _all(met[spec.name] for spec in expectations if _is(spec, ViolationAction.DROP))
+    frame = _observed(frame, dataset, ~drops, [~condition for condition in met.values()])
+    frame = _failing(frame, expectations, met)
     return frame.where(drops) if any(_is(spec, ViolationAction.DROP) for spec in expectations) else frame
+
+
+def marked(
+    frame: DataFrame,
+    dataset: QualifiedName,
+    expectations: Sequence[ExpectationSpec],
+    *,
+    held: str = "true",
+    faults: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """Return all rows with `REASONS`, in place of `guarded`, which drops those that have a reason.
+
+    Args:
+        frame: the rows.
+        dataset: the dataset under whose name the same counts are observed as by `guarded`.
+        expectations: its expectations. A row that violates a `fail` expectation fails the query.
+        held: the rows that are checked; see `guarded`.
+        faults: further reasons, and whether a row has them.
+    """
+    frame = frame.withColumn(REASONS, reasons(expectations, {ViolationAction.DROP}, held=held, faults=faults or {}))
+    if not expectations:
+        return frame
+    met = {spec.name: _met(spec, held) for spec in expectations}
+    given = sql.col(REASONS)
+    # A dropping condition is evaluated once, for the reasons: one that is not deterministic has one result for a row.
+    failed = {
+        spec.name: sql.array_contains(given, spec.name) if _is(spec, ViolationAction.DROP) else ~met[spec.name]
+        for spec in expectations
+    }
+    names = [sql.lit(spec.name) for spec in expectations if _is(spec, ViolationAction.DROP)]
+    dropped = sql.arrays_overlap(given, sql.array(*names)) if names else sql.lit(False)  # noqa: FBT003 - a literal column
+    frame = _observed(frame, dataset, dropped, list(failed.values()))
+    return _failing(frame, expectations, met)
+
+
+def reasons(
+    expectations: Sequence[ExpectationSpec],
+    actions: Collection[ViolationAction],
+    *,
+    held: str = "true",
+    faults: Mapping[str, Column],
+) -> Column:
+    """Return the names of the violated expectations with these actions, and of the faults that a row has."""
+    found = [sql.when(~_met(spec, held), sql.lit(spec.name)) for spec in expectations if spec.action in actions]
+    found += [sql.when(condition, sql.lit(name)) for name, condition in faults.items()]
+    return sql.array_compact(sql.array(*found).cast("array<string>"))
 
 
 def counted(
@@ -105,6 +142,28 @@ def counted(
     return total
 
 
+def _met(spec: ExpectationSpec, held: str) -> Column:
+    return ~sql.expr(held) | sql.coalesce(sql.expr(spec.condition), sql.lit(False))  # noqa: FBT003 - a literal column
+
+
+def _observed(frame: DataFrame, dataset: QualifiedName, dropped: Column, failed: Sequence[Column]) -> DataFrame:
+    counts = [sql.count_if(condition).alias(f"failed_{index}") for index, condition in enumerate(failed)]
+    return frame.observe(
+        f"{OBSERVATION_PREFIX}{dataset}",
+        sql.count(sql.lit(1)).alias(_ROWS),
+        sql.count_if(dropped).alias(_DROPPED),
+        *counts,
+    )
+
+
+def _failing(frame: DataFrame, expectations: Sequence[ExpectationSpec], met: Mapping[str, Column]) -> DataFrame:
+    """Fail the query at a row that violates a `fail` expectation."""
+    for spec in expectations:
+        if _is(spec, ViolationAction.FAIL):
+            frame = frame.where(sql.when(met[spec.name], sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003 - a literal column
+    return frame
+
+
 def _is(spec: ExpectationSpec, action: ViolationAction) -> bool:
     return spec.action is action
 
@@ -118,7 +177,8 @@ def _all(conditions: Iterable[Column]) -> Column:
 
 def _raise(spec: ExpectationSpec, frame: DataFrame) -> Column:
     """Return an expression that fails the query with the expectation's name and the row."""
-    row = sql.to_json(sql.struct("*")) if frame.columns else sql.lit("{}")
+    shown = [column(name) for name in frame.columns if name not in {REASONS, FILE}]
+    row = sql.to_json(sql.struct(*shown)) if shown else sql.lit("{}")
     message = sql.concat(sql.lit(f"{VIOLATION_MARK}{spec.name}:"), row)
     return sql.raise_error(message).cast("boolean")
 

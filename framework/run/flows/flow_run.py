@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.quarantine import QUARANTINE
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.names import QualifiedName
@@ -20,8 +21,10 @@ from framework.run.flows.reads import FlowQuery, TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import Progress, session_for
+from framework.run.quarantine.setting import has_quarantine, quarantine_by_default
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
+from framework.sources.starts import SourceStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +34,11 @@ if TYPE_CHECKING:
 _CHECKPOINT_SETTINGS = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
 
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
+
+
+def application_id(pipeline: str, flow: QualifiedName, generation: int) -> str:
+    """Return the `txnAppId` of the Delta transactions of one generation of a flow."""
+    return f"sluice:{pipeline}:{flow}:{generation}"
 
 
 class FlowSessions:
@@ -74,6 +82,8 @@ class FlowContext:
         state: reads the current state of sources.
         stop: stops running queries.
         clock: the source of snapshot versions.
+        holds: the flows that an operator has paused: their queries end.
+        update_id: the update, as quarantined rows record it.
     """
 
     pipeline: str
@@ -86,6 +96,8 @@ class FlowContext:
     state: StateReader
     stop: StopSignal
     clock: Clock
+    update_id: str
+    holds: Container[QualifiedName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,6 +111,7 @@ class FlowRun:
         dataset: its target.
         settings: Spark settings of target and flow.
         on_outcome: called for each committed batch.
+        starts: where the sources of this generation start by their names, in place of what the code says.
     """
 
     context: FlowContext
@@ -107,6 +120,7 @@ class FlowRun:
     dataset: GraphDataset
     settings: Mapping[str, str]
     on_outcome: OnOutcome
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
 
     @property
     def storage(self) -> Storage:
@@ -116,7 +130,7 @@ class FlowRun:
     @property
     def application_id(self) -> str:
         """The `txnAppId` of Delta transactions: one for each generation of the flow."""
-        return f"sluice:{self.context.pipeline}:{self.step.flow}:{self.step.generation}"
+        return application_id(self.context.pipeline, self.step.flow, self.step.generation)
 
     @property
     def path(self) -> str:
@@ -128,9 +142,20 @@ class FlowRun:
         """The path of the generation's checkpoint."""
         return GenerationStore(self.storage).path(self.dataset.name, self.flow.spec.name, self.step.generation)
 
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows that can't be written go to the quarantine.
+
+        Raises:
+            UserError: INVALID_CONFIGURATION.
+        """
+        text = self.context.sessions.pipeline.conf.get(QUARANTINE, None)
+        by_default = quarantine_by_default({} if text is None else {QUARANTINE: text})
+        return has_quarantine(self.flow, self.dataset, self.context.registry, by_default=by_default)
+
     def query(self) -> FlowQuery:
         """Return the flow's query over the current tables."""
-        return self.context.queries.flow_query(self.flow.spec, self.settings)
+        return self.context.queries.flow_query(self.flow.spec, self.settings, self.starts, quarantines=self.quarantines)
 
     def session(self) -> SparkSession:
         """Return a session with the flow's settings."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
+from framework.ingest.confirmation import is_awaited
 from framework.plan.steps import RunFlow
 from framework.run.flows.batch_flow import run_batch_flow
+from framework.run.flows.confirmations import applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.snapshot_flow import run_snapshot_flow
 from framework.run.flows.streaming_flow import run_streaming_flow
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
+from framework.sources.starts import parse_starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,6 +25,8 @@ class FlowRunner:
     """Executes RunFlow steps."""
 
     context: FlowContext
+    _applied: set[tuple[QualifiedName, int]] = field(default_factory=set)
+    """The targets, with the number of their snapshot, whose changes from before it are applied."""
 
     def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
         """Run the flow until its trigger ends, and return the sum of its batches.
@@ -37,19 +43,29 @@ class FlowRunner:
         generations = GenerationStore(self.context.store.storage)
         settings = self.context.graph.settings(flow)
         forget_after = threshold_seconds(self.context.sessions.pipeline, settings)
-        manifest = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
-        if flow.spec.once and manifest is not None and manifest.completed:
+        generation = generations.manifest(dataset.name, flow.spec.name).find(step.generation)
+        if flow.spec.once and generation is not None and generation.completed:
             return FlowOutcome(written=0)
+        starts = parse_starts(generation.start if generation is not None else None)
+        if starts and not self.context.state.can_start(flow, starts):
+            return FlowOutcome(written=0)
+        applied = applied_by(flow.spec.name, self.context)
         outcome = _run(
             FlowRun(
-                context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings
+                context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings,
+                starts=starts,
             )
-        )
-        if flow.spec.once:
+        )  # fmt: skip
+        self._applied.update(applied)
+        if flow.spec.once and not is_awaited(
+            self.context.registry.gateways, self.context.store.storage, flow.spec.name
+        ):
             failpoint("run.before_once_mark")
             # A crash here is safe: the rows have a transaction of this generation (a stream its checkpoint, a
             # snapshot its version), so the next update writes none of them again and then sets the mark.
             generations.complete(dataset.name, flow.spec.name, step.generation)
+        if step.rebuild is None:
+            outcome = outcome.plus(confirm_snapshots(self.context, flow.spec, self._applied, on_outcome))
         if step.rebuild is None and (outcome.upserted or outcome.deleted or outcome.late):
             self._collect_tombstones(dataset, forget_after)
         return outcome

@@ -30,6 +30,7 @@ class FlowOutcome:
     upserted: int = 0
     deleted: int = 0
     late: int = 0
+    quarantined: int = 0
     quality: QualityCounts = NOTHING_COUNTED
 
     @classmethod
@@ -45,6 +46,7 @@ class FlowOutcome:
             upserted=self.upserted + other.upserted,
             deleted=self.deleted + other.deleted,
             late=self.late + other.late,
+            quarantined=self.quarantined + other.quarantined,
             quality=self.quality.plus(other.quality),
         )
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from framework.cdc.events.normalize import upsert_predicate
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.interception import reading
+from framework.graph.interception import reading, starting
 from framework.graph.relations import named
 from framework.graph.settings import SessionSettings
 from framework.graph.tables import KnownTables, missing_table
-from framework.run.flows.expectations import guarded
+from framework.run.flows.expectations import guarded, marked
+from framework.run.quarantine.faults import checked_rows, faults_of
+from framework.run.quarantine.source_file import with_file
 from framework.run.tables.table_store import TableStore
+from framework.sources.cloud_files.schemas import SchemaStore
+from framework.sources.delta.source import KIND as DELTA
+from framework.sources.kinds import recognized
+from framework.sources.port import StreamingRelation
+from framework.sources.starts import ReaderStart, SourceStart, reader_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +36,8 @@ if TYPE_CHECKING:
 class FlowQuery:
     """A flow's rows over the stored tables, with their expectations.
 
-    `expectations` are those of the target and of the views that the query reads.
+    `expectations` are those of the target and of the views that the query reads. For a quarantine, the frame has all
+    rows, with the columns `REASONS` and `FILE`.
     """
 
     frame: DataFrame
@@ -51,22 +59,36 @@ class TableQueries:
     tables: KnownTables
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def flow_query(self, flow: FlowSpec, settings: Mapping[str, str]) -> FlowQuery:
+    def flow_query(
+        self,
+        flow: FlowSpec,
+        settings: Mapping[str, str],
+        starts: Mapping[str, SourceStart] | None = None,
+        *,
+        quarantines: bool = False,
+    ) -> FlowQuery:
         """Return the flow's query with its target's expectations applied.
 
         Args:
             flow: the flow of the query function.
             settings: Spark settings during the analysis.
+            starts: where sources start by their names, in place of what the code says.
+            quarantines: whether rows that expectations drop are marked in place of being dropped.
         """
         target = self.graph.dataset(flow.target)
-        reads = _Reads(queries=self)
-        with self._lock, SessionSettings(self.spark).applied(settings), reading(reads):
+        reads = _Reads(queries=self, starts=starts or {})
+        with self._lock, SessionSettings(self.spark).applied(settings), reading(reads), starting(reads.start_of):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
-                held = "true" if flow.cdc is None else upsert_predicate(flow.cdc)
-                frame = guarded(frame, target.name, target.spec.expectations, held=held)
+                frame = _marked(frame, flow, target) if quarantines else _guarded(frame, flow, target)
                 reads.expectations[target.name] = target.spec.expectations
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Call no query function of the graph in the block: it calls them itself, or changes what they share."""
+        with self._lock:
+            yield
 
     def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
         """Return the rows of a SQL query over the datasets and `more` named tables."""
@@ -80,12 +102,22 @@ class TableQueries:
         return lambda: reads.source(flow)
 
 
+def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
+    return guarded(frame, target.name, target.spec.expectations, held=checked_rows(flow))
+
+
+def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
+    faults = faults_of(frame, flow, target)
+    return marked(with_file(frame), target.name, target.spec.expectations, held=checked_rows(flow), faults=faults)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reads:
     """The reads of one query; collects the expectations of the views in between."""
 
     queries: TableQueries
     more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
@@ -94,6 +126,7 @@ class _Reads:
             return special()
         dataset = self._dataset(name)
         if dataset is None:
+            options = self._started(name, options) if streaming else options
             found = self.queries.tables.external(spark, name, options, streaming=streaming)
             if found is None:
                 known = [each.name for each in self.queries.graph.datasets]
@@ -104,11 +137,33 @@ class _Reads:
             return named(self._view(dataset), dataset.name)
         return named(self._table(spark, dataset, options, streaming=streaming), dataset.name)
 
+    def schemas(self) -> SchemaStore:
+        return self.queries.tables.schemas()
+
     def source(self, flow: FlowSpec) -> DataFrame:
         """Return the named source of an AUTO CDC flow, streaming or batch as analysed."""
         found = self.queries.graph.flow(flow.name)
         streaming = found.streaming if found is not None else True
         return self.read(self.queries.spark, flow.source or "", {}, streaming=streaming)
+
+    def start_of(self, relation: StreamingRelation) -> ReaderStart | None:
+        """Return the start of a source that the query loads without a table's name; None if it has none."""
+        if relation.format == "cloudfiles":  # our own format, which is a relation of Spark's only after it is loaded
+            kind, name = "cloud_files", relation.path or ""
+        else:
+            source = recognized(relation)
+            kind, name = source.kind, source.location or source.kind
+        start = self.starts.get(name)
+        return None if start is None else self._reader_start(kind, start, name)
+
+    def _started(self, name: str, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Return a table's read options with its start."""
+        start = self.starts.get(name)
+        return options if start is None else self._reader_start(DELTA, start, name).applied(options)
+
+    def _reader_start(self, kind: str, start: SourceStart, name: str) -> ReaderStart:
+        zone = self.queries.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        return reader_start(kind, start, source=name, zone=zone)
 
     def _dataset(self, name: str) -> GraphDataset | None:
         if "/" in name:
@@ -125,7 +180,8 @@ class _Reads:
         self, spark: SparkSession, dataset: GraphDataset, options: Mapping[str, str], *, streaming: bool
     ) -> DataFrame:
         store = self.queries.store
-        store.check_readable(dataset)
+        store.check_readable(dataset.spec)
+        options = self._started(str(dataset.name), options) if streaming else options
         reader = spark.readStream if streaming else spark.read
         frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame

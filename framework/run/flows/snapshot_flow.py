@@ -25,7 +25,6 @@ from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, Snap
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.graph.relations import moved
-from framework.graph.resolution import located
 from framework.graph.snapshots import next_snapshot
 from framework.graph.targets import table_target
 from framework.run.flows.expectations import counted, guarded
@@ -145,7 +144,7 @@ class _Snapshots:
                 frame = moved(query.frame, self.session)
                 metrics = self.run.writer_of(dataset.cdc).apply_snapshot(frame, version, mark.ordinal)
         except SluiceError as error:
-            raise error if error.location else located(error, self.spec) from error
+            raise error if error.location else error.at(self.spec.location) from error
         failpoint("snapshots.before_mark")
         self.progress.apply(mark)
         quality = FlowOutcome(quality=counted(observed, query.expectations))

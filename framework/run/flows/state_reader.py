@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
+from framework.checkpoints.offsets import CheckpointProgress
+from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.specs import DatasetKind
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.read_once import ReadOnceStorage
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.graph.rules import did_you_mean
+from framework.ingest.holds import held_flows
+from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import last_user_metadata
-from framework.sources.delta.source import table_source
-from framework.sources.kinds import is_drained, source_identity
-from framework.sources.port import SourceReference
+from framework.sources.delta.source import REPLACED, table_source
+from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
+from framework.sources.port import Gap, SourceReference
+from framework.sources.starts import SourceStart, awaits_version, parse_start, parse_starts, pin_start, starts_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +45,11 @@ class StateReader:
         return self.store.storage
 
     def read(self) -> StoredState:
-        """Return the stored state of all datasets and flows of the graph."""
+        """Return the stored state of all datasets and flows of the graph; each file is read once."""
+        once = replace(self.store, storage=ReadOnceStorage(self.storage))
+        return replace(self, store=once)._read()  # noqa: SLF001 - the same class
+
+    def _read(self) -> StoredState:
         left = LeftTables(graph=self.graph, store=self.store)
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
@@ -47,6 +60,9 @@ class StateReader:
             if dataset.kind is not DatasetKind.MATERIALIZED_VIEW
             for flow in self.graph.flows_into(dataset.name)
         }
+        for name, reason in held_flows(self.storage).items():
+            if name in flows:
+                flows[name] = replace(flows[name], held=reason)
         views = [dataset for dataset in self.graph.datasets if dataset.kind is DatasetKind.MATERIALIZED_VIEW]
         return StoredState(
             tables=tables,
@@ -75,6 +91,7 @@ class StateReader:
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,
             last_rebuild=rebuild.number if rebuild is not None else 0,
+            keeps_history=rebuild is not None and not rebuild.published and rebuild.backup is not None,
         )
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
@@ -87,16 +104,111 @@ class StateReader:
             # Published but not yet promoted: the rebuild's generation counts as current.
             current, building = manifest.find(building), None
         latest = generations.latest_number(dataset.name, flow.spec.name)
+        removed = removed_data(self.storage, flow.sources)
         if current is None:
-            return FlowState(building=building, latest=latest)
+            return FlowState(building=building, latest=latest, removed=removed)
+        checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
+        # A flow that runs once and has run has nothing to continue, so nothing can be broken.
+        is_over = flow.spec.once and current.completed
+        query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
         return FlowState(
             generation=current.number,
             completed=current.completed,
             building=building,
-            drained=not flow.spec.once
-            and self.is_drained(flow, generations.path(dataset.name, flow.spec.name, current.number)),
+            drained=not flow.spec.once and self.is_drained(flow, checkpoint),
             latest=latest,
+            query=query,
+            gaps=() if query is None else self.gaps(flow, checkpoint),
+            resume=() if query is None else self.resume(flow, checkpoint),
+            removed=removed,
         )
+
+    def flow_state(self, flow: GraphFlow) -> FlowState:
+        """Return the state of one flow's checkpoint."""
+        dataset = self.graph.dataset(flow.spec.target)
+        return FlowState() if dataset is None else self._flow(dataset, flow)
+
+    def can_start(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> bool:
+        """Whether the versions at which a flow starts are all committed; before, there is nothing to read."""
+        return not any(awaits_version(self.storage, source, start) for source, start in self._started(flow, starts))
+
+    def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str:
+        """Return the starts of a flow's sources as a manifest stores them.
+
+        Args:
+            flow: the flow's full name.
+            starts: as the user writes them.
+
+        Raises:
+            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
+        """
+        found = self.graph.flow(flow)
+        if found is None:
+            known = [each.spec.name for each in self.graph.flows]
+            raise UserError("FLOW_NOT_FOUND", flow=flow, hint=did_you_mean(flow, known))
+        resolved = resolve_starts(self.graph, found, [parse_start(start) for start in starts])
+        return self.pinned_starts(flow, starts_text(resolved))
+
+    def pinned_starts(self, flow: QualifiedName, starts: str) -> str:
+        """Return the starts of a flow, as a manifest stores them, with `latest` versions of Delta tables as numbers.
+
+        Raises:
+            UserError: START_NOT_AVAILABLE if a table has not the version.
+        """
+        found, present = parse_starts(starts), self.graph.flow(flow)
+        if present is not None:
+            for name, source in self._named_sources(present).items():
+                if name in found:
+                    found[name] = pin_start(self.storage, source, found[name])
+        return starts_text(found)
+
+    def _started(
+        self, flow: GraphFlow, starts: Mapping[str, SourceStart]
+    ) -> Iterator[tuple[SourceReference, SourceStart]]:
+        for name, source in self._named_sources(flow).items():
+            if name in starts:
+                yield source, starts[name]
+
+    def _named_sources(self, flow: GraphFlow) -> dict[str, SourceReference]:
+        """Return the sources of a flow by name; tables without a known path are missing."""
+        named = {}
+        for source in flow_sources(self.graph, flow):
+            if source.reference is not None:
+                named[source.name] = source.reference
+            else:
+                read = next((read for read in flow.reads if str(read.dataset) == source.name), None)
+                path = self._path(read.dataset, read.path) if read is not None else None
+                if path is not None:
+                    named[source.name] = table_source(path)
+        return named
+
+    def gaps(self, flow: GraphFlow, checkpoint: str) -> tuple[Gap, ...]:
+        """Return the lost positions of a flow's sources; only replaced tables if its options may allow to lose data."""
+        gaps = flow_gaps(self.storage, checkpoint, self.stream_sources(flow) or ())
+        for read in flow.reads:
+            by_path = read.dataset is None and read.text == read.path  # the options of such a read are unknown
+            if by_path or dict(read.options).get("failondataloss", "true").lower() == "false":
+                return tuple(gap for gap in gaps if gap.condition == REPLACED)
+        return gaps
+
+    def resume(self, flow: GraphFlow, checkpoint: str, progress: CheckpointProgress | None = None) -> tuple[str, ...]:
+        """Return the starts that continue where a checkpoint ends, with the sources' names if there are several.
+
+        Args:
+            flow: the flow.
+            checkpoint: the path of its checkpoint.
+            progress: an earlier progress, in place of the last one.
+
+        Returns:
+            () if one of the starts is unknown.
+        """
+        named = self._named_sources(flow)
+        starts = flow_resume(self.storage, checkpoint, tuple(named.values()), progress)
+        if starts is None or len(named) != len(flow_sources(self.graph, flow)):
+            return ()
+        if len(named) == 1:
+            return tuple(starts.values())
+        return tuple(f"{name}:{starts[source]}" for name, source in named.items())
 
     def is_drained(self, flow: GraphFlow, checkpoint: str) -> bool:
         """Whether a flow has read all current data of its sources; False if unknown."""
@@ -115,7 +227,9 @@ class StateReader:
             path = self._path(read.dataset, read.path)
             if path is None:
                 return None
-            tables.append(table_source(path))
+            # An option such as `startingVersion=latest` counts from the first run; those of a read by path are unknown.
+            from_start = read.dataset is not None and not read.options
+            tables.append(table_source(path, read.only, from_start=from_start))
         return (*tables, *flow.sources)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:

@@ -16,12 +16,14 @@ from framework.cdc.spark.execution import thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.table_address import TableAddress
-from framework.run.flows.expectations import counted
+from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quarantined_batches import QuarantinedBatches
 from framework.run.flows.reads import FlowQuery
+from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
-from framework.run.flows.streaming_query import POLL_SECONDS, Progress, StreamTarget, run_stream
+from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,17 +40,21 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
-    batches = _Batches(run=run, query=query, session=session)
+    staged = None if run.quarantines else StagedSnapshot.of(run, query, session)
+    batches = _Batches(run=run, query=query, session=session, staged=staged)
     try:
         run_stream(
-            query.frame,
+            query.frame if staged is None else staged.begin(session),
             session,
-            _target(run, batches),
+            _target(run, batches) if staged is None else _staged_target(run, batches, staged),
             name=str(run.flow.spec.name),
+            storage=run.storage,
             checkpoint=run.checkpoint,
             trigger=run.step.trigger,
             stop=run.context.stop,
+            is_held=lambda: run.flow.spec.name in run.context.holds,
             on_progress=batches.progressed,
+            idle_by_rows=any(read.only for read in run.flow.reads),
         )
     finally:
         batches.ended()
@@ -57,6 +63,8 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
 def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
     dataset = run.dataset
+    if run.quarantines:
+        return StreamTarget(batch_function=_quarantining(run, batches))
     if dataset.cdc is not None:
         writer = run.writer_of(dataset.cdc)
         return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number)))
@@ -67,6 +75,25 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
     return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))
 
 
+def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
+    quarantined = QuarantinedBatches(run)
+    if run.dataset.cdc is None:
+        return lambda rows, number: batches.written(quarantined.append(rows, number))
+    write = run.writer_of(run.dataset.cdc).apply
+    return lambda events, number: batches.written(quarantined.apply(events, number, write))
+
+
+def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> StreamTarget:
+    if run.dataset.cdc is None:
+        return StreamTarget(batch_function=lambda chunks, number: staged.append(chunks, number, batches.checked))
+    writer = run.writer_of(run.dataset.cdc)
+    return StreamTarget(
+        batch_function=lambda chunks, number: batches.applied(
+            staged.apply(chunks, number, writer.apply, batches.checked)
+        )
+    )
+
+
 class _Batches:
     """Sums the outcomes of one stream's batches, and compacts an appended table now and then.
 
@@ -74,22 +101,34 @@ class _Batches:
     stream's progress reports the data quality shortly after.
     """
 
-    def __init__(self, *, run: FlowRun, query: FlowQuery, session: SparkSession) -> None:
+    def __init__(self, *, run: FlowRun, query: FlowQuery, session: SparkSession, staged: StagedSnapshot | None) -> None:
         self._run = run
+        self._staged = staged
         self._query = query
-        self._commits = run.committed_rows()
+        commits = run.committed_rows()
+        self._commits = None if run.quarantines else commits
         self._compaction = (
-            _Compaction(session, run.path, run.context.stop) if self._commits is not None and _is_managed(run) else None
+            _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
         )
         self._query_id: str | None = None
-        self.total = FlowOutcome(written=None if self._commits is None else 0)
+        self.total = FlowOutcome(written=None if commits is None else 0)
 
     def applied(self, metrics: CdcMetrics) -> None:
         """Add a committed batch of AUTO CDC."""
-        self._add(FlowOutcome.of_cdc(metrics), None)
+        self.written(FlowOutcome.of_cdc(metrics))
+
+    def written(self, outcome: FlowOutcome) -> None:
+        """Add a committed batch that its writer has counted."""
+        self._add(outcome, None)
+
+    def checked(self, quality: QualityCounts) -> None:
+        """Add the data quality of a batch that its stream does not observe."""
+        self._add(FlowOutcome(quality=quality), None)
 
     def progressed(self, progress: Progress) -> None:
         """Add the progress of a trigger."""
+        if self._staged is not None:
+            progress = self._staged.with_rows(progress)
         observed: Any = progress["observedMetrics"]
         rows = {name: row.asDict() if hasattr(row, "asDict") else row for name, row in observed.items()}
         quality = counted(rows, self._query.expectations)

@@ -11,11 +11,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from framework.foundation.storage import Storage
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned, moved
 from framework.graph.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
+from framework.sources.cloud_files.relation import bound
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -28,7 +30,7 @@ BatchFunction = Callable[[DataFrame, int], None]
 
 
 class StoppedError(Exception):
-    """The update was stopped while the query ran; its checkpoint is consistent."""
+    """The update was stopped or the flow held while the query ran; its checkpoint is consistent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,40 +61,67 @@ def run_stream(
     target: StreamTarget,
     *,
     name: str,
+    storage: Storage,
     checkpoint: str,
     trigger: Trigger,
     stop: StopSignal,
     on_progress: Callable[[Progress], None],
+    is_held: Callable[[], bool] = lambda: False,
+    idle_by_rows: bool = False,
 ) -> None:
     """Read the sources into the target until the trigger ends, and return when the last batch is committed.
 
     A continuous query ends after the trigger's idle time. Ending it is always safe: a batch that
     has begun is interrupted and runs again at the next start.
 
+    Args:
+        frame: the query.
+        session: the flow's session.
+        target: where the rows go.
+        name: the name of the query.
+        storage: has the checkpoint.
+        checkpoint: its path.
+        trigger: when it reads, and when it ends.
+        stop: stops it.
+        on_progress: called with each progress report.
+        is_held: whether an operator has paused the flow.
+        idle_by_rows: whether batches without rows count as idle time.
+
     Raises:
-        StoppedError: `stop` was set; the batch that ran was interrupted and runs again at the next start.
+        StoppedError: `stop` was set, or the flow is held; the batch that ran was interrupted, and runs again at the
+            next start.
         Exception: the failure of the query.
     """
     faults: list[BaseException] = []
-    writer = _writer(moved(frame, session), target, trigger, faults)
+    rows = bound(moved(frame, session), storage, checkpoint, faults)
+    writer = _writer(rows, target, trigger, faults)
     query = _start(writer, target, name=name, checkpoint=checkpoint)
-    seen = _Seen(on_progress)
-    idle = _Idle(trigger)
+    idle = _Idle(trigger, by_rows=idle_by_rows)
+
+    def progressed(progress: Progress) -> None:
+        idle.progressed(progress)
+        on_progress(progress)
+
+    seen = _Seen(progressed)
     try:
         while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
-            if stop.is_set:
+            if stop.is_set or is_held():
                 raise StoppedError(name)
-            if idle.is_over(query):
+            if faults or idle.is_over(query):
                 query.stop()
     except StreamingQueryException as error:
-        if faults:  # the original exception of the batch function, of which the JVM's error keeps only a part
+        if (
+            faults
+        ):  # the original exception of the batch function or of a source, of which the JVM's error keeps only a part
             raise faults[-1] from error
         raise
     finally:
         if query.isActive:
             query.stop()
         seen.look(query)
+    if faults:  # of a source that has nothing for Spark any more
+        raise faults[-1]
 
 
 class _Seen:
@@ -117,21 +146,40 @@ class _Seen:
 
 
 class _Idle:
-    """Decides when a continuous query ends: after some seconds without data."""
+    """Decides when a continuous query ends: after some seconds without data.
 
-    def __init__(self, trigger: Trigger) -> None:
+    Args:
+        trigger: the trigger of the query.
+        by_rows: whether only rows that the query reads count as data. A query that reads some partitions of a
+            table has an empty batch for each commit to the others, and would never end.
+    """
+
+    def __init__(self, trigger: Trigger, *, by_rows: bool) -> None:
         idle_seconds = trigger.idle_seconds if isinstance(trigger, Continuous) else None
         interval = trigger.interval_seconds if isinstance(trigger, Continuous) else 0.0
         self._limit = None if idle_seconds is None else idle_seconds + interval
+        self._by_rows = by_rows
         self._idle_seconds = 0.0
+        self._is_empty = False
+
+    def progressed(self, progress: Progress) -> None:
+        """Look at the progress of a batch."""
+        self._is_empty = progress["numInputRows"] == 0
+        if not self._is_empty:
+            self._idle_seconds = 0.0
 
     def is_over(self, query: StreamingQuery) -> bool:
         """Whether the query has had no data for long enough; called every `POLL_SECONDS`."""
-        if self._limit is None or query._jsq.status().isDataAvailable():
+        if self._limit is None:
+            return False
+        has_data = query._jsq.status().isDataAvailable()
+        if has_data and not self._by_rows:
             self._idle_seconds = 0.0
             return False
         self._idle_seconds += POLL_SECONDS
-        return self._idle_seconds >= self._limit
+        # While a batch runs, its rows are unknown: the query may end right after an empty one.
+        was_empty, self._is_empty = self._is_empty, False
+        return self._idle_seconds >= self._limit and (was_empty or not has_data)
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

@@ -66,7 +66,7 @@ class ViewRefresher:
     def _replace(self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None) -> None:
         spec = dataset.spec
         address = self.store.address(spec)
-        self.store.check_owner(dataset, address)
+        self.store.check_owner(dataset.spec, address)
         mark = {"sluice": {"computed_from": computed_from, "update": self.update_id}}
         writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, json.dumps(mark))
         for key, value in self.store.properties(dataset).items():

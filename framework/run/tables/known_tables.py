@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
@@ -20,6 +18,7 @@ from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.run.tables.table_store import TableStore
+from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
 
 _MOST_FILES = 10_000
@@ -33,12 +32,10 @@ class StoredTables:
     store: TableStore
     registry: Registry
 
-    def stored_schema(self, name: QualifiedName) -> StructType | None:
+    def stored_schema(self, name: QualifiedName) -> str | None:
         """Return the schema in the record of a dataset's table; None if there is no record."""
         record = self.store.record(name)
-        if record is None:
-            return None
-        return StructType.fromJson(json.loads(record.schema))
+        return None if record is None else record.schema
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
@@ -54,6 +51,10 @@ class StoredTables:
         reader = (spark.readStream if streaming else spark.read).options(**options)
         java_reader: Any = reader._jreader  # noqa: SLF001 - `table` itself is taken over in query functions
         return ExternalTable(frame=DataFrame(java_reader.table(name), spark), path=None)
+
+    def schemas(self) -> SchemaStore:
+        """Return the recorded columns of folders of files."""
+        return schemas_of(self.store.storage)
 
     def catalogs(self, spark: SparkSession) -> tuple[str, ...]:
         """Return the catalogs of the pipeline, of the tables in its storage, and of Spark's configuration."""

@@ -109,9 +109,11 @@ class StorageLayout:
         tables/<catalog>/<schema>/<table>      datasets that other readers find by path
         private/<catalog>/<schema>/<table>     private datasets
         rebuilds/<dataset>/<n>/table           a full refresh that is not published yet
+        backups/<dataset>/<n>/                 see `checkpoints.backups`
         records/<dataset>.json                 the last applied definition of a table
         prunes/<dataset>.json                  the mark of a table that is being deleted
         checkpoints/<dataset>/<flow>/<n>       see the package `checkpoints`
+        staged/<dataset>/<flow>/               files of a snapshot, see `staged_snapshot`
         events/<update>.jsonl                  see the package `record`
     """
 

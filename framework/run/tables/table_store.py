@@ -226,14 +226,14 @@ class TableStore:
             builder = builder.clusterBy(*spec.cluster_by)
         builder.execute()
 
-    def check_owner(self, dataset: GraphDataset, address: TableAddress) -> None:
+    def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
         """Check that a table belongs to this pipeline before its rows are replaced.
 
         Raises:
             OperationError: TABLE_NOT_OWNED.
         """
         if self.exists(address) and not self._is_recorded(self.record(dataset.name), address):
-            self.check_ours(dataset.name, str(address.path), dataset.spec.location)
+            self.check_ours(dataset.name, str(address.path), dataset.location)
 
     def check_ours(self, name: QualifiedName, path: str, location: SourceLocation | None) -> None:
         """Check that the table at a path, if there is one, belongs to this pipeline.
@@ -306,15 +306,15 @@ class TableStore:
         session: Any = self.spark._jsparkSession
         session.sql(statement)
 
-    def check_readable(self, dataset: GraphDataset) -> None:
+    def check_readable(self, dataset: DatasetSpec) -> None:
         """Check that a dataset has a table and that it belongs to this pipeline.
 
         Raises:
             OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
         """
-        address = self.address(dataset.spec)
+        address = self.address(dataset)
         if not self.exists(address):
-            raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.spec.location)
+            raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.location)
         self.check_owner(dataset, address)
 
     def frame(self, spec: DatasetSpec) -> DataFrame:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import getpass
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
+from framework.checkpoints.rewinds import RewindStore
 from framework.foundation.errors import UserError
-from framework.foundation.nearest import nearest_qualified
+from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import Origin
@@ -20,29 +22,40 @@ from framework.record.log import EventLog
 from framework.run.update.lock import update_lock
 
 
-def reset_checkpoint(storage: Storage, pipeline: str, flow: str) -> tuple[Manifest, Generation]:
+def reset_checkpoint(
+    storage: Storage,
+    pipeline: str,
+    flow: str,
+    starts: Callable[[QualifiedName], str | None] = lambda _: None,
+    *,
+    target: str | None = None,
+) -> tuple[Manifest, Generation]:
     """Begin a new generation of a flow; the next update reads its sources from their start.
 
     Args:
         storage: the pipeline's storage.
         pipeline: its name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
+        starts: returns where the sources of the flow with this full name start, as the manifest stores it.
+        target: the dataset that it writes to, if flows of several datasets have that name.
 
     Raises:
-        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS.
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS; those of `starts`.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
-        manifest = find_flow(storage, flow)
+        manifest = find_flow(storage, flow, target)
         store = GenerationStore(storage)
-        generation = store.begin(manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset")
+        generation = store.begin(
+            manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset", start=starts(manifest.flow)
+        )
         text = f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins."
         log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
         return manifest, generation
 
 
 def roll_back_checkpoint(
-    storage: Storage, pipeline: str, flow: str, number: int | None = None
+    storage: Storage, pipeline: str, flow: str, number: int | None = None, *, target: str | None = None
 ) -> tuple[Manifest, Generation]:
     """Make a kept generation of a flow the current one again; the next update continues from it.
 
@@ -51,13 +64,14 @@ def roll_back_checkpoint(
         pipeline: its name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
         number: the generation; None: the kept one that was current last.
+        target: the dataset that it writes to, if flows of several datasets have that name.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, GENERATION_NOT_KEPT.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
-        manifest = find_flow(storage, flow)
+        manifest = find_flow(storage, flow, target)
         generation = _kept(manifest, number)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
         text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
@@ -65,47 +79,61 @@ def roll_back_checkpoint(
         return manifest, generation
 
 
-def find_flow(storage: Storage, flow: str) -> Manifest:
+def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifest:
     """Return the manifest of the flow with this name.
+
+    A flow that moved to another dataset has two: its earlier checkpoint is kept until `sluice prune`.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
     """
-    manifests = {str(manifest.flow): manifest for manifest in GenerationStore(storage).list_all()}
-    wanted = flow.lower().replace("`", "")
-    matches = [name for name in manifests if name == wanted or name.endswith(f".{wanted}")]
-    if len(matches) > 1 and wanted not in matches:
-        raise UserError("CHECKPOINT_FLOW_AMBIGUOUS", flow=flow, flows=", ".join(matches))
+    manifests = [
+        each for each in GenerationStore(storage).list_all()
+        if target is None or is_named(str(each.dataset), plain_name(target))
+    ]  # fmt: skip
+    names = dict.fromkeys(str(each.flow) for each in manifests)
+    meant = meant_names(flow, names)
+    matches = [each for each in manifests if str(each.flow) in meant]
+    if len(matches) > 1:
+        flows = ", ".join(f"{each.flow} into {each.dataset}" for each in matches)
+        raise UserError("CHECKPOINT_FLOW_AMBIGUOUS", flow=flow, flows=flows)
     if not matches:
-        near = nearest_qualified(wanted, manifests)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = qualified_hint(flow, names)
         raise UserError("CHECKPOINT_FLOW_NOT_FOUND", flow=flow, storage=storage.root, hint=hint)
-    return manifests[wanted if wanted in matches else matches[0]]
+    return matches[0]
 
 
 def _kept(manifest: Manifest, number: int | None) -> Generation:
     """Return the kept generation with this number; None: the one that was current last."""
     kept = [each for each in manifest.generations if each.state is GenerationState.KEPT]
-    chosen = [each for each in kept if number in (None, each.number)]
-    if not chosen:
+    chosen = last_kept([each for each in kept if number in (None, each.number)])
+    if chosen is None:
         numbers = ", ".join(str(each.number) for each in kept) or "none"
         raise UserError(
             "GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=numbers
         )
-    return max(chosen, key=lambda each: (each.current_since or "", each.number))
+    return chosen
+
+
+def last_kept(generations: Sequence[Generation]) -> Generation | None:
+    """Return the kept generation that was current last; None if there is none."""
+    kept = [each for each in generations if each.state is GenerationState.KEPT]
+    return max(kept, key=lambda each: (each.current_since or "", each.number), default=None)
 
 
 @contextmanager
 def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
-    """Hold the update lock and open an event log for one change.
+    """Hold the update lock and open an event log for one change, unless a rewind is unfinished.
 
     The change and its event are two durable effects. After a crash in between, the change is in
     effect and only its event is missing; the manifest records when and why a generation began.
     """
     action_id = str(uuid.uuid4())
-    origin = Origin(pipeline_id=f"{pipeline}@{storage.root}", pipeline_name=pipeline, update_id=action_id)
-    with update_lock(storage, action_id), EventLog(storage, origin) as log:
-        yield log
+    origin = Origin.of(pipeline, storage.root, action_id)
+    with update_lock(storage, action_id):
+        RewindStore(storage).check_none()
+        with EventLog(storage, origin) as log:
+            yield log
 
 
 def user_name() -> str | None:

@@ -110,13 +110,16 @@ class Executor:
         dataset, rebuild = self._dataset(step.dataset), step.rebuild
         if rebuild is None:
             return _fault_of(lambda: self.store.create(dataset), step.dataset, dataset.spec.location)
-        return _fault_of(lambda: self.rebuilds.begin(dataset, rebuild), step.dataset, dataset.spec.location)
+        return _fault_of(
+            lambda: self.rebuilds.begin(dataset, rebuild, history=step.history), step.dataset, dataset.spec.location
+        )
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
         GenerationStore(self.store.storage).begin(
-            step.dataset, step.flow, reason=step.reason, staged=step.rebuild is not None, fingerprint=mark
-        )
+            step.dataset, step.flow, reason=step.reason, start=step.start, staged=step.rebuild is not None,
+            fingerprint=mark,
+        )  # fmt: skip
 
     def _dataset(self, name: QualifiedName) -> GraphDataset:
         dataset = self.graph.dataset(name)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from framework.foundation.conditions.databases import RETRYABLE
+from framework.foundation.conditions.recovery import BREAKS, SOURCES_CHANGED
 from framework.foundation.errors import OperationError, SluiceError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
@@ -28,9 +31,14 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
+# Spark asserts this; the assertion has no condition.
+_SOURCES_CHANGED = re.compile(
+    r"There are \[(?P<was>\d+)\] sources in the checkpoint offsets and now there are \[(?P<now>\d+)\] sources"
+)
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
 
 _MOST_CAUSES = 20
+_CALL_FAILED = "An error occurred while calling "
 
 # Faults that a retry may heal: the network, a busy or lost machine, concurrent writers. All other faults
 # repeat: a query that can't be analysed, a broken contract, an incompatible checkpoint.
@@ -40,7 +48,8 @@ _CAN_HEAL = re.compile(
     r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
-    r"|Python worker failed to connect back|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
+    r"|Python worker failed to connect back|Python worker exited unexpectedly"
+    r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 
 
@@ -50,6 +59,7 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     A SluiceError is returned unchanged.
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
     in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
+    A JVM that has ended becomes SPARK_LOST.
     Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one.
 
     Args:
@@ -57,8 +67,8 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         flow: the flow.
         location: its declaration, used if the error has no other line of the user's code.
     """
-    if isinstance(error, SluiceError):
-        return error
+    if isinstance(error, SluiceError) or is_spark_lost(error):
+        return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
     violation = _VIOLATION.search(text)
@@ -80,28 +90,87 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     return OperationError("FLOW_FAILED", location=user_line or location, flow=flow, cause=_cause(error, text))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakFault:
+    """A failure that repeats until someone acts on the flow's checkpoint: its condition, and Spark's sentence."""
+
+    condition: str
+    words: str
+
+
+def break_fault(error: BaseException) -> BreakFault | None:
+    """Return the break of a checkpoint that an exception reports; None if it reports something else."""
+    if isinstance(error, SluiceError):
+        return None
+    text = "\n".join(_texts(error))
+    for condition, words in reversed(_CONDITION.findall(text)):
+        if condition in BREAKS:
+            return BreakFault(condition=condition, words=one_line(_SQLSTATE.sub("", words)))
+    counted = _SOURCES_CHANGED.search(text)
+    if counted is None:
+        return None
+    return BreakFault(
+        condition=SOURCES_CHANGED,
+        words=f"It has the positions of {counted['was']} source(s), and the query now has {counted['now']}.",
+    )
+
+
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
     if isinstance(error, SluiceError):
         return error.condition in RETRYABLE
+    if is_spark_lost(error):
+        return False
     text = "\n".join(_texts(error))
     remote = remote_error(text)
     return _CAN_HEAL.search(text) is not None if remote is None else remote.condition in RETRYABLE
 
 
-def _cause(error: BaseException, text: str) -> str:
-    """Return the innermost condition with its first line; without one, the first line of the exception."""
+def is_spark_lost(error: BaseException) -> bool:
+    """Whether the JVM of Spark has ended: Py4J has no connection to it, or gets no answer."""
+    return any(
+        isinstance(each, Py4JNetworkError)
+        or (isinstance(each, OSError) and _is_raised_by_py4j(each))
+        # An answer without a Java exception is an empty one.
+        or (type(each) is Py4JError and str(each).startswith(_CALL_FAILED) and "Trace:" not in str(each))
+        for each in _chain(error)
+    )
+
+
+def _is_raised_by_py4j(error: BaseException) -> bool:
+    """Whether Py4J itself could not reach Java; it is also among the callers of a user's batch function."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    inner = [module for module in modules if module != "socket"]
+    return bool(inner) and inner[-1].startswith("py4j.")
+
+
+def innermost_condition(text: str) -> tuple[str, str] | None:
+    """Return the last condition in a text of causes, outermost first, with the rest of its line.
+
+    None if the text has no condition, or only those that wrap others.
+    """
     for condition, words in reversed(_CONDITION.findall(text)):
         if condition.split(".")[0] not in _WRAPPERS:
-            return f"[{condition}] {words}".strip()
-    return first_words(error).splitlines()[0]
+            return condition, words.strip()
+    return None
+
+
+def _cause(error: BaseException, text: str) -> str:
+    """Return the innermost condition with its first line; without one, the first line of the exception."""
+    found = innermost_condition(text)
+    return first_words(error).splitlines()[0] if found is None else f"[{found[0]}] {found[1]}".strip()
 
 
 def _texts(error: BaseException) -> Iterator[str]:
     """Yield the texts of an exception and its causes, Java causes included, without stacks."""
+    for each in _chain(error):
+        yield from _own_texts(each)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: BaseException | None = error
     while seen is not None:
-        yield from _own_texts(seen)
+        yield seen
         seen = seen.__cause__ or seen.__context__
 
 
@@ -123,8 +192,19 @@ def _java_messages(throwable: object) -> Iterator[str]:
     for _ in range(_MOST_CAUSES):  # causes may be circular
         if not isinstance(throwable, JavaObject):
             return
-        yield f"{throwable.getClass().getName()}: {throwable.getMessage()}".split("\n\tat ")[0]
+        message = f"{throwable.getClass().getName()}: {throwable.getMessage()}".split("\n\tat ")[0]
+        condition = _condition_of(throwable)
+        yield message if condition is None or f"[{condition}]" in message else f"[{condition}] {one_line(message)}"
         throwable = throwable.getCause()
+
+
+def _condition_of(throwable: JavaObject) -> str | None:
+    """Return the condition of an exception of Spark; those of Kafka's connector have it in no message."""
+    gateway = SparkContext._gateway
+    if gateway is None or not is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable"):
+        return None
+    condition: str | None = throwable.getCondition()
+    return condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

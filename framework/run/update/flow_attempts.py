@@ -9,8 +9,11 @@ from framework.checkpoints.generations import GenerationStore
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.ingest.holds import held_flows
+from framework.plan.foretelling import foretell, ways_out
+from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
-from framework.plan.steps import RefreshView, RunFlow
+from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
 from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
@@ -18,7 +21,7 @@ from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
 from framework.run.flows.view_refresh import ViewRefresher
-from framework.run.update.fault_classification import can_heal, flow_fault
+from framework.run.update.fault_classification import break_fault, can_heal, flow_fault, is_spark_lost
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
@@ -56,15 +59,20 @@ class FlowAttempts:
         """Execute one step and return its result; never raises."""
         started = self.clock.monotonic()
         committed = _Committed()
+        if isinstance(step, RunFlow) and step.broken is not None:
+            broken = breakage_error(self.graph, step.flow, step.broken)
+            return self._result(step, FlowState.FAILED, started, reason=broken.condition, error=broken)
         try:
             idle = step.check and self._has_nothing_new(step)
             outcome = None if idle else self._try(step, committed)
         except StoppedError:
-            reason = "the update is stopping"
+            reason = "the update is stopping" if self.stop.is_set else "an operator has paused it"
             return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
-            fault = flow_fault(error, step.flow, self._flow(step).spec.location)
+            fault = self._break(step, error) or flow_fault(error, step.flow, self._flow(step).spec.location)
             outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
+            if is_spark_lost(error):
+                self.stop.set()  # no other flow can run
             return self._result(
                 step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
                 outcome=outcome,
@@ -108,6 +116,22 @@ class FlowAttempts:
 
         return self.runner.run(step, committed)
 
+    def _break(self, step: RunFlow | RefreshView, error: BaseException) -> SluiceError | None:
+        """Return the error of a checkpoint that the flow can't continue from, with the ways out; None if it can."""
+        found = break_fault(error)
+        if found is None or isinstance(step, RefreshView):
+            return None
+        dataset, flow = self._dataset(step), self._flow(step)
+        # A rebuild has a checkpoint of its own, and the table keeps the current one.
+        state = self.state.flow_state(flow) if step.rebuild is None else StoredFlow()
+        foretold = foretell(dataset, flow, state)
+        is_same = foretold is not None and foretold.condition == found.condition
+        problem = foretold.problem if foretold is not None and is_same else found.words
+        broken = Breakage(
+            condition=found.condition, problem=problem, ways=ways_out(found.condition, dataset, flow, state)
+        )
+        return breakage_error(self.graph, step.flow, broken)
+
     def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
         """Return the count of the expectation that failed the flow, with its one violating row."""
         if fault.condition != "EXPECTATION_VIOLATION":
@@ -129,7 +153,10 @@ class FlowAttempts:
             stored: TableState = self.state.table_state(dataset)
             present = self.state.computable_from(dataset)
             return present is not None and stored.computed_from == present
-        generations = GenerationStore(self.runner.context.store.storage)
+        storage = self.runner.context.store.storage
+        if step.flow in held_flows(storage):  # an operator has paused it since the update began
+            return True
+        generations = GenerationStore(storage)
         return self.state.is_drained(self._flow(step), generations.path(step.dataset, step.flow, step.generation))
 
     def _result(

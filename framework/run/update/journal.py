@@ -9,6 +9,7 @@ from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.ingest.generations import Refusal
 from framework.plan.request import UpdateRequest
 from framework.plan.steps import (
     BeginGeneration,
@@ -55,8 +56,19 @@ class Journal:
                 refresh_selection=[str(name) for name in request.refresh],
                 full_refresh_selection=[str(name) for name in request.full_refresh],
                 reset_checkpoint_selection=[str(name) for name in request.reset_checkpoints],
+                continuous=request.continuous,
             )
         )
+
+    def refused(self, refusals: Sequence[Refusal]) -> None:
+        """Record the new snapshots that were asked for and could not begin."""
+        for each in refusals:
+            error = summarize_error(each.error, fatal=False)
+            self._log.record(
+                drafts.operation_progress(
+                    operation="CDC_SNAPSHOT", status="FAILED", dataset=str(each.target), error=error
+                )
+            )
 
     def update(self, state: UpdateState, *, error: SluiceError | None = None, seconds: float | None = None) -> None:
         """Record the update's new state."""
@@ -187,6 +199,8 @@ def _metrics(outcome: FlowOutcome) -> dict[str, int]:
         metrics |= {"num_upserted_rows": outcome.upserted, "num_deleted_rows": outcome.deleted}
     if outcome.late:
         metrics |= {"num_late_rows": outcome.late}
+    if outcome.quarantined:
+        metrics |= {"num_quarantined_rows": outcome.quarantined}
     return metrics
 
 

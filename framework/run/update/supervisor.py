@@ -1,22 +1,24 @@
 """Runs the flows and views of a continuous update until the update is stopped.
 
 A flow has a running query only while its sources have data to read. In between it is idle: the
-supervisor compares the change tokens of its sources, which needs neither Spark nor a job. So 200 flows of
-which 5 receive rows cost little more than 5. A view is refreshed when its inputs changed, at most once per
+supervisor compares the change tokens of its sources, which needs neither Spark nor a job. A flow that reads some
+partitions of a table starts only if they have new rows. So 200 flows of which 5 receive rows cost little more than
+5, also if all read one table. A view is refreshed when its inputs changed, at most once per
 trigger interval. A flow that fails is degraded: it restarts with exponential backoff while all other flows
-continue. A failure that a retry can't heal ends the flow as FAILED.
+continue. A failure that a retry can't heal ends the flow as FAILED. A flow that stops for new columns of its files, and
+those that read its table, restart with the columns at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Protocol
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.clock import Clock
+from framework.foundation.conditions.cloud_files import NEW_COLUMNS
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
@@ -27,7 +29,8 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.sources.kinds import flow_lag, kind_named
+from framework.run.update.units import FlowHealth, Grow, StepRunner, Successor, Unit
+from framework.sources.kinds import all_drained, flow_lag, flow_positions, has_nothing_to_begin, kind_named
 from framework.sources.port import UNKNOWN_LAG, Lag, SourceReference
 
 POLL_SECONDS = 0.25
@@ -35,6 +38,9 @@ POLL_SECONDS = 0.25
 
 ALIVE_SECONDS = 60.0
 """The longest time without an event of a flow."""
+
+_MOST_RESTARTS = 100
+"""Restarts of a flow for new columns without a run that succeeds in between; each one adds at least one column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +67,6 @@ def refresh_intervals(configuration: Mapping[str, str]) -> RefreshIntervals:
     """
     seconds = trigger_interval(configuration)
     return DEFAULT_INTERVALS if seconds is None else RefreshIntervals(tables_seconds=seconds, unknown_seconds=seconds)
-
-
-class FlowHealth(StrEnum):
-    """The health of a flow in a continuous update."""
-
-    IDLE = "IDLE"
-    RUNNING = "RUNNING"
-    DEGRADED = "DEGRADED"
-    FAILED = "FAILED"
-    DONE = "DONE"
 
 
 _FLOW_STATES: Mapping[FlowHealth, FlowState] = {
@@ -101,54 +97,6 @@ class FlowStatus:
     result: FlowResult | None = None
 
 
-class _Unit:
-    """A supervised flow or view and its current state; changed from the supervisor's thread only.
-
-    Args:
-        step: the step to execute when the unit is due.
-        sources: the sources it reads; None if changes of one can't be detected.
-        interval_seconds: the shortest time between two starts.
-        now: the start of the interval until its first event.
-    """
-
-    def __init__(
-        self,
-        step: RunFlow | RefreshView,
-        sources: tuple[SourceReference, ...] | None,
-        *,
-        interval_seconds: float,
-        now: float,
-    ) -> None:
-        self.step = step
-        self.sources = sources
-        self.interval_seconds = interval_seconds
-        self.health = FlowHealth.IDLE
-        self.reason = ""
-        self.failures = 0
-        self.started_at: float | None = None
-        self.not_before = 0.0
-        self.last_event_at = now
-        self.tokens: dict[SourceReference, str | None] = {}
-        """The change tokens at the last start."""
-        self.unconfirmed = False
-        """Whether the last change may hide another one with the same token."""
-        self.result: FlowResult | None = None
-        """The sum of its runs."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the unit never starts again in this update."""
-        return self.health in {FlowHealth.FAILED, FlowHealth.DONE}
-
-
-class StepRunner(Protocol):
-    """Runs one step to its end and returns every failure as a result."""
-
-    def run(self, step: RunFlow | RefreshView) -> FlowResult:
-        """Run a step; never raises."""
-        ...
-
-
 class SourceState(Protocol):
     """The sources of flows."""
 
@@ -176,6 +124,8 @@ class Supervisor:
         retries: the delays between two starts of a degraded flow; their number is not limited.
         parallel_flows: the number of flows that run at the same time.
         intervals: the shortest times between two refreshes of a view.
+        holds: the flows that an operator has paused: they start when they are released.
+        grow: restarts flows with new columns of their files; None if such a flow fails.
     """
 
     graph: DataflowGraph
@@ -187,7 +137,9 @@ class Supervisor:
     stop: StopSignal
     parallel_flows: int
     intervals: RefreshIntervals
-    _units: list[_Unit] = field(default_factory=list)
+    holds: Container[QualifiedName] = frozenset()
+    grow: Grow | None = None
+    _units: list[Unit] = field(default_factory=list)
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
@@ -196,8 +148,8 @@ class Supervisor:
         failed = [unit.step.dataset for unit in units if unit.health is FlowHealth.FAILED]
         return tuple(self._status(unit, failed) for unit in units)
 
-    def _status(self, unit: _Unit, failed: Sequence[QualifiedName]) -> FlowStatus:
-        missing = [str(name) for name in _inputs(self._flow(unit.step)) if name in failed]
+    def _status(self, unit: Unit, failed: Sequence[QualifiedName]) -> FlowStatus:
+        missing = [str(name) for name in _inputs(unit.flow) if name in failed]
         waits = f"waits for {', '.join(missing)}, which failed" if missing and not unit.is_over else ""
         return FlowStatus(
             flow=unit.step.flow, dataset=unit.step.dataset, health=unit.health, reason=unit.reason or waits,
@@ -212,11 +164,11 @@ class Supervisor:
             failed: datasets whose tables could not be set up.
         """
         self._units.extend(self._unit(step, failed.get(step.dataset)) for step in steps)
-        running: dict[Future[FlowResult], _Unit] = {}
+        running: dict[Future[FlowResult], Unit] = {}
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
             while not self.stop.is_set and not (self._units and all(unit.is_over for unit in self._units)):
                 for unit in self._due(self.parallel_flows - len(running)):
-                    running[pool.submit(self.attempts.run, self._started(unit, len(running)))] = unit
+                    running[pool.submit(unit.attempts.run, self._started(unit, len(running)))] = unit
                 self._pause(running)
                 self._collect(running)
                 self._report_alive()
@@ -232,20 +184,20 @@ class Supervisor:
         """One result for each flow: the sum of its runs, and its final state."""
         return tuple(self._result(unit) for unit in self._units)
 
-    def _unit(self, step: RunFlow | RefreshView, error: SluiceError | None) -> _Unit:
+    def _unit(self, step: RunFlow | RefreshView, error: SluiceError | None) -> Unit:
         flow = self._flow(step)
         compared = isinstance(step, RefreshView) or flow.spec.from_snapshots
         sources = self.state.compared_sources(flow) if compared else self.state.stream_sources(flow)
         interval = self.intervals.tables_seconds if sources is not None else self.intervals.unknown_seconds
-        unit = _Unit(step, sources, interval_seconds=interval if compared else 0.0, now=self.clock.monotonic())
+        unit = Unit(
+            step, sources, flow=flow, attempts=self.attempts, interval_seconds=interval if compared else 0.0,
+            now=self.clock.monotonic(),
+        )  # fmt: skip
         if error is not None:
-            self._fail(unit, FlowResult(
-                flow=step.flow, dataset=step.dataset, state=FlowState.FAILED, error=error,
-                reason="its table cannot be set up",
-            ))  # fmt: skip
+            self._fail(unit, _not_set_up(step, error))
         return unit
 
-    def _due(self, most: int) -> Iterator[_Unit]:
+    def _due(self, most: int) -> Iterator[Unit]:
         """Yield up to `most` units to start now; each source is read once."""
         now, seen = self.clock.monotonic(), dict[SourceReference, str | None]()
         # The longest waiting units first, so that a busy flow can't starve the rest.
@@ -253,29 +205,51 @@ class Supervisor:
             if most <= 0:
                 return
             may_start = unit.health in {FlowHealth.IDLE, FlowHealth.DEGRADED} and now >= unit.not_before
-            if may_start and self._moved(unit, seen):
+            if may_start and unit.step.flow in self.holds:
+                unit.was_held = True
+            elif may_start and self._moved(unit, seen):
                 most -= 1
                 yield unit
 
-    def _moved(self, unit: _Unit, seen: dict[SourceReference, str | None]) -> bool:
-        """Whether a source may have changed since the last start."""
-        if unit.started_at is None or unit.health is FlowHealth.DEGRADED or not unit.sources:
+    def _moved(self, unit: Unit, seen: dict[SourceReference, str | None]) -> bool:
+        """Whether a source may have new rows for the unit since the last start."""
+        if unit.started_at is None or unit.health is FlowHealth.DEGRADED or unit.was_held or not unit.sources:
             return True
-        for source in unit.sources:
+        if not self._changed(unit, seen):
+            return False
+        if not any(source.only for source in unit.sources) or not self._has_read_all(unit):
+            return True
+        # Read before the log was, so a commit that the log did not have yet changes the token again.
+        unit.tokens = {source: seen[source] for source in unit.watched}
+        return False
+
+    def _changed(self, unit: Unit, seen: dict[SourceReference, str | None]) -> bool:
+        """Whether a source may have changed since the last look, for this unit or another one."""
+        for source in unit.watched:
             if source not in seen:
                 kind = kind_named(source.kind)
                 seen[source] = kind.change_token(self.state.storage, source, unit.tokens.get(source))
-            if seen[source] is None or seen[source] != unit.tokens.get(source):
-                unit.unconfirmed = True
-                return True
+        if any(seen[source] is None or seen[source] != unit.tokens.get(source) for source in unit.watched):
+            unit.unconfirmed = True
+            return True
         confirming, unit.unconfirmed = unit.unconfirmed, False
         return confirming
 
-    def _started(self, unit: _Unit, running: int) -> RunFlow | RefreshView:
+    def _has_read_all(self, unit: Unit) -> bool:
+        """Whether all rows of interest are read; the position of a unit that does not run stays where it is."""
+        storage, checkpoint, sources = self.state.storage, self._checkpoint(unit.step), unit.sources or ()
+        if unit.positions is None:
+            unit.positions = flow_positions(storage, checkpoint, sources)
+        if unit.positions is None:
+            return has_nothing_to_begin(storage, checkpoint, sources)
+        return all_drained(unit.positions) is True
+
+    def _started(self, unit: Unit, running: int) -> RunFlow | RefreshView:
         """Store the current change tokens of the unit's sources, and return the step to run."""
         storage = self.state.storage
-        for source in unit.sources or ():
+        for source in unit.watched:
             unit.tokens[source] = kind_named(source.kind).change_token(storage, source, unit.tokens.get(source))
+        unit.positions, unit.was_held = None, False
         first = unit.started_at is None
         unit.started_at, unit.health = self.clock.monotonic(), FlowHealth.RUNNING
         unit.not_before = unit.started_at + unit.interval_seconds
@@ -290,38 +264,81 @@ class Supervisor:
         unknown = not unit.sources or None in unit.tokens.values()
         return replace(step, trigger=replace(step.trigger, idle_seconds=None)) if unknown else step
 
-    def _pause(self, running: Mapping[Future[FlowResult], _Unit]) -> None:
+    def _pause(self, running: Mapping[Future[FlowResult], Unit]) -> None:
         if running:
             wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
         else:
             self.stop.wait(POLL_SECONDS)
 
-    def _collect(self, running: dict[Future[FlowResult], _Unit]) -> None:
+    def _collect(self, running: dict[Future[FlowResult], Unit]) -> None:
         for future in [future for future in running if future.done()]:
             self._ended(running.pop(future), future.result())
 
-    def _ended(self, unit: _Unit, result: FlowResult) -> None:
+    def _ended(self, unit: Unit, result: FlowResult) -> None:
         unit.result = total = result if unit.result is None else unit.result.plus(result)
         match result.state:
+            case FlowState.FAILED if unit.successor is not None:
+                # A query fails when the columns of a table that it reads change; its successor reads them.
+                self._replace(unit, unit.successor)
+            case FlowState.FAILED if self.grow is not None and _has_new_columns(result, unit):
+                self._restart(unit, self.grow)
             case FlowState.FAILED if result.may_heal and result.error is not None:
-                self._degrade(unit, result.error)
+                self._degrade(unit, result, result.error)
             case FlowState.FAILED:
                 self._fail(unit, total)
             case _:
-                unit.health, unit.reason, unit.failures = FlowHealth.IDLE, "", 0
-                if self._flow(unit.step).spec.once and result.state is not FlowState.STOPPED:
+                unit.health, unit.reason, unit.failures, unit.restarts = FlowHealth.IDLE, "", 0, 0
+                unit.was_held = result.state is FlowState.STOPPED
+                # A query that reads some partitions may end after an empty batch with rows of interest behind it.
+                unit.unconfirmed |= any(source.only for source in unit.sources or ())
+                if unit.flow.spec.once and result.state is not FlowState.STOPPED:
                     unit.health = FlowHealth.DONE
                     self.journal.ended(total)
+                elif unit.successor is not None:
+                    self._replace(unit, unit.successor)
 
-    def _degrade(self, unit: _Unit, error: SluiceError) -> None:
-        unit.failures += 1
+    def _restart(self, unit: Unit, grow: Grow) -> None:
+        """Let a flow that stopped for new columns go on with them, and all flows that read its table."""
+        unit.restarts += 1
+        try:
+            successors = grow(unit.step.dataset)
+        except SluiceError as error:
+            assert unit.result is not None
+            self._fail(unit, replace(unit.result, error=error, reason=error.condition))
+            return
+        for each in self._units:
+            successor = successors.get(each.step.flow)
+            if successor is None or each.is_over:
+                continue
+            if each.health is FlowHealth.RUNNING and each is not unit:
+                each.successor = successor  # its query ends when it comes to the change of its source
+            else:
+                self._replace(each, successor)
+
+    def _replace(self, unit: Unit, successor: Successor) -> None:
+        unit.step, unit.flow, unit.attempts, unit.successor = successor.step, successor.flow, successor.attempts, None
+        if successor.error is not None:
+            self._fail(unit, _not_set_up(unit.step, successor.error))
+            return
+        # The next start is unconditional, like the first one: whatever ended the last run, there may be more to read.
+        unit.health, unit.reason, unit.started_at, unit.positions = FlowHealth.IDLE, "", None, None
+        self.journal.flow(
+            unit.step.flow, unit.step.dataset, FlowState.QUEUED, f"Flow {unit.step.flow} restarts with new columns."
+        )
+
+    def _degrade(self, unit: Unit, result: FlowResult, error: SluiceError) -> None:
+        # The query of a source whose changes are unknown runs until it fails. If it wrote rows or ran for a while, it
+        # was sound: otherwise a connection that drops once a week would be opened later each time.
+        rows = (result.rows_written, result.rows_upserted, result.rows_deleted)
+        was_sound = result.seconds >= ALIVE_SECONDS or any(rows)
+        unit.failures = 1 if was_sound else unit.failures + 1
         delay_seconds = self.retries.delay_seconds(unit.failures)
         unit.health, unit.reason = FlowHealth.DEGRADED, error.what
         unit.not_before = self.clock.monotonic() + delay_seconds
         unit.last_event_at = self.clock.monotonic()
         self.journal.degraded(unit.step.flow, unit.step.dataset, error, delay_seconds)
 
-    def _fail(self, unit: _Unit, result: FlowResult) -> None:
+    def _fail(self, unit: Unit, result: FlowResult) -> None:
         unit.health, unit.result = FlowHealth.FAILED, result
         unit.reason = result.error.what if result.error is not None else result.reason
         self.journal.ended(result)
@@ -335,15 +352,18 @@ class Supervisor:
                 unit.last_event_at = now
                 self.journal.alive(unit.step.flow, unit.step.dataset, _FLOW_STATES[unit.health], self._lag(unit))
 
-    def _lag(self, unit: _Unit) -> Lag:
+    def _lag(self, unit: Unit) -> Lag:
         step = unit.step
         if unit.sources is None or not isinstance(step, RunFlow):
             return UNKNOWN_LAG
-        storage = self.state.storage
-        checkpoint = GenerationStore(storage).path(step.dataset, step.flow, step.generation)
-        return flow_lag(storage, checkpoint, unit.sources, now=self.clock.now().timestamp())
+        now = self.clock.now().timestamp()
+        return flow_lag(self.state.storage, self._checkpoint(step), unit.sources, now=now)
 
-    def _result(self, unit: _Unit) -> FlowResult:
+    def _checkpoint(self, step: RunFlow | RefreshView) -> str:
+        assert isinstance(step, RunFlow)  # only streams have positions
+        return GenerationStore(self.state.storage).path(step.dataset, step.flow, step.generation)
+
+    def _result(self, unit: Unit) -> FlowResult:
         step = unit.step
         done = unit.result or FlowResult(
             flow=step.flow, dataset=step.dataset, state=FlowState.IDLE, reason="its inputs have not changed"
@@ -358,6 +378,17 @@ class Supervisor:
         flow = self.graph.flow(step.flow)
         assert flow is not None
         return flow
+
+
+def _has_new_columns(result: FlowResult, unit: Unit) -> bool:
+    is_stopped = result.error is not None and result.error.condition == NEW_COLUMNS
+    return is_stopped and unit.restarts < _MOST_RESTARTS
+
+
+def _not_set_up(step: RunFlow | RefreshView, error: SluiceError) -> FlowResult:
+    return FlowResult(
+        flow=step.flow, dataset=step.dataset, state=FlowState.FAILED, error=error, reason="its table cannot be set up"
+    )
 
 
 def _inputs(flow: GraphFlow) -> Sequence[QualifiedName]:

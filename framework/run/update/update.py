@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from framework.checkpoints.rewinds import RewindStore
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.ingest.generations import begin_generations
+from framework.ingest.holds import Holds
 from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
-from framework.plan.steps import Plan
+from framework.plan.steps import BeginGeneration, KeepStored, Plan, SkipStep
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
 from framework.record.log import EventLog, delete_old_events
@@ -28,18 +31,22 @@ from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.view_refresh import ViewRefresher
+from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault
 from framework.run.update.flow_attempts import FlowAttempts
+from framework.run.update.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
+from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
-from framework.run.update.retries import RetryPolicy
-from framework.run.update.supervisor import DEFAULT_INTERVALS, FlowStatus, RefreshIntervals, Supervisor
+from framework.run.update.rewinds import Rewinds
+from framework.run.update.settings import UpdateSettings
+from framework.run.update.supervisor import FlowStatus, Supervisor
 from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:
@@ -55,8 +62,9 @@ class Update:
     """One update of a pipeline.
 
     Args:
-        parallel_flows: the number of flows that run at the same time.
+        settings: how it runs.
         observers: called with each event when it is recorded.
+        resolve: resolves the graph again, after new columns of files were recorded.
     """
 
     graph: DataflowGraph
@@ -64,20 +72,32 @@ class Update:
     spark: SparkSession
     store: TableStore
     request: UpdateRequest
-    retries: RetryPolicy
+    settings: UpdateSettings
     clock: Clock
     stop: StopSignal
-    parallel_flows: int = 4
     observers: Sequence[Observer] = ()
-    intervals: RefreshIntervals = DEFAULT_INTERVALS
+    resolve: Callable[[], DataflowGraph] | None = None
     _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """Return the steps that this update would execute now; nothing is written."""
+        """Return the steps that this update would execute now; nothing is written.
+
+        Raises:
+            OperationError: REWIND_UNFINISHED.
+        """
+        RewindStore(self.store.storage).check_none()
         return self._plan_for(self.request)
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
-        return make_plan(self.graph, request, self._state.read())
+        state = self._state
+        plan = make_plan(self.graph, request, state.read())
+        steps = tuple(
+            replace(step, start=state.pinned_starts(step.flow, step.start))
+            if isinstance(step, BeginGeneration) and step.start
+            else step
+            for step in plan.steps
+        )
+        return replace(plan, steps=steps)
 
     def run(self) -> UpdateResult:
         """Run the update.
@@ -90,13 +110,18 @@ class Update:
         update_id = str(uuid.uuid4())
         self.store.storage.check_writable()
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+            Rewinds(store=self.store, clock=self.clock).finish_begun()
             self._left.finish_begun()
             self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
+            refused = begin_generations(self.registry.gateways, self.store.storage, self.clock)
+            AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
             plan = self.plan()
-            with self._log(update_id) as log:
-                return self._recorded(plan, Journal(log, continuous=self.request.continuous), update_id, started)
+            with self._log(update_id) as log, self._reports(log):
+                journal = Journal(log, continuous=self.request.continuous)
+                journal.refused(refused)
+                return self._recorded(plan, journal, update_id, started)
 
     def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
         """Execute the plan, and record its start and its end, failures included."""
@@ -116,22 +141,42 @@ class Update:
         journal.update(state, seconds=seconds)
         return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
-    def _continuous(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
+    def _continuous(
+        self, plan: Plan, executor: Executor, journal: Journal, restarts: int = 0
+    ) -> tuple[FlowResult, ...]:
         """Set up, finish full refreshes, then supervise all flows until the update is stopped."""
         journal.update(UpdateState.SETTING_UP_TABLES)
         failed = executor.set_up(plan)
         journal.update(UpdateState.RUNNING)
         rebuilt = executor.run(rebuild_steps(plan), failed)
+        if has_new_columns(rebuilt) and self.resolve is not None and restarts < MOST_RESTARTS:
+            grown = replace(self, graph=self.resolve())  # no flow runs now
+            # The unfinished full refreshes are among its steps.
+            again = grown._plan_for(_going_on(self.request, _datasets(plan)))  # noqa: SLF001 - the same class
+            return grown._continuous(again, with_graph(executor, grown.graph), journal, restarts + 1)  # noqa: SLF001 - as above
         failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
         supervisor = Supervisor(
-            graph=self.graph, attempts=executor.work, state=self._state, journal=journal, retries=self.retries,
-            clock=self.clock, stop=self.stop, parallel_flows=self.parallel_flows, intervals=self.intervals,
+            graph=self.graph, attempts=executor.work, state=self._state, journal=journal, clock=self.clock,
+            stop=self.stop, retries=self.settings.retries, parallel_flows=self.settings.parallel_flows,
+            intervals=self.settings.intervals, holds=executor.work.runner.context.holds,
+            grow=self._growth(plan, executor),
         )  # fmt: skip
         self._supervisors.append(supervisor)
         supervisor.run(supervised_steps(plan), failed)
         journal.update(UpdateState.STOPPING)
         supervised = {result.flow for result in supervisor.results}
         return (*(result for result in rebuilt if result.flow not in supervised), *supervisor.results)
+
+    def _growth(self, plan: Plan, executor: Executor) -> Growth | None:
+        """Return what restarts flows with new columns; None if the graph can't be resolved again."""
+        if self.resolve is None:
+            return None
+
+        def plan_of(graph: DataflowGraph, datasets: tuple[QualifiedName, ...]) -> Plan:
+            return replace(self, graph=graph)._plan_for(_going_on(self.request, datasets))  # noqa: SLF001 - the same class
+
+        supervised = frozenset(step.dataset for step in supervised_steps(plan))
+        return Growth(executor=executor, resolve=self.resolve, plan_of=plan_of, supervised=supervised)
 
     @property
     def flow_statuses(self) -> tuple[FlowStatus, ...]:
@@ -143,15 +188,34 @@ class Update:
         if self.request.continuous:
             return self._continuous(plan, executor, journal)
         flows = self._attempt(plan, executor, journal)
-        for attempt in range(1, self.retries.most_update_retries + 1):
-            if not any(flow.may_heal for flow in flows) or self.stop.wait(self.retries.delay_seconds(attempt)):
+        for attempt in range(1, self.settings.retries.most_update_retries + 1):
+            if not any(flow.may_heal for flow in flows) or self.stop.wait(self.settings.retries.delay_seconds(attempt)):
                 break
             # Failed and skipped datasets are planned again; a rebuild continues from its checkpoints.
             left = {flow.dataset for flow in flows if flow.state in _UNDONE}
             again = self._attempt(self._plan_for(UpdateRequest(refresh=tuple(left))), executor, journal)
             flows = (*(flow for flow in flows if flow.dataset not in left), *again)
+        flows = self._with_new_columns(flows, executor, journal)
         if self.stop.is_set:
             journal.update(UpdateState.STOPPING)
+        return flows
+
+    def _with_new_columns(
+        self, flows: tuple[FlowResult, ...], executor: Executor, journal: Journal
+    ) -> tuple[FlowResult, ...]:
+        """Run flows again that stopped for new columns of their files, with the graph that has the columns.
+
+        Tables that read them were skipped, so no row arrives anywhere without its new columns.
+        """
+        for _ in range(MOST_RESTARTS):
+            if not has_new_columns(flows) or self.resolve is None or self.stop.is_set:
+                break
+            left = {flow.dataset for flow in flows if flow.state in _UNDONE}
+            grown = replace(self, graph=self.resolve())
+            plan = grown._plan_for(UpdateRequest(refresh=tuple(left)))  # noqa: SLF001 - the same class
+            executor = with_graph(executor, grown.graph)
+            again = self._attempt(plan, executor, journal)
+            flows = (*(flow for flow in flows if flow.dataset not in left), *again)
         return flows
 
     def _attempt(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
@@ -165,12 +229,18 @@ class Update:
         return StateReader(graph=self.graph, store=self.store)
 
     @property
+    def _holds(self) -> Container[QualifiedName]:
+        """The flows that are paused while the update runs: a triggered update ends soon, and is not interrupted."""
+        watches = self.request.continuous and bool(self.registry.gateways)
+        return Holds(self.store.storage, self.clock) if watches else frozenset()
+
+    @property
     def _left(self) -> LeftTables:
         return LeftTables(graph=self.graph, store=self.store)
 
     @property
     def _rebuilds(self) -> Rebuilds:
-        return Rebuilds(pipeline=self.graph.pipeline, graph=self.graph, store=self.store)
+        return Rebuilds(pipeline=self.graph.pipeline, graph=self.graph, store=self.store, clock=self.clock)
 
     @property
     def queries(self) -> TableQueries:
@@ -184,30 +254,30 @@ class Update:
             context=FlowContext(
                 pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
                 store=self.store, queries=queries, sessions=sessions, state=self._state, stop=self.stop,
-                clock=self.clock,
+                clock=self.clock, holds=self._holds, update_id=update_id,
             )
         )  # fmt: skip
         refresher = ViewRefresher(
             graph=self.graph, sessions=sessions, store=self.store, queries=queries, state=self._state,
             update_id=update_id,
         )  # fmt: skip
+        retries = self.settings.retries
         work = FlowAttempts(
             graph=self.graph, runner=runner, refresher=refresher, state=self._state, journal=journal,
-            retries=replace(self.retries, most_retries=0) if self.request.continuous else self.retries,
+            retries=replace(retries, most_retries=0) if self.request.continuous else retries,
             clock=self.clock, stop=self.stop,
         )  # fmt: skip
         return Executor(
             graph=self.graph, store=self.store, rebuilds=self._rebuilds, work=work, journal=journal, stop=self.stop,
-            parallel_flows=self.parallel_flows,
+            parallel_flows=self.settings.parallel_flows,
         )  # fmt: skip
 
     @contextmanager
     def _log(self, update_id: str) -> Iterator[EventLog]:
-        name = self.graph.pipeline
-        origin = Origin(
-            pipeline_id=f"{name}@{self.store.storage.root}", pipeline_name=name, update_id=update_id,
+        origin = replace(
+            Origin.of(self.graph.pipeline, self.store.storage.root, update_id),
             host=f"{socket.gethostname()}:{os.getpid()}",
-        )  # fmt: skip
+        )
         with EventLog(self.store.storage, origin, self.clock) as log:
             for observer in self.observers:
                 log.subscribe(observer)
@@ -216,6 +286,14 @@ class Update:
                 yield log
             finally:
                 hooks.close()
+
+    def _reports(self, log: EventLog) -> AbstractContextManager[None]:
+        def path_of(name: QualifiedName) -> str:
+            dataset = self.graph.dataset(name)
+            assert dataset is not None  # the expansion declares it
+            return self.store.path(dataset.spec)
+
+        return ingestion_reports(self.registry, self.store.storage, log, self.settings.progress_seconds, path_of)
 
     def _hooks(self) -> list[EventHook]:
         return [
@@ -233,6 +311,17 @@ def _state(flows: Sequence[FlowResult]) -> UpdateState:
     if states & _UNDONE:
         return UpdateState.FAILED
     return UpdateState.CANCELED if FlowState.STOPPED in states else UpdateState.COMPLETED
+
+
+def _going_on(request: UpdateRequest, datasets: tuple[QualifiedName, ...]) -> UpdateRequest:
+    """Return the request to go on with some datasets of a continuous update; what it began is not begun again."""
+    return UpdateRequest(refresh=datasets, continuous=True, trigger_interval_seconds=request.trigger_interval_seconds)
+
+
+def _datasets(plan: Plan) -> tuple[QualifiedName, ...]:
+    """Return the datasets that a plan updates."""
+    kept = (SkipStep, KeepStored)
+    return tuple(dict.fromkeys(step.dataset for step in plan.steps if not isinstance(step, kept)))
 
 
 def _pipeline_name(graph: DataflowGraph) -> QualifiedName:

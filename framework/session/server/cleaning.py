@@ -36,6 +36,7 @@ class Baseline:
         self._context: Any = spark.sparkContext._jsc.sc()
         self._properties = jvm.java.lang.System.getProperties().clone()
         self._listeners = [*self._all_listeners()]
+        self._folders = {*self._python_folders()}
         self._lasting = self._lasting_state()
         assert self._running_calls() == 0, "the call that reads the stacks must be seen"
 
@@ -59,6 +60,8 @@ class Baseline:
         for listener in self._all_listeners():
             if not any(listener.equals(own) for own in self._listeners):
                 self._context.listenerBus().removeListener(listener)
+        for folder in set(self._python_folders()) - self._folders:
+            self._jvm.org.apache.spark.util.Utils.deleteRecursively(self._jvm.java.io.File(folder))
         shared = self._session.sharedState()
         shared.cacheManager().clearCache()
         shared.globalTempViewManager().clear()
@@ -68,7 +71,7 @@ class Baseline:
         spark.classic.SparkSession.setDefaultSession(self._session)
         self._jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # cached clients have the credentials of their session
         self._jvm.java.lang.System.setProperties(self._properties.clone())
-        return self._work()
+        return self._remaining_work()
 
     def collect_garbage(self) -> None:
         """Free the memory of the last command."""
@@ -133,6 +136,11 @@ class Baseline:
         for entry in factories.entrySet().toArray():
             entry.getValue().stop()
         factories.clear()
+
+    def _python_folders(self) -> Iterator[str]:
+        """Yield the folders of PySpark's contexts: each command has one, which only the end of the JVM deletes."""
+        root = str(self._jvm.org.apache.spark.util.Utils.getLocalDir(self._context.conf()))
+        yield from (str(path) for path in Path(root).glob("pyspark-*"))
 
     def _all_listeners(self) -> Iterator[Any]:
         bus = self._context.listenerBus()

@@ -14,6 +14,7 @@ from pyspark.sql.udf import _wrap_function
 
 from framework.foundation.errors import UserError
 from framework.sources.databases.options import Options
+from framework.sources.databases.staging import STAGED_FILES_SCHEMA, STAGING_OPTIONS, Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
 
 SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
+STAGED_SNAPSHOT_FORMAT = "sluice_postgres_snapshot_files"
+"""The chunks of `postgres_snapshot` as files. Runners of flows use it; it is no format for users."""
 _DRIVERS = ("psycopg2", "adbc_driver_postgresql")
 CHANGES_SCHEMA = (
     "source_table STRING, operation STRING, generation BIGINT, position BIGINT, ordinal BIGINT, "
@@ -35,7 +38,9 @@ def register_format(spark: SparkSession, name: str) -> None:
     Spark's own registration compares the name with the *active* session, and refuses a name that another session has.
     The first registration in a JVM starts a Python process, so a session without databases has none.
     """
-    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges)}.get(name.lower())
+    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges, PostgresSnapshotFiles)}.get(
+        name.lower()
+    )
     if format_class is None:
         return
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
@@ -84,6 +89,33 @@ class PostgresSnapshot(DataSource):
         return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, self.options, OPTIONS))
 
 
+class PostgresSnapshotFiles(DataSource):
+    """The files that hold the chunks of a snapshot, one row for each chunk; its offsets are those of the snapshot.
+
+    Options: those of `postgres_snapshot`, and those of `Staging`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.readStream.format`."""
+        return STAGED_SNAPSHOT_FORMAT
+
+    def schema(self) -> str:
+        """Return the columns that describe a file; the database is not asked."""
+        return STAGED_FILES_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of chunks that writes each into a file."""
+        del schema
+        _require_drivers(SNAPSHOT_FORMAT)
+        from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
+        from framework.sources.databases.postgres.staged_source import StagedStreamReader
+
+        staging = Staging.of(self.options)
+        options = {name: value for name, value in self.options.items() if name.lower() not in STAGING_OPTIONS}
+        return StagedStreamReader(SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, options, OPTIONS)), staging)
+
+
 class PostgresChanges(DataSource):
     """Inserts, updates, deletes and truncates of tables, in the order of their transactions.
 
@@ -94,7 +126,9 @@ class PostgresChanges(DataSource):
     Options: `connection` (its name), `slot`, `publication` (default: the name of the slot), `tables` (list of
     `schema.table`), `textColumns` (list of `schema.table.column`), `maxRowsPerTrigger` (1,000,000),
     `maxBytesPerTrigger` (256m), `generation` (0), `spoolFolder` (a temporary folder; on a cluster, one that all
-    machines share), `connectionsFolder` (the working folder).
+    machines share), `advanceTo` (0; a position that is stored soon after it is passed, also without changes),
+    `unreadableRows` (fail; with `keep`, a change with a value that its type can't hold has the operation UNREADABLE and
+    the reason as its payload), `connectionsFolder` (the working folder).
     """
 
     @classmethod

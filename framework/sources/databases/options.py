@@ -72,6 +72,17 @@ class Options:
             raise self.invalid(name, f"a whole number of at least {least}")
         return int(text)
 
+    def choice(self, name: str, known: tuple[str, ...]) -> str:
+        """Return one of some words; the first is the default.
+
+        Raises:
+            UserError: DATABASE_OPTION_INVALID.
+        """
+        word = self.text(name, known[0]).lower()
+        if word not in known:
+            raise self.invalid(name, " or ".join(known))
+        return word
+
     def size(self, name: str, default: int) -> int:
         """Return a number of bytes, written such as `64m`.
 

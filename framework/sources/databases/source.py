@@ -5,26 +5,23 @@ No answer asks the database: a plan must not depend on it. What only the databas
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from framework.foundation.storage_port import Storage
 from framework.sources.port import (
     NO_LAG,
     UNKNOWN_LAG,
-    Gap,
     Lag,
     SourcePosition,
     SourceReference,
     SourceShape,
     StreamingRelation,
+    UnseenSource,
+    offset_object,
 )
 
 _SNAPSHOTS = frozenset({"postgres_snapshot"})
 _CHANGES = frozenset({"postgres_changes"})
 
 
-class SnapshotSource:
+class SnapshotSource(UnseenSource):
     """A snapshot of a table in chunks; its offset says whether its last chunks are planned."""
 
     kind = "database_snapshot"
@@ -39,35 +36,20 @@ class SnapshotSource:
 
     def owns(self, offset: str) -> bool:
         """Own the offsets of chunks, and the one before the first chunk."""
-        value = _object(offset)
+        value = offset_object(offset)
         return value.get("beginning") is True or {"bounds", "chunks", "finished"} <= set(value)
-
-    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """Unknown."""
-        del storage, source, previous
-        return None
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every snapshot is read to its end: Spark has committed the offset of the last chunks."""
-        return all(_object(offset).get("finished") is True for offset in position.offsets)
-
-    def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Unknown."""
-        del storage, source
-        return None
+        return all(offset_object(offset).get("finished") is True for offset in position.offsets)
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Nothing after the last chunks, unknown before: offsets have no size of the table."""
         del now
         return NO_LAG if self.is_drained(position) else UNKNOWN_LAG
 
-    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """None: a plan that became invalid is found when its next chunk is read."""
-        del position
-        return ()
 
-
-class ChangesSource:
+class ChangesSource(UnseenSource):
     """Changes from the log of a database: whether there are new ones is known to the database only."""
 
     kind = "database_changes"
@@ -82,37 +64,4 @@ class ChangesSource:
 
     def owns(self, offset: str) -> bool:
         """Own positions in a log."""
-        return {"slot", "lsn"} <= set(_object(offset))
-
-    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """Unknown."""
-        del storage, source, previous
-        return None
-
-    def is_drained(self, position: SourcePosition) -> bool | None:
-        """Unknown."""
-        del position
-        return None
-
-    def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Unknown."""
-        del storage, source
-        return None
-
-    def lag(self, position: SourcePosition, *, now: float) -> Lag:
-        """Unknown."""
-        del position, now
-        return UNKNOWN_LAG
-
-    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """None without asking the database; the read itself reports a lost position."""
-        del position
-        return ()
-
-
-def _object(offset: str) -> dict[str, Any]:
-    try:
-        value = json.loads(offset)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return {"slot", "lsn"} <= set(offset_object(offset))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+UNREADABLE = "UNREADABLE"
+"""The operation of a change whose values can't be represented; its payload is the reason."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TableName:

@@ -24,12 +24,36 @@ _VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTip:
-    """A table's newest version, and its id, schema (JSON) and properties: None and {} if no small file has them."""
+    """A table's newest version, and its metadata; None and empty where no small file has it.
+
+    Args:
+        version: the newest version.
+        table_id: the table's id.
+        schema: its schema as JSON.
+        properties: its properties.
+        partition_columns: its partition columns.
+    """
 
     version: int
     table_id: str | None
     schema: str | None = field(default=None, repr=False, compare=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogListing:
+    """One listing of a log.
+
+    Args:
+        commits: the file of each commit that is still there, by version, ascending.
+        tip: the newest version and the metadata.
+        is_staged: whether a catalog commits to the table, so that the name of the next commit is unknown.
+    """
+
+    commits: Mapping[int, str]
+    tip: LogTip
+    is_staged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +75,41 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     if not files:
         return None
     version = max(files)
-    metadata = _read_metadata(storage, table_path, version, files)
+    return tip_of(version, _read_metadata(storage, table_path, files))
+
+
+def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
+    """The tip of a log by its newest version and metadata action; {} if the action is unknown."""
     return LogTip(
         version=version,
         table_id=metadata.get("id"),
         schema=metadata.get("schemaString"),
         properties=metadata.get("configuration") or {},
+        partition_columns=tuple(metadata.get("partitionColumns") or ()),
     )
+
+
+def read_listing(storage: Storage, table_path: str) -> LogListing | None:
+    """One listing of a log, with the metadata; None when there is no table."""
+    files = _version_files(storage, table_path)
+    if not files:
+        return None
+    return LogListing(
+        commits={version: files[version] for version in sorted(files) if files[version]},
+        tip=tip_of(max(files), _read_metadata(storage, table_path, files)),
+        is_staged=storage.exists(f"{table_path}/{_LOG}/{_STAGED}"),
+    )
+
+
+def commit_path(table_path: str, version: int) -> str:
+    """The file of a commit that no catalog makes."""
+    return f"{table_path}/{_LOG}/{version:020d}.json"
+
+
+def log_token(storage: Storage, table_path: str) -> str:
+    """A text that changes with the names in the log, within the resolution of the file system's clock."""
+    log = f"{table_path}/{_LOG}"
+    return f"{storage.folder_token(log)} {storage.folder_token(f'{log}/{_STAGED}')}"
 
 
 def commit_files(storage: Storage, table_path: str) -> dict[int, str]:
@@ -103,17 +155,29 @@ def _version_files(storage: Storage, table_path: str) -> dict[int, str]:
     return files
 
 
-def _read_metadata(storage: Storage, table_path: str, version: int, files: dict[int, str]) -> Mapping[str, Any]:
-    """The table's metadata from its newest checksum file or from the last few commits; {} if neither has it."""
-    checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
-    metadata = checksum.get("metadata")
-    if isinstance(metadata, dict) and "id" in metadata:
-        return metadata
-    for _, actions in _recent_commits(storage, table_path, files):
+def _read_metadata(storage: Storage, table_path: str, files: dict[int, str]) -> Mapping[str, Any]:
+    """The table's metadata from the newest checksum file or commit that has it; {} if it is not among the last few.
+
+    The newest commit has no checksum file yet while its writer creates one.
+    """
+    newest = max(files, default=-1)
+    checksum = _checksum_metadata(storage, table_path, newest)
+    if checksum is not None:
+        return checksum
+    for version, actions in _recent_commits(storage, table_path, files):
         for action in actions:
             if "metaData" in action:
                 return dict(action["metaData"])
+        checksum = _checksum_metadata(storage, table_path, version - 1)
+        if checksum is not None:
+            return checksum
     return {}
+
+
+def _checksum_metadata(storage: Storage, table_path: str, version: int) -> Mapping[str, Any] | None:
+    checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
+    metadata = checksum.get("metadata")
+    return metadata if isinstance(metadata, dict) and "id" in metadata else None
 
 
 def _recent_commits(

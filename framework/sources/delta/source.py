@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.foundation.storage_port import Storage
-from framework.sources.delta.log import LogTip, commit_files, read_commit, read_tip
+from framework.sources.delta.log import LogTip, commit_files, commit_path, log_token, read_commit, read_tip
+from framework.sources.delta.partitions import PartitionCondition, partition_conditions
+from framework.sources.delta.unread import UnreadCommits
 from framework.sources.port import (
     NO_LAG,
     UNKNOWN_LAG,
+    ColumnValues,
     Gap,
     Lag,
+    RewindPosition,
     SourcePosition,
     SourceReference,
     SourceShape,
@@ -21,12 +25,19 @@ from framework.sources.port import (
 )
 
 KIND = "delta"
+REPLACED = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
 _MOST_COMMITS = 200
 
 
-def table_source(path: str) -> SourceReference:
-    """The reference to a Delta table by its folder."""
-    return SourceReference(kind=KIND, shape=SourceShape.TABLE, location=path)
+def table_source(path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False) -> SourceReference:
+    """The reference to a Delta table by its folder.
+
+    Args:
+        path: the folder.
+        only: conditions that all rows of interest meet.
+        from_start: whether a stream without a position begins with all rows of the table.
+    """
+    return SourceReference(kind=KIND, shape=SourceShape.TABLE, location=path, only=only, from_start=from_start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,9 @@ class DeltaSource:
     kind = KIND
     starts: tuple[str, ...] = ("startingVersion", "startingTimestamp")
 
+    def __init__(self) -> None:
+        self._unread = UnreadCommits()
+
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize `format("delta")` with a path."""
         return table_source(relation.path) if relation.format == "delta" and relation.path is not None else None
@@ -79,19 +93,49 @@ class DeltaSource:
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """The token of the table's log folders."""
         del previous
-        log = f"{source.location}/_delta_log"
-        return f"{storage.folder_token(log)} {storage.folder_token(f'{log}/_staged_commits')}"
+        return log_token(storage, str(source.location))
 
     def is_drained(self, position: SourcePosition) -> bool | None:
-        """Compare each offset with the newest version of its table.
+        """Compare each offset with the newest version of its table, or with the commits that concern the flow.
 
         False also where tables and offsets differ in number or identity: reading on fails or reads
         another table, so the stream must start and report it.
         """
-        tips = [read_tip(position.storage, str(source.location)) for source in position.sources]
-        return all(any(offset_is_drained(offset, tip) for tip in tips) for offset in position.offsets) and all(
-            any(offset_is_drained(offset, tip) for offset in position.offsets) for tip in tips
+        sources = tuple(dict.fromkeys(position.sources))
+        tips = [self._tip(position.storage, source) for source in sources]
+        pairs = [
+            (offset, source)
+            for offset in position.offsets
+            for source, tip in zip(sources, tips, strict=True)
+            if offset_is_drained(offset, tip)
+            or (_is_alone(tip, tips, position.offsets) and self._may_skip(position, source, _Offset.parse(offset)))
+        ]
+        return {offset for offset, _ in pairs} == {*position.offsets} and {source for _, source in pairs} == {*sources}
+
+    def _tip(self, storage: Storage, source: SourceReference) -> LogTip | None:
+        """The newest version of a table; many flows may read partitions of one table, whose log is listed once."""
+        path = str(source.location)
+        return self._unread.tip(storage, path) if source.only else read_tip(storage, path)
+
+    def _pairs(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip | None, _Offset | None]]:
+        """Each table with its newest version and the offset that reads it, by table id."""
+        offsets = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
+        for source in position.sources:
+            tip = self._tip(position.storage, source)
+            matching = (offset for offset in offsets if tip is not None and offset.table_id == tip.table_id)
+            yield source, tip, next(matching, None)
+
+    def _may_skip(self, position: SourcePosition, source: SourceReference, parsed: _Offset | None) -> bool:
+        """Whether no unread commit concerns a flow with conditions on partition columns."""
+        if parsed is None or parsed.in_snapshot or not source.only:
+            return False
+        return self._unread.may_skip(
+            position.storage, source, table_id=parsed.table_id, version=parsed.version, checkpoint=position.checkpoint
         )
+
+    def is_empty(self, storage: Storage, source: SourceReference) -> bool:
+        """Whether no commit since the table was created has added a file in a partition of interest."""
+        return bool(source.only) and self._unread.is_empty(storage, source)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
         """Path, newest version and table id."""
@@ -101,19 +145,82 @@ class DeltaSource:
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Sum rows and bytes of the files that unread commits add; unknown during the initial snapshot."""
         total = NO_LAG
-        for source, _, offset in _pairs(position):
-            total = total.plus(
-                UNKNOWN_LAG if offset is None else _table_lag(position.storage, str(source.location), offset, now)
-            )
+        for source, _, offset in self._pairs(position):
+            if offset is None:
+                total = total.plus(UNKNOWN_LAG)
+            elif not self._may_skip(position, source, offset):
+                total = total.plus(_table_lag(position.storage, source, offset, now))
         return total
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """Tables that were replaced, or whose log no longer holds the next version to read."""
         found = (
             _table_gap(position.storage, str(source.location), tip, position.offsets)
-            for source, tip, _ in _pairs(position)
+            for source, tip, _ in self._pairs(position)
         )
         return tuple(gap for gap in found if gap is not None)
+
+    def resume(self, position: SourcePosition) -> tuple[str, ...] | None:
+        """The next version to read; unknown in the initial snapshot, or if a table was replaced."""
+        found = [offset for _, _, offset in self._pairs(position)]
+        if len(position.offsets) != len(position.sources):
+            return None
+        if any(offset is None or offset.in_snapshot for offset in found):
+            return None  # a start at a version skips the rows of the snapshot that are not read yet
+        return tuple(f"startingVersion={offset.version}" for offset in found if offset is not None)
+
+    def lost_since(self, position: RewindPosition) -> str:
+        """The versions that the log no longer has."""
+        own = tuple(offset for offset in position.offsets if self.owns(offset))
+        gaps = self.gaps(
+            SourcePosition(
+                storage=position.storage, checkpoint=position.checkpoint, sources=position.sources, offsets=own,
+                source_count=len(position.offsets),
+            )
+        )  # fmt: skip
+        return " ".join(gap.problem for gap in gaps).removesuffix(".")
+
+    def describe(self, position: RewindPosition) -> tuple[str, ...]:
+        """The next version to read."""
+        tips = ((source, read_tip(position.storage, str(source.location))) for source in position.sources)
+        paths = {tip.table_id: str(source.location) for source, tip in tips if tip is not None}
+        found = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
+        return tuple(
+            f"{paths.get(offset.table_id, 'a table')} from version {offset.version}"
+            + (" on, within it" if offset.index >= 0 or offset.in_snapshot else " on")
+            for offset in found
+        )
+
+    def truncate(self, position: RewindPosition) -> None:
+        """Nothing: the offset is all that is stored."""
+        del position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextVersion:
+    """The place in a Delta table where a stream reads on.
+
+    Args:
+        table_id: Delta's id of the table.
+        version: the next version to read; None in the middle of a commit or of the initial snapshot.
+    """
+
+    table_id: str
+    version: int | None
+
+    @classmethod
+    def of(cls, offset: str) -> NextVersion | None:
+        """Parse an offset; None for one of another kind."""
+        found = _Offset.parse(offset)
+        if found is None:
+            return None
+        whole = found.index < 0 and not found.in_snapshot
+        return cls(table_id=found.table_id, version=found.version if whole else None)
+
+
+def moved_offset(offset: str, version: int) -> str:
+    """Return an offset at the start of another version of its table."""
+    return json.dumps({**json.loads(offset), "reservoirVersion": version}, separators=(",", ":"))
 
 
 def offset_is_drained(offset_json: str, tip: LogTip | None) -> bool:
@@ -130,19 +237,21 @@ def offset_is_drained(offset_json: str, tip: LogTip | None) -> bool:
     return offset.version > tip.version and not offset.in_snapshot
 
 
-def _pairs(position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip | None, _Offset | None]]:
-    """Each table with its newest version and the offset that reads it, by table id."""
-    offsets = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
-    for source in position.sources:
-        tip = read_tip(position.storage, str(source.location))
-        matching = (offset for offset in offsets if tip is not None and offset.table_id == tip.table_id)
-        yield source, tip, next(matching, None)
+def _is_alone(tip: LogTip | None, tips: list[LogTip | None], offsets: tuple[str, ...]) -> bool:
+    """Whether a table is read by one stream of the query, so that its offset belongs to its conditions."""
+    if tip is None or tip.table_id is None:
+        return False
+    read = [parsed for text in offsets if (parsed := _Offset.parse(text)) and parsed.table_id == tip.table_id]
+    return len(read) == 1 and sum(each is not None and each.table_id == tip.table_id for each in tips) == 1
 
 
-def _table_lag(storage: Storage, path: str, offset: _Offset, now: float) -> Lag:
+def _table_lag(storage: Storage, source: SourceReference, offset: _Offset, now: float) -> Lag:
     if offset.in_snapshot:
         return UNKNOWN_LAG
+    path = str(source.location)
     files = commit_files(storage, path)
+    tip = read_tip(storage, path) if source.only else None
+    conditions = partition_conditions(source.only, tip) if tip is not None else ()
     versions = [version for version in files if version >= offset.version]
     if len(versions) > _MOST_COMMITS or (versions and versions[0] > offset.version):
         return UNKNOWN_LAG
@@ -150,12 +259,15 @@ def _table_lag(storage: Storage, path: str, offset: _Offset, now: float) -> Lag:
     for version in versions:
         actions = read_commit(storage, files[version])
         skipped = offset.index + 1 if version == offset.version else 0
-        total = total.plus(_commit_lag(actions, max(skipped, 0), now))
+        total = total.plus(_commit_lag(actions, max(skipped, 0), conditions, now))
     return total
 
 
-def _commit_lag(actions: list[dict[str, Any]], skipped: int, now: float) -> Lag:
+def _commit_lag(
+    actions: list[dict[str, Any]], skipped: int, conditions: tuple[PartitionCondition, ...], now: float
+) -> Lag:
     added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")][skipped:]
+    added = [add for add in added if all(each.may_match(add["partitionValues"].get(each.key)) for each in conditions)]
     if not added:
         return NO_LAG
     counts = [_record_count(add) for add in added]
@@ -182,13 +294,16 @@ def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[s
     mine = [offset for offset in parsed if offset.table_id == tip.table_id]
     if tip.table_id is not None and not mine:
         return Gap(
-            condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+            condition=REPLACED,
             location=path,
             problem="The table was replaced after the last run of the flow.",
         )
-    versions = commit_files(storage, path)
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
-    if wanted is None or wanted in versions:
+    # One look for the file: a long log takes long to list, and each of many flows may read it.
+    if wanted is None or storage.exists(commit_path(path, wanted)):
+        return None
+    versions = commit_files(storage, path)
+    if wanted in versions:
         return None
     first = min(versions, default=tip.version)
     return Gap(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from framework.foundation.storage_port import FileStatus, Storage
@@ -17,15 +18,18 @@ from framework.sources.port import (
     UNKNOWN_LAG,
     Gap,
     Lag,
+    RewindPosition,
     SourcePosition,
     SourceReference,
     SourceShape,
     StreamingRelation,
+    offset_object,
 )
 
 _FORMATS = frozenset({"json", "csv", "parquet", "text", "orc", "avro", "xml", "binaryfile"})
 _GLOB = frozenset("*?[{")
 _MOST_FILES = 20_000
+_MERGED = ".compact"
 
 
 class FileSource:
@@ -42,11 +46,7 @@ class FileSource:
 
     def owns(self, offset: str) -> bool:
         """Own offsets of the form `{"logOffset": n}`."""
-        try:
-            value = json.loads(offset)
-        except ValueError:
-            return False
-        return isinstance(value, dict) and set(value) == {"logOffset"}
+        return set(offset_object(offset)) == {"logOffset"}
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """The tokens of the folder and of every folder below it, as a JSON object."""
@@ -86,6 +86,85 @@ class FileSource:
         """None: the position is the set of files read, which a folder can't lose."""
         del position
         return ()
+
+    def lost_since(self, position: RewindPosition) -> str:
+        """Files that were read after the position and are gone."""
+        storage = position.storage
+        read = [entry.path for entries in _listed(position) for entry, again in entries if again]
+        seen = [path for path in read if path.startswith("/") == storage.root.startswith("/")]
+        gone = [path for path in seen if not storage.exists(path)]
+        if not gone:
+            return ""
+        return f"{gone[0]} is gone" if len(gone) == 1 else f"{len(gone)} files such as {gone[0]} are gone"
+
+    def describe(self, position: RewindPosition) -> tuple[str, ...]:
+        """The number of files that are read again."""
+        return tuple(
+            f"files: {sum(again for _, again in entries)} of {len(entries)} again" for entries in _listed(position)
+        )
+
+    def truncate(self, position: RewindPosition) -> None:
+        """Cut Spark's list of files at the offset.
+
+        Spark deletes lists that it has merged, so the files up to the offset may be in a later list only. Then one
+        merged list is written: it is valid with any number, because Spark derives its interval from it.
+        """
+        for number, last in _log_offsets(position.offsets):
+            folder, storage = _log_folder(position.checkpoint, number), position.storage
+            names = {name: int(name.removesuffix(_MERGED)) for name in storage.list_names(folder)}
+            kept = {name for name, list_number in names.items() if list_number <= last}
+            if not _is_complete(kept, last):
+                lines = [entry.line for entry in _entries(storage, folder) if entry.batch <= last]
+                kept = {f"{last}{_MERGED}"}
+                storage.write_text(f"{folder}/{last}{_MERGED}", "\n".join(["v1", *lines]))
+            for name in names.keys() - kept:
+                storage.delete_tree(f"{folder}/{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A file in Spark's list: the batch of the list that found it, its plain path, and its line."""
+
+    batch: int
+    path: str
+    line: str
+
+
+def _is_complete(names: Collection[str], last: int) -> bool:
+    """Whether lists have all files up to a number: a merged list, and each one after it."""
+    merged = [int(name.removesuffix(_MERGED)) for name in names if name.endswith(_MERGED)]
+    return all(str(number) in names for number in range(max(merged, default=-1) + 1, last + 1))
+
+
+def _log_folder(checkpoint: str, number: int) -> str:
+    return f"{checkpoint}/sources/{number}"
+
+
+def _log_offsets(offsets: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the number of each source of files, and the last list that it has read."""
+    for number, offset in enumerate(offsets):
+        value = offset_object(offset)
+        if set(value) == {"logOffset"}:
+            yield number, int(value["logOffset"])
+
+
+def _listed(position: RewindPosition) -> Iterator[list[tuple[_Entry, bool]]]:
+    """Yield the files in the list of each source of files, and whether they are read after the position."""
+    for number, last in _log_offsets(position.offsets):
+        entries = _entries(position.storage, _log_folder(position.checkpoint, number))
+        yield [(entry, entry.batch > last) for entry in entries]
+
+
+def _entries(storage: Storage, folder: str) -> list[_Entry]:
+    """Return the files in Spark's lists, each once, in the order in which they were found."""
+    found: dict[str, _Entry] = {}
+    for name in storage.list_names(folder):
+        for line in (storage.read_text(f"{folder}/{name}") or "").splitlines():
+            if line.startswith("{"):
+                value = json.loads(line)
+                path = _plain(unquote(str(value["path"])))
+                found[line] = _Entry(batch=int(value["batchId"]), path=path, line=line)
+    return sorted(found.values(), key=lambda entry: entry.batch)
 
 
 def _unread_files(position: SourcePosition) -> list[FileStatus] | None:

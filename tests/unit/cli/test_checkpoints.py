@@ -63,6 +63,13 @@ def test_reset_starts_a_generation_and_keeps_the_old_one(sluice: Sluice, store: 
     assert states(store, "changes") == {1: GenerationState.CURRENT}
 
 
+def test_reset_stores_where_the_flow_starts(sluice: Sluice, pipeline: FakePipeline, store: GenerationStore) -> None:
+    """The starts are resolved for the flow's full name and kept in the new generation; an update after it has none."""
+    assert sluice("checkpoints", "reset", "load", "--from", "raw:earliest", "--from", "x:latest").exit_code == 0
+    assert ("starts_of", (name("load"), ("raw:earliest", "x:latest"))) in pipeline.calls
+    assert [each.start for each in store.read(name("orders"), name("load"))] == [None, None, "raw:earliest\nx:latest"]
+
+
 def test_rollback_restores_the_previous_generation(sluice: Sluice, store: GenerationStore) -> None:
     """A rollback undoes a reset; `--to` selects any kept generation."""
     sluice("checkpoints", "reset", "load")
@@ -112,6 +119,23 @@ def test_an_ambiguous_name_has_to_be_a_full_name(sluice: Sluice, store: Generati
     assert result.exit_code == 2
     assert "[CHECKPOINT_FLOW_AMBIGUOUS]" in result.stderr
     assert sluice("checkpoints", "reset", "lab.load").exit_code == 0
+
+
+def test_the_checkpoint_of_a_flow_that_moved_to_another_dataset_is_not_taken_for_its_own(
+    sluice: Sluice, store: GenerationStore
+) -> None:
+    """Flows of one full name into two datasets are told apart by `--target`; without it, nothing changes."""
+    store.begin(name("payments"), name("load"), reason="before the flow moved")
+    before = store.list_all()
+    for action in ("reset", "rollback"):
+        result = sluice("checkpoints", action, "main.shop.load")
+        assert result.exit_code == 2
+        assert "[CHECKPOINT_FLOW_AMBIGUOUS]" in result.stderr
+        assert "main.shop.load into main.shop.payments" in result.stderr
+    assert store.list_all() == before
+    assert sluice("checkpoints", "reset", "load", "--target", "payments").exit_code == 0
+    changed = [manifest.dataset for manifest in store.list_all() if manifest not in before]
+    assert changed == [name("payments")]
 
 
 def test_nothing_is_changed_while_an_update_runs(

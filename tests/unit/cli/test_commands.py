@@ -88,6 +88,28 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
     )
 
 
+def test_a_start_belongs_to_the_flows_before_it(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """`--from` is for the flows of the `--reset-checkpoint` before it; several flows have their own starts."""
+    arguments = ["--reset-checkpoint", "a", "--reset-checkpoint", "b,c", "--from", "x:earliest", "--from=y:latest"]
+    assert sluice("run", *arguments, "--reset-checkpoint", "d", "--from", "startingVersion=12").exit_code == 0
+    expected = {"a": (), "b": ("x:earliest", "y:latest"), "c": ("x:earliest", "y:latest"), "d": ("startingVersion=12",)}
+    assert pipeline.calls[1][1]["reset_checkpoints"] == expected
+    alone = sluice("run", "--from", "earliest", "--reset-checkpoint", "a")
+    assert (alone.exit_code, "[START_WITHOUT_FLOW]" in alone.stderr) == (2, True)
+    deployed = sluice("run", "--target", "prod", "--reset-checkpoint", "a", "--from", "earliest")
+    assert (deployed.exit_code, "--from does not go with --target" in deployed.stderr) == (2, True)
+
+
+def test_validate_names_the_flows_that_would_fail(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The definitions are valid, the error has the ways out, and the exit code is 1."""
+    condition = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    pipeline.foretold = (OperationError(condition, flow="main.shop.load", problem="It changed.", ways="Restore it."),)
+    result = sluice("validate")
+    assert result.exit_code == 1
+    assert "shop is valid" in result.stdout
+    assert f"[{condition}] Flow main.shop.load cannot continue from its checkpoint" in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
 def test_an_empty_name_does_not_select_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
     """`--refresh "$NOTHING"` is an error and not an update of everything."""

@@ -12,7 +12,7 @@ from pyspark.logger import PySparkLogger
 from framework.cli.commands.sql import query_errors
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
-from framework.session.query_log import quiet_query_log
+from framework.session import query_log
 
 HERE = SourceLocation(file="click/decorators.py", line=34)
 
@@ -51,9 +51,12 @@ def test_pyspark_does_not_log_what_sluice_reports_itself(name: str, swap: pytest
     """Both loggers that print a Java stack for each failed query are silent inside the block, and only there."""
     logger = PySparkLogger.getLogger(name)
     written = StringIO()
+    # A command that another test ran in this process has silenced both loggers for good.
+    swap.setattr(query_log, "_silence", query_log._Silence())
+    swap.setattr(logger, "filters", [])
     swap.setattr(logger, "handlers", [logging.StreamHandler(written)])
     swap.setattr(logger, "propagate", False)
-    with quiet_query_log():
+    with query_log.quiet_query_log():
         logger.error("a stack", file="x.py")
     assert written.getvalue() == ""
     logger.warning("a warning")

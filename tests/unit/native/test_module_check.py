@@ -54,10 +54,11 @@ def test_a_module_s_faults_are_these(source: str) -> None:
 
 
 def test_the_pipelines_of_this_repository_have_no_fault() -> None:
-    """Every pipeline of this repository has a native form."""
+    """Every pipeline has a native form, except for `ingest_database`: gateways of Databricks do that."""
     modules = sorted((ROOT / "pipelines").rglob("*.py"))
     assert len(modules) > 3
-    assert files_faults(modules) == ()
+    faults = [(fault.condition, fault.location.file if fault.location else "") for fault in files_faults(modules)]
+    assert faults == [("NATIVE_FUNCTION_LOCAL", str(ROOT / "pipelines/bank/transformations/copies.py"))]
 
 
 def test_the_modules_of_a_bundle_s_pipelines_are_checked_and_no_other_file(tmp_path: Path) -> None:
@@ -112,5 +113,5 @@ def test_this_repository_s_bundle_has_no_fault(target: str) -> None:
     """The flights pipeline is looked at, and all of it runs natively."""
     bundle = load_bundle(ROOT, target=target, user="ada@example.com")
     assert native_faults(bundle) == ()
-    modules = (ROOT / "pipelines").glob("*/transformations/*.py")
+    modules = (ROOT / "pipelines" / "flights" / "transformations").glob("*.py")
     assert module_files(bundle) == tuple(sorted(path.relative_to(ROOT).as_posix() for path in modules))

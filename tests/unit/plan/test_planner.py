@@ -114,6 +114,19 @@ def test_an_update_with_nothing_new_only_skips_and_says_why() -> None:
     assert len(plan.steps) == 4
 
 
+def test_a_held_flow_is_excluded_with_its_reason() -> None:
+    """Neither a first run nor new rows start it, in a continuous update either."""
+    for continuous in (False, True):
+        plan = make_plan(
+            a_graph(),
+            UpdateRequest(continuous=continuous),
+            settled(raw=FlowState(held="paused"), seed=FlowState(held="x")),
+        )
+        held = {step.flow: (step.reason, step.excluded) for step in plan.steps if isinstance(step, SkipStep)}
+        assert (held[RAW], held[SEED]) == (("paused", True), ("x", True))
+        assert RAW not in {step.flow for step in plan.steps if isinstance(step, RunFlow)}
+
+
 def test_what_reads_a_table_that_may_move_waits_for_it_and_looks_again() -> None:
     """Downstream of new rows, flows and views run with `check`, after their inputs."""
     plan = make_plan(a_graph(), UpdateRequest(), settled(raw=FlowState(generation=1, latest=1)))
@@ -158,6 +171,19 @@ def test_a_full_refresh_is_built_aside_and_published_last() -> None:
     assert {step.generation for step in own if isinstance(step, BeginGeneration)} == {2}
 
 
+def test_a_new_generation_names_the_data_that_is_gone() -> None:
+    """A full refresh and a reset say what their sources have deleted; an update that goes on does not."""
+    gone = settled(raw=FlowState(generation=1, latest=1, removed="2 files of /in were deleted"))
+    reasons = [
+        step.reason
+        for request in (UpdateRequest(full_refresh=(RAW,)), UpdateRequest(reset_checkpoints=(RAW,)), UpdateRequest())
+        for step in make_plan(a_graph(), request, gone).steps
+        if step.dataset == RAW and isinstance(step, BeginGeneration)
+    ]
+    ends = [reason.rpartition("; ")[2] for reason in reasons]
+    assert ends == ["2 files of /in were deleted: their rows can't be read again"] * 2
+
+
 def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
     """The next plain update continues the rebuild's generations instead of starting new ones."""
     state = StoredState(
@@ -172,6 +198,43 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
     assert [(step.flow, step.generation) for step in own if isinstance(step, RunFlow)] == [(CLEAN, 2), (SEED, 2)]
     assert [step.flow for step in own if isinstance(step, BeginGeneration)] == [SEED]
     assert own[-1] == PublishRebuild(dataset=CLEAN, rebuild=3, reason="all flows of the rebuild have completed")
+
+
+def test_a_full_refresh_with_history_says_so_and_keeps_saying_so() -> None:
+    """The request's keys are in the step that begins the rebuild; a continued rebuild has its own."""
+    request = UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=())
+    state = settled()
+    begun = replace(state.tables[CLEAN], rebuilding=1, last_rebuild=1, keeps_history=True)
+    continued = replace(state, tables={**state.tables, CLEAN: begun})
+    for plan, history in (
+        (make_plan(a_graph(), request, state), ()),
+        (make_plan(a_graph(), UpdateRequest(refresh=(CLEAN,)), continued), None),
+    ):
+        (create,) = [step for step in plan.steps if isinstance(step, CreateTable) and step.dataset == CLEAN]
+        (publish,) = [step for step in plan.steps if isinstance(step, PublishRebuild)]
+        assert create.history == history
+        assert create.reason.endswith("; a copy of the table is kept, and the current rows stay readable")
+        assert publish.reason.endswith(", and the rows that its sources no longer have are put back")
+    # A full refresh without history starts over without it.
+    anew = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), continued)
+    (publish,) = [step for step in anew.steps if isinstance(step, PublishRebuild)]
+    assert publish == PublishRebuild(dataset=CLEAN, rebuild=2, reason="all flows of the rebuild have completed")
+
+
+def test_history_that_cannot_be_kept_is_refused_before_anything_runs() -> None:
+    """A view, no table, unknown keys, and keys without history: each condition names its dataset."""
+    requests = {
+        "HISTORY_NOT_KEPT": UpdateRequest(full_refresh=(TOTALS,), keep_history=True),
+        "HISTORY_WITHOUT_TABLE": UpdateRequest(full_refresh_all=True, keep_history=True),
+        "HISTORY_KEYS_WITHOUT_HISTORY": UpdateRequest(full_refresh=(CLEAN,), history_keys=("id",)),
+        "HISTORY_KEY_NOT_FOUND": UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=("id",)),
+    }
+    found = {}
+    for condition, request in requests.items():
+        with pytest.raises(UserError) as raised:
+            make_plan(a_graph(), request, settled())
+        found[condition] = raised.value.condition
+    assert found == {condition: condition for condition in requests}
 
 
 def test_a_reset_begins_a_new_generation_and_keeps_the_rows() -> None:
@@ -269,6 +332,22 @@ def test_a_table_of_somebody_else_is_refused_whatever_is_asked(request_of_it: Up
     ]  # fmt: skip
     (error,) = refusals(a_graph(), plan)
     assert (error.condition, error.fields["owner"]) == ("TABLE_NOT_OWNED", "pipeline other")
+
+
+def test_a_dataset_with_a_fault_fails_alone() -> None:
+    """Its flows fail with the fault and its table is not changed; what does not read it is planned as ever."""
+    fault = UserError("INVALID_NAME", name="x")
+    graph = a_graph()
+    datasets = tuple(replace(each, fault=fault) if each.name == CLEAN else each for each in graph.datasets)
+    faulty = DataflowGraph(pipeline="p", datasets=datasets, flows=graph.flows)
+    plan = make_plan(faulty, UpdateRequest(), settled())
+    (step,) = (step for step in plan.steps if step.dataset == CLEAN)
+    assert isinstance(step, RefuseTable)
+    assert (step.flows, step.owner) == ((CLEAN, SEED), None)
+    assert [after for step in plan.steps if isinstance(step, RefreshView) for after in step.after] == [CLEAN]
+    assert refusals(faulty, plan) == faulty.faults == (fault,)
+    of_raw = [step for step in make_plan(graph, UpdateRequest(), settled()).steps if step.dataset == RAW]
+    assert [step for step in plan.steps if step.dataset == RAW] == of_raw
 
 
 def test_a_table_that_left_the_code_is_kept_and_named() -> None:

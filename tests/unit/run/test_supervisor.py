@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
@@ -20,8 +24,10 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.run.update.supervisor import FlowHealth, RefreshIntervals, Supervisor
-from framework.sources.port import SourceReference, SourceShape
+from framework.run.update.supervisor import RefreshIntervals, Supervisor
+from framework.run.update.units import FlowHealth, Grow, Successor
+from framework.sources.delta.source import table_source
+from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape
 from framework.testing.manual_clock import ManualClock
 
 Outcome = Callable[[RunFlow | RefreshView], FlowResult]
@@ -62,6 +68,7 @@ class World:
     ran: list[tuple[str, RunFlow | RefreshView]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     flows: list[GraphFlow] = field(default_factory=list)
+    held: set[QualifiedName] = field(default_factory=set)
 
     @property
     def storage(self) -> LocalStorage:
@@ -106,7 +113,11 @@ class World:
         (place / f"{len(list(place.iterdir()))}.json").write_text("{}", "utf-8")
 
     def supervise(
-        self, *steps: RunFlow | RefreshView, broken: dict[QualifiedName, SluiceError] | None = None, threads: int = 1
+        self,
+        *steps: RunFlow | RefreshView,
+        broken: dict[QualifiedName, SluiceError] | None = None,
+        threads: int = 1,
+        grow: Grow | None = None,
     ) -> Supervisor:
         """Run until all scripts are at their end."""
         datasets = tuple(
@@ -122,10 +133,53 @@ class World:
             supervisor = Supervisor(
                 graph=graph, attempts=self, state=self, journal=Journal(log, continuous=True),
                 retries=RetryPolicy(first_delay_seconds=8.0), clock=self.clock, stop=self.stop,
-                parallel_flows=threads, intervals=RefreshIntervals(),
+                parallel_flows=threads, intervals=RefreshIntervals(), holds=self.held, grow=grow,
             )  # fmt: skip
             supervisor.run(steps, broken or {})
         return supervisor
+
+
+@dataclass(kw_only=False, eq=False)
+class PartitionedTable:
+    """A Delta table with the partition column `p`."""
+
+    storage: LocalStorage
+    path: str
+    version: int = -1
+
+    def __post_init__(self) -> None:
+        """Create the table."""
+        fields = [{"name": "p", "type": "string", "nullable": True, "metadata": {}}]
+        schema = json.dumps({"type": "struct", "fields": fields})
+        self._write({"metaData": {"id": "t", "schemaString": schema, "partitionColumns": ["p"], "configuration": {}}})
+
+    def commit(self, partition: str) -> None:
+        """Add a file in a partition."""
+        self._write({"add": {"path": "x", "partitionValues": {"p": partition}, "dataChange": True}})
+
+    def partition(self, value: str) -> SourceReference:
+        """The table as a source of a flow that reads one partition."""
+        only = ColumnValues(column="p", type=ColumnType.STRING, values=(value,))
+        return table_source(self.path, (only,), from_start=True)
+
+    def is_read_by(self, step: RunFlow | RefreshView, *, but: int = 0) -> None:
+        """Write the checkpoint of a flow that has read all commits but the last few."""
+        assert isinstance(step, RunFlow)
+        checkpoint = GenerationStore(self.storage).path(step.dataset, step.flow, step.generation)
+        offset = {
+            "reservoirId": "t",
+            "reservoirVersion": self.version + 1 - but,
+            "index": -1,
+            "isStartingVersion": False,
+        }
+        self.storage.write_text(f"{checkpoint}/offsets/{self.version}", f"v1\n{{}}\n{json.dumps(offset)}")
+        self.storage.write_text(f"{checkpoint}/commits/{self.version}", "v1\n{}")
+
+    def _write(self, action: dict[str, object]) -> None:
+        self.version += 1
+        actions = ({"commitInfo": {"timestamp": 1_000 * self.version}}, action)
+        text = "".join(f"{json.dumps(each)}\n" for each in actions)
+        self.storage.write_text(f"{self.path}/_delta_log/{self.version:020d}.json", text)
 
 
 @pytest.fixture
@@ -160,6 +214,95 @@ def test_a_flow_without_news_is_not_started(world: World) -> None:
     assert [table for table, _ in world.ran] == ["idle", "busy", "busy", "busy"]
 
 
+def test_a_flow_that_reads_one_partition_starts_for_that_partition_only(world: World) -> None:
+    """Of two flows over one table, a commit starts only the one whose partition has a new file."""
+    table = PartitionedTable(world.storage, str(world.folder / "table"))
+
+    def then(partition: str = "") -> Outcome:
+        def ends(step: RunFlow | RefreshView) -> FlowResult:
+            table.is_read_by(step)
+            if partition:
+                table.commit(partition)
+            return completed(step)
+
+        return ends
+
+    steps = (world.flow("one", then(), then("one"), then("two")), world.flow("two", then("one"), then()))
+    for step in steps:
+        world.sources[step.dataset.table] = (table.partition(step.dataset.table),)
+    world.supervise(*steps)
+    assert [ran for ran, _ in world.ran] == ["one", "two", "one", "one", "two"]
+
+
+def test_a_flow_without_a_position_starts_with_its_first_row(world: World) -> None:
+    """Commits to other partitions do not start a flow that has found nothing to begin with."""
+    table = PartitionedTable(world.storage, str(world.folder / "table"))
+
+    def moves(partition: str = "", *, reads: bool = True) -> Outcome:
+        def ends(step: RunFlow | RefreshView) -> FlowResult:
+            if reads:
+                table.is_read_by(step)
+            if partition:
+                table.commit(partition)
+            return completed(step)
+
+        return ends
+
+    steps = (
+        world.flow("one", moves(), moves("one"), moves("two")),
+        world.flow("two", moves("one", reads=False), moves()),
+    )
+    for step in steps:
+        world.sources[step.dataset.table] = (table.partition(step.dataset.table),)
+    world.supervise(*steps)
+    assert [ran for ran, _ in world.ran] == ["one", "two", "one", "one", "two"]
+
+
+def test_a_flow_that_ended_before_its_rows_starts_again(world: World) -> None:
+    """A query that read only other partitions for a while may end with rows unread, which no commit announces again."""
+    table = PartitionedTable(world.storage, str(world.folder / "table"))
+    for partition in ("other", "one"):
+        table.commit(partition)
+
+    def reads(but: int) -> Outcome:
+        def ends(step: RunFlow | RefreshView) -> FlowResult:
+            table.is_read_by(step, but=but)
+            return completed(step)
+
+        return ends
+
+    step = world.flow("one", reads(1), reads(0))
+    world.sources["one"] = (table.partition("one"),)
+    world.supervise(step)
+    assert [ran for ran, _ in world.ran] == ["one", "one"]
+
+
+def test_a_held_flow_waits_and_continues_without_a_new_commit(world: World) -> None:
+    """A query that is interrupted has unread rows, which no commit announces again when the flow is released."""
+
+    def interrupted(step: RunFlow | RefreshView) -> FlowResult:
+        world.held |= {step.flow, name("idle_flow")}
+        world.file("idle")
+        return replace(completed(step), state=FlowState.STOPPED)
+
+    def and_a_file(step: RunFlow | RefreshView) -> FlowResult:
+        world.file("other")
+        return completed(step)
+
+    def releases(step: RunFlow | RefreshView) -> FlowResult:
+        world.held.clear()
+        return completed(step)
+
+    steps = (
+        world.flow("idle", completed, completed),
+        world.flow("running", interrupted, completed),
+        world.flow("other", and_a_file, and_a_file, releases),
+    )
+    world.supervise(*steps)
+    before, after = [table for table, _ in world.ran[:5]], {table for table, _ in world.ran[5:]}
+    assert (before, after) == (["idle", "running", "other", "other", "other"], {"idle", "running"})
+
+
 def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
     """It restarts after its delay and is then healthy; the other flow keeps running."""
 
@@ -179,6 +322,35 @@ def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
     assert [table for table, _ in world.ran] == ["broken", "sound", "sound", "broken"]
     assert len(degraded) == 1
     assert [flow.health for flow in supervisor.flows] == [FlowHealth.IDLE, FlowHealth.IDLE]
+
+
+def test_a_failure_after_rows_is_the_first_one(world: World) -> None:
+    """A flow that runs until its connection drops restarts as soon each time; one that writes nothing waits longer."""
+
+    def after_rows(step: RunFlow | RefreshView) -> FlowResult:
+        return replace(failed(step, may_heal=True), rows_written=2)
+
+    def at_once(step: RunFlow | RefreshView) -> FlowResult:
+        return failed(step, may_heal=True)
+
+    def passes_time(step: RunFlow | RefreshView) -> FlowResult:
+        world.clock.sleep(400)
+        return completed(step)
+
+    steps = (
+        world.flow("sound", *[after_rows] * 3),
+        world.flow("broken", *[at_once] * 3),
+        world.flow("clock", *[passes_time] * 8, unknown=True),
+    )
+    world.supervise(*steps)
+    delays: dict[str | None, list[int]] = {}
+    for event in world.events:
+        restart = re.search(r"restarts in (\d+) s", event.message)
+        if restart is not None:
+            delays.setdefault(event.origin.dataset_name, []).append(int(restart[1]))
+    assert [4 <= delay <= 8 for delay in delays["main.s.sound"]] == [True] * 3
+    first, second, third = delays["main.s.broken"]
+    assert 4 <= first <= 8 <= second <= 16 <= third <= 32
 
 
 def test_a_failure_that_cannot_heal_ends_its_flow_and_names_those_who_wait(world: World) -> None:
@@ -274,3 +446,76 @@ def test_when_the_update_stops_the_log_has_an_end_for_each_flow(world: World) ->
         if event.event_type == "flow_progress"
     }
     assert ends == {"once": "COMPLETED", "broken": "FAILED", "busy": "STOPPED", "degraded": "FAILED"}
+
+
+def new_columns(step: RunFlow | RefreshView) -> FlowResult:
+    """A run that stopped for new columns of its files."""
+    return replace(failed(step, may_heal=False), error=OperationError("UNKNOWN_FIELD", path="/in", columns="c"))
+
+
+@dataclass(kw_only=True)
+class Grown:
+    """Runs the steps of the graph with new columns."""
+
+    world: World
+    ran: list[str] = field(default_factory=list)
+    grown: threading.Event = field(default_factory=threading.Event)
+    errors: dict[str, SluiceError] = field(default_factory=dict)
+
+    def run(self, step: RunFlow | RefreshView) -> FlowResult:
+        """Run a step, and note that it is of the new graph."""
+        self.ran.append(step.dataset.table)
+        return self.world.run(step)
+
+    def of(self, *steps: RunFlow) -> Grow:
+        """The successors of some flows."""
+        flows = {flow.spec.name: flow for flow in self.world.flows}
+
+        def grow(dataset: QualifiedName) -> Mapping[QualifiedName, Successor]:
+            assert dataset == steps[0].dataset
+            self.grown.set()
+            return {
+                step.flow: Successor(
+                    step=step, flow=flows[step.flow], attempts=self, error=self.errors.get(step.dataset.table)
+                )
+                for step in steps
+            }
+
+        return grow
+
+
+def test_new_columns_restart_a_flow_and_its_readers_and_no_other_flow(world: World) -> None:
+    """A reader whose query breaks at the change goes on as its successor; one that can't be set up fails alone."""
+    grown = Grown(world=world)
+    grown.errors["d"] = OperationError("STORAGE_NOT_WRITABLE", path="/lake", problem="read-only")
+
+    def breaks(step: RunFlow | RefreshView) -> FlowResult:
+        assert grown.grown.wait(60)
+        return failed(step, may_heal=False)
+
+    a, b, c, d = (
+        world.flow("a", new_columns, completed), world.flow("b", breaks, completed, reads="a"),
+        world.flow("c", completed), world.flow("d", reads="a"),
+    )  # fmt: skip
+    supervisor = world.supervise(b, a, c, d, threads=3, grow=grown.of(a, b, d))
+    assert sorted(grown.ran) == ["a", "b"]
+    assert sorted(table for table, _ in world.ran) == ["a", "a", "b", "b", "c"]
+    ended = {result.dataset.table: (result.state, result.error) for result in supervisor.results}
+    stopped = (FlowState.STOPPED, None)
+    assert ended == {"a": stopped, "b": stopped, "c": stopped, "d": (FlowState.FAILED, grown.errors["d"])}
+    restarts = [event.message for event in world.events if "restarts with new columns" in event.message]
+    assert sorted(restarts) == [f"Flow main.s.{table}_flow restarts with new columns." for table in "ab"]
+
+
+def test_a_graph_that_is_invalid_with_new_columns_fails_the_flow_that_found_them(world: World) -> None:
+    """The flow has the error of the graph; the other one runs. Without `grow` the error is that of the columns."""
+    error = OperationError("STORAGE_NOT_READABLE", path="/lake", problem="gone")
+
+    def grow(_dataset: QualifiedName) -> Mapping[QualifiedName, Successor]:
+        raise error
+
+    supervisor = world.supervise(world.flow("a", new_columns), world.flow("b", completed), grow=grow)
+    assert [(result.state, result.error) for result in supervisor.results] == [
+        (FlowState.FAILED, error),
+        (FlowState.STOPPED, None),
+    ]

@@ -15,6 +15,11 @@ RUN_BY = {
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
     "docs/databases.md": ("tests/databases/test_databases_page.py",),
+    "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
+    "docs/doctor.md": ("tests/spark/test_doctor_page.py",),
+    "docs/files.md": ("tests/spark/test_files_page.py",),
+    "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
+    "docs/recovery.md": ("tests/spark/test_recovery_page.py",),
     "docs/databricks.md": ("tests/conformance/test_on_databricks.py",),
 }
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")

@@ -16,6 +16,7 @@ from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTabl
 
 UNKNOWN_SYSTEM = "unknown"
 
+_TABLE_KINDS = frozenset({"r", "p"})
 _KINDS = {
     "v": "a view",
     "m": "a materialized view",
@@ -33,11 +34,12 @@ _LEAVES = """
     SELECT part.relid FROM pg_partition_tree(c.oid) AS part WHERE c.relkind = 'p' AND part.isleaf
 """
 _TABLE = f"""
-    SELECT c.oid, c.relkind, c.relreplident,
+    SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
            leaves.rows, leaves.bytes, leaves.is_full
-    FROM pg_class AS c
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
+    JOIN pg_namespace AS n ON n.nspname = given.schema
+    JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
                coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
@@ -47,16 +49,15 @@ _TABLE = f"""
                                        ',' ORDER BY leaf.oid), '')) AS digest
         FROM pg_class AS leaf WHERE leaf.oid IN ({_LEAVES})
     ) AS leaves
-    WHERE n.nspname = %s AND c.relname = %s
 """
 # A domain is followed to its base type, an array to its elements. `dims` counts the arrays on the way.
 _COLUMNS = """
     WITH RECURSIVE resolved AS (
-        SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier, 0 AS dims, 0 AS depth
+        SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier, 0 AS dims, 0 AS depth
         FROM pg_attribute AS a
-        WHERE a.attrelid = %(table)s AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE a.attrelid = ANY (%(tables)s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL
-        SELECT r.attnum,
+        SELECT r.attrelid, r.attnum,
                CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.typelem END,
                CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE r.modifier END,
                r.dims + CASE t.typtype WHEN 'd' THEN 0 ELSE 1 END,
@@ -65,9 +66,9 @@ _COLUMNS = """
         JOIN pg_type AS t ON t.oid = r.type
         WHERE t.typtype = 'd' OR t.typoutput = 'pg_catalog.array_out'::regproc
     ), final AS (
-        SELECT DISTINCT ON (attnum) * FROM resolved ORDER BY attnum, depth DESC
+        SELECT DISTINCT ON (attrelid, attnum) * FROM resolved ORDER BY attrelid, attnum, depth DESC
     )
-    SELECT a.attname,
+    SELECT a.attrelid, a.attname,
            CASE t.typnamespace
                WHEN 'pg_catalog'::regnamespace THEN regexp_replace(format_type(t.oid, f.modifier), '^pg_catalog\\.', '')
                ELSE quote_ident(n.nspname) || '.' || quote_ident(t.typname)
@@ -76,10 +77,10 @@ _COLUMNS = """
            a.attlen = -1 AND a.attstorage IN ('x', 'e', 'm'),
            a.attgenerated <> ''
     FROM final AS f
-    JOIN pg_attribute AS a ON a.attrelid = %(table)s AND a.attnum = f.attnum
+    JOIN pg_attribute AS a ON a.attrelid = f.attrelid AND a.attnum = f.attnum
     JOIN pg_type AS t ON t.oid = f.type
     JOIN pg_namespace AS n ON n.oid = t.typnamespace
-    ORDER BY a.attnum
+    ORDER BY a.attrelid, a.attnum
 """
 # Columns of the key, by precedence:
 #   1. the index of REPLICA IDENTITY USING INDEX, also if there is a primary key: a DELETE in the log has only
@@ -90,19 +91,19 @@ _COLUMNS = """
 # An index that is partial, invalid, deferrable or on an expression or a generated column is no key: with a deferrable
 # one, two rows of a transaction may exchange their keys, and the events of the first would delete the second.
 _KEY = """
-    SELECT array_agg(a.attname::text ORDER BY key.place),
-           bool_and(a.attnotnull), i.indisprimary,
-           i.indisreplident AND %(identity)s = 'i'
+    SELECT DISTINCT ON (i.indrelid)
+           i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary
     FROM pg_index AS i
+    JOIN pg_class AS c ON c.oid = i.indrelid
     CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
-    WHERE i.indrelid = %(table)s AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
+    WHERE i.indrelid = ANY (%(tables)s::oid[]) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
       AND i.indpred IS NULL AND i.indexprs IS NULL AND key.place <= i.indnkeyatts
-    GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
+    GROUP BY i.indrelid, i.indexrelid, i.indisprimary, i.indisreplident, c.relreplident
     HAVING bool_and(a.attgenerated = '')
-    ORDER BY 4 DESC, i.indisprimary DESC, bool_and(a.attnotnull) DESC, count(*),
-             sum(CASE WHEN a.attlen > 0 THEN a.attlen ELSE 1000 END), i.indexrelid
-    LIMIT 1
+    ORDER BY i.indrelid, (i.indisreplident AND c.relreplident = 'i') DESC, i.indisprimary DESC,
+             bool_and(a.attnotnull) DESC, count(*), sum(CASE WHEN a.attlen > 0 THEN a.attlen ELSE 1000 END),
+             i.indexrelid
 """
 _TABLES = """
     SELECT n.nspname, c.relname
@@ -110,6 +111,15 @@ _TABLES = """
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY (%s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
     ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"
+"""
+_SIZES = f"""
+    SELECT n.nspname, c.relname, coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint,
+           coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint
+    FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
+    JOIN pg_namespace AS n ON n.nspname = given.schema
+    JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
+    JOIN pg_class AS leaf ON leaf.oid IN ({_LEAVES})
+    GROUP BY 1, 2
 """
 _SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
 _SIBLINGS = """
@@ -155,25 +165,53 @@ def read_table(session: Session, name: TableName) -> SourceTable:
     Raises:
         SourceError: DATABASE_TABLE_MISSING, or DATABASE_NOT_A_TABLE for a view and the like.
     """
-    found = session.rows(_TABLE, [name.schema, name.table], table=name)
-    if not found:
-        raise _missing(session, name)
-    oid, kind, identity, storage, rows, size, is_full = found[0]
-    if kind not in ("r", "p"):
-        raise SourceError("DATABASE_NOT_A_TABLE", table=name, kind=_KINDS.get(kind, "not a table"))
-    described = session.rows(_COLUMNS, {"table": oid}, table=name)
-    key, key_kind = _read_key(session, oid, identity)
+    found = read_tables(session, [name])[name]
+    if isinstance(found, SourceError):
+        raise found
+    return found
+
+
+def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName, SourceTable | SourceError]:
+    """Return tables, or the errors of `read_table`, in three queries, whatever their number.
+
+    Raises:
+        SourceError: the catalog can't be read.
+    """
+    only = names[0] if len(names) == 1 else None
+    given = [[name.schema for name in names], [name.table for name in names]]
+    described = {TableName(schema=row[0], table=row[1]): row[2:] for row in session.rows(_TABLE, given, table=only)}
+    oids = [row[0] for row in described.values() if row[1] in _TABLE_KINDS]
+    columns: dict[int, list[tuple[Any, ...]]] = {oid: [] for oid in oids}
+    for oid, *column in session.rows(_COLUMNS, {"tables": oids}, table=only):
+        columns[oid].append(tuple(column))
+    keys = {oid: _key(row) for oid, *row in session.rows(_KEY, {"tables": oids}, table=only)}
+    found: dict[TableName, SourceTable | SourceError] = {}
+    for name in names:
+        row = described.get(name)
+        if row is None:
+            found[name] = _missing(session, name)
+        elif row[1] not in _TABLE_KINDS:
+            found[name] = SourceError("DATABASE_NOT_A_TABLE", table=name, kind=_KINDS.get(row[1], "not a table"))
+        else:
+            found[name] = _table(name, row, columns[row[0]], keys.get(row[0], ((), KeyKind.NONE)))
+    return found
+
+
+def _table(
+    name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
+) -> SourceTable:
+    _, kind, storage, rows, size, is_full = row
     return SourceTable(
         name=name,
-        columns=tuple(_column(row, full=is_full) for row in described if not row[4]),
-        key=key,
-        key_kind=key_kind,
+        columns=tuple(_column(column, full=is_full) for column in columns if not column[4]),
+        key=key[0],
+        key_kind=key[1],
         storage_id=storage,
         estimated_rows=rows,
         estimated_bytes=size,
         full_before_image=is_full,
         is_partitioned=kind == "p",
-        generated=tuple(row[0] for row in described if row[4]),
+        generated=tuple(column[0] for column in columns if column[4]),
     )
 
 
@@ -190,6 +228,17 @@ def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ..
         if schema not in known:
             raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=nearest_hint(schema, known))
     return tuple(TableName(schema=schema, table=table) for schema, table in session.rows(_TABLES, [list(schemas)]))
+
+
+def read_sizes(session: Session, names: Sequence[TableName]) -> dict[TableName, tuple[int, int]]:
+    """Return the estimated rows, and the bytes on disk, of the tables that exist.
+
+    Args:
+        session: any session of the database.
+        names: the tables.
+    """
+    found = session.rows(_SIZES, [[name.schema for name in names], [name.table for name in names]])
+    return {TableName(schema=schema, table=table): (rows, size) for schema, table, rows, size in found}
 
 
 def read_identity(session: Session) -> SourceIdentity:
@@ -226,11 +275,8 @@ def _column(row: tuple[Any, ...], *, full: bool) -> SourceColumn:
     return SourceColumn(name=name, type_name=type_name, nullable=nullable, may_be_omitted=toastable and not full)
 
 
-def _read_key(session: Session, oid: int, identity: str) -> tuple[tuple[str, ...], KeyKind]:
-    found = session.rows(_KEY, {"table": oid, "identity": identity})
-    if not found:
-        return (), KeyKind.NONE
-    columns, not_null, is_primary, _ = found[0]
+def _key(row: Sequence[Any]) -> tuple[tuple[str, ...], KeyKind]:
+    columns, not_null, is_primary = row
     kind = KeyKind.UNIQUE if not_null else KeyKind.NULLABLE_UNIQUE
     return tuple(columns), KeyKind.PRIMARY if is_primary else kind
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from framework.foundation.errors import InternalError
+from framework.foundation.errors import InternalError, SourceError
+from framework.foundation.wording import one_line
 from framework.sources.databases.postgres.pgoutput import (
     OMITTED,
     Relation,
@@ -18,9 +19,11 @@ from framework.sources.databases.postgres.pgoutput import (
     read_row,
     read_update,
 )
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.tables import UNREADABLE, TableName
 
 Fragment = Callable[[str], str]
+_OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
+_FAULTS = (SourceError, UnicodeDecodeError)
 
 
 class FragmentFactory(Protocol):
@@ -77,12 +80,13 @@ class RowEncoder:
         relation: the table at this time.
         key: the columns that identify a row, if the replica identity does not say so (REPLICA IDENTITY FULL).
         fragments: encodes values.
-        first_kind: index of the first of its four kinds.
+        first_kind: index of the first of its kinds, which are in the order of the operations.
     """
 
     def __init__(self, relation: Relation, key: tuple[str, ...], fragments: FragmentFactory, first_kind: int) -> None:
         self.relation = relation
-        self.insert, self.update, self.delete, self.truncate = range(first_kind, first_kind + 4)
+        kinds = range(first_kind, first_kind + len(_OPERATIONS))
+        self.insert, self.update, self.delete, self.truncate, self.unreadable = kinds
         self._columns = [
             (json.dumps(column.name, ensure_ascii=False) + ":", fragments(relation.table, column))
             for column in relation.columns
@@ -118,16 +122,24 @@ class ChangeEncoder:
         fragments: encodes values as JSON.
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
         buffer: receives the rows.
+        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE. Otherwise it is
+            an error, which ends the changes of all tables.
     """
 
     def __init__(
-        self, fragments: FragmentFactory, keys: Mapping[TableName, tuple[str, ...]], buffer: ChangeBuffer
+        self,
+        fragments: FragmentFactory,
+        keys: Mapping[TableName, tuple[str, ...]],
+        buffer: ChangeBuffer,
+        *,
+        keeps_unreadable: bool = False,
     ) -> None:
         self.kinds: list[ChangeKind] = []
         self.xid = 0
         self._fragments = fragments
         self._keys = keys
         self._buffer = buffer
+        self._keeps_unreadable = keeps_unreadable
         self._encoders: dict[int, RowEncoder] = {}
         self._known: dict[Relation, RowEncoder] = {}
         self._add_kind = buffer.kinds.append
@@ -142,28 +154,36 @@ class ChangeEncoder:
         if encoder is None:
             key = self._keys.get(relation.table, ())
             encoder = RowEncoder(relation, key, self._fragments, len(self.kinds))
-            self.kinds += [ChangeKind(relation, name) for name in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")]
+            self.kinds += [ChangeKind(relation, name) for name in _OPERATIONS]
             self._known[relation] = encoder
         self._encoders[relation.oid] = encoder
 
     def insert(self, data: bytes, at: int) -> None:
         """Add the row of an Insert, whose oid is at this index."""
         encoder = self._encoder(read_oid(data, at))
-        self._add_kind(encoder.insert)
-        self._add_payload(encoder.payload(read_row(data, at + 5)[0]))
+        try:
+            payload = encoder.payload(read_row(data, at + 5)[0])
+        except _FAULTS as fault:
+            self._add_unreadable(encoder, fault)
+        else:
+            self._add_kind(encoder.insert)
+            self._add_payload(payload)
 
     def update(self, data: bytes, at: int) -> None:
         """Add the rows of an Update, whose oid is at this index."""
         encoder = self._encoder(read_oid(data, at))
-        old, new = read_update(data, at + 4)
+        try:
+            old, new = read_update(data, at + 4)
+        except UnicodeDecodeError as fault:
+            self._add_unreadable(encoder, fault)
+            return
         if old is not None:
             # The log has what it left out of the new row if the old row is complete, or the key is.
             values = zip(old, new, range(len(new)), strict=True)
             held = range(len(new)) if encoder.relation.is_full else encoder.key
             new = [before if after is OMITTED and index in held else after for before, after, index in values]
             if encoder.moves(old, new):
-                self._add_kind(encoder.delete)
-                self._add_payload(encoder.old_payload(old))
+                self._add_old(encoder, old)
                 self._add_row(encoder, encoder.insert, new)
                 return
         self._add_row(encoder, encoder.update, new)
@@ -171,14 +191,30 @@ class ChangeEncoder:
     def delete(self, data: bytes, at: int) -> None:
         """Add the row of a Delete, whose oid is at this index."""
         encoder = self._encoder(read_oid(data, at))
-        self._add_kind(encoder.delete)
-        self._add_payload(encoder.old_payload(read_row(data, at + 5)[0]))
+        try:
+            old = read_row(data, at + 5)[0]
+        except UnicodeDecodeError as fault:
+            self._add_unreadable(encoder, fault)
+        else:
+            self._add_old(encoder, old)
 
     def truncate(self, message: Truncate) -> None:
         """Add one row for each truncated table."""
         for oid in message.relations:
             self._add_kind(self._encoder(oid).truncate)
             self._add_payload(None)
+
+    def complete(self, pending: PendingRow, values: Row | SourceError) -> int:
+        """Fill the payload of a pending row with its values, or with the reason why it has none; return its size."""
+        try:
+            if isinstance(values, SourceError):
+                raise values
+            payload = pending.encoder.payload(values)
+        except SourceError as fault:
+            payload = self._reason(pending.encoder, fault)
+            self._buffer.kinds[pending.row] = pending.encoder.unreadable
+        self._buffer.payloads[pending.row] = payload
+        return len(payload)
 
     def _encoder(self, oid: int) -> RowEncoder:
         try:
@@ -190,9 +226,37 @@ class ChangeEncoder:
         if OMITTED in values:
             self._buffer.pending.append(PendingRow(len(self._buffer.kinds), encoder, values, self.xid))
             self._add_payload(None)
+            self._add_kind(kind)
+            return
+        try:
+            payload = encoder.payload(values)
+        except SourceError as fault:
+            self._add_unreadable(encoder, fault)
         else:
-            self._add_payload(encoder.payload(values))
-        self._add_kind(kind)
+            self._add_payload(payload)
+            self._add_kind(kind)
+
+    def _add_old(self, encoder: RowEncoder, old: Row) -> None:
+        try:
+            payload = encoder.old_payload(old)
+        except SourceError as fault:
+            self._add_unreadable(encoder, fault)
+        else:
+            self._add_kind(encoder.delete)
+            self._add_payload(payload)
+
+    def _add_unreadable(self, encoder: RowEncoder, fault: SourceError | UnicodeDecodeError) -> None:
+        reason = self._reason(encoder, fault)
+        self._add_kind(encoder.unreadable)
+        self._add_payload(reason)
+
+    def _reason(self, encoder: RowEncoder, fault: SourceError | UnicodeDecodeError) -> str:
+        """The reason why a row can't be encoded, which is raised if such rows are not kept."""
+        if not isinstance(fault, SourceError):
+            fault = SourceError("DATABASE_TEXT_NOT_UTF8", table=encoder.relation.table, cause=fault.reason)
+        if not self._keeps_unreadable:
+            raise fault
+        return one_line(fault.what)
 
 
 def _json_object(columns: Sequence[tuple[str, Fragment]], values: Iterable[Any]) -> str:

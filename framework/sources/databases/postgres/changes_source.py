@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from framework.foundation.errors import SourceError
 from framework.foundation.processes import start_of_process
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.catalog import read_tables
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
+    "advanceTo", "unreadableRows",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -60,6 +61,8 @@ class ChangesRequest:
     limit: LogLimit
     generation: int
     spool_folder: str | None
+    advance_to: int
+    keeps_unreadable: bool
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -81,6 +84,8 @@ class ChangesRequest:
             ),
             generation=options.number("generation", 0, least=0),
             spool_folder=options.optional("spoolFolder"),
+            advance_to=options.number("advanceTo", 0, least=0),
+            keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
         )
 
 
@@ -135,7 +140,10 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log.acknowledge(stored.lsn)
         batch = log.read_transactions(stored.lsn, None if isinstance(limit, ReadAllAvailable) else self._request.limit)
         self._is_at_end = self._ends_when_caught_up and batch.caught_up
-        if batch.rows == 0 and batch.end - stored.lsn < _IDLE_LOG_BYTES:
+        is_awaited = stored.lsn < self._request.advance_to
+        if batch.rows == 0 and (
+            batch.end == stored.lsn or (not is_awaited and batch.end - stored.lsn < _IDLE_LOG_BYTES)
+        ):
             return start
         self._batch = batch
         return _as_dict(stored.at(batch.end))
@@ -175,16 +183,25 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             request = self._request
             self._folder = _spool_folder(request.spool_folder)
             with Session(request.connection) as session:
-                keys = {table: read_table(session, table).key for table in request.tables}
+                keys = _keys_of(session, request.tables)
             self._log = LogReader(
                 request.connection,
                 stored,
                 spool=Spool(self._folder),
                 text_columns=request.text_columns,
                 keys=keys,
+                keeps_unreadable=request.keeps_unreadable,
                 generation=request.generation,
             )
         return self._log
+
+
+def _keys_of(session: Session, tables: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+    """Return the keys of tables; () if one was dropped since, which must not stop the changes of the other tables."""
+    return {
+        name: () if isinstance(table, SourceError) else table.key
+        for name, table in read_tables(session, tables).items()
+    }
 
 
 def _spool_folder(parent: str | None) -> Path:

@@ -106,15 +106,23 @@ class ChunkReader:
                 arrays = [column.from_arrow(array) for column, array in zip(self._columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def write_parquet(self, chunk: Chunk, folder: str, filesystem: FileSystem) -> StagedFile:
+    def write_parquet(
+        self, chunk: Chunk, folder: str, filesystem: FileSystem, *, prefix: str = "snapshot"
+    ) -> StagedFile:
         """Read a chunk into a new file of an existing folder.
 
         Each call writes a file of its own; `staged_files` says why no row is visible twice.
 
+        Args:
+            chunk: what to read.
+            folder: the folder, as a path in the file system.
+            filesystem: that has the folder.
+            prefix: the beginning of the file's name.
+
         Raises:
             SourceError: as `batches`.
         """
-        name = f"snapshot-{self._basis.generation:04}-{chunk.number:08}"
+        name = f"{prefix}-{self._basis.generation:04}-{chunk.number:08}"
         batches = self.batches(chunk)
         try:
             return write_staged_file(batches, self.schema, folder, name, filesystem)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import clear_frames
 
 import psycopg2
 from adbc_driver_manager import Error as ArrowError
@@ -77,6 +78,8 @@ def named_errors(connection: Connection, *, table: TableName | None = None, conn
     try:
         yield
     except (psycopg2.Error, ArrowError) as error:
+        # They keep a connection that failed open, and the server waits a minute for a password that never comes.
+        clear_frames(error.__traceback__)
         # The driver's own exception is not chained: a traceback would print its text, which may have the password.
         raise named_error(error, connection, table=table, connecting=connecting) from None
 

@@ -50,6 +50,7 @@ class LogReader:
         fragments: encodes values as JSON; by the types of the database if omitted.
         text_columns: columns that are then read as text (option `textColumns`).
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
+        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
         generation: of the rows.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
@@ -65,6 +66,7 @@ class LogReader:
         fragments: FragmentFactory | None = None,
         text_columns: Mapping[TableName, Collection[str]] | None = None,
         keys: Mapping[TableName, tuple[str, ...]] | None = None,
+        keeps_unreadable: bool = False,
         generation: int = 0,
         slot_wait_seconds: float = 90.0,
         clock: Clock | None = None,
@@ -77,7 +79,7 @@ class LogReader:
         self._clock = clock or SystemClock()
         self._buffer = ChangeBuffer()
         types = LogTypes(self._session, text_columns)
-        self._encoder = ChangeEncoder(fragments or types, keys or {}, self._buffer)
+        self._encoder = ChangeEncoder(fragments or types, keys or {}, self._buffer, keeps_unreadable=keeps_unreadable)
         self._omitted = OmittedValues(self._session, self._clock)
         self._opened: Session | None = None
         self._stream: ReplicationStream | None = None
@@ -246,9 +248,7 @@ class LogReader:
         size = 0
         rows = self._omitted.complete(buffer.pending)
         for pending, values in zip(buffer.pending, rows, strict=True):
-            payload = pending.encoder.payload(values)
-            buffer.payloads[pending.row] = payload
-            size += len(payload)
+            size += self._encoder.complete(pending, values)
         buffer.pending.clear()
         return size
 

@@ -26,9 +26,10 @@ from psycopg2 import errors, sql
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError, UserError
+from framework.sources.databases.postgres.catalog import SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
-from framework.sources.databases.postgres.position_check import SourceIdentity, StoredPosition, read_identity
+from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
 
@@ -99,7 +100,8 @@ def ensure_position(
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
-            DATABASE_SLOTS_EXHAUSTED, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
+            DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, and what a statement may raise, such as
+            DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
@@ -114,10 +116,33 @@ def ensure_position(
             slot=slot,
             publication=publication,
             lsn=lsn,
-            identity=read_identity(work.cursor),
+            identity=read_identity(session),
             created=not has_slot,
             added=added,
         )
+
+
+def settled_position(
+    session: Session, slot: str, *, wait_seconds: float = _WAIT_SECONDS, clock: Clock | None = None
+) -> int:
+    """Return the end of the log, when each transaction that committed before it is visible.
+
+    A snapshot that is read afterwards has all changes below the position.
+
+    Args:
+        session: any session of the database.
+        slot: name of the slot, for messages.
+        wait_seconds: how long to wait for the transactions that run now.
+        clock: for waiting.
+
+    Raises:
+        SourceError: DATABASE_TRANSACTIONS_OPEN, DATABASE_UNREACHABLE.
+    """
+    work = _Work(session.raw.cursor(), slot, slot, wait_seconds, clock or SystemClock())
+    with work.cursor, named_errors(session.connection):
+        lsn = parse_lsn(_query(work, "SELECT pg_current_wal_insert_lsn()::text"))
+        _wait_for_running_transactions(work)
+        return lsn
 
 
 def drop_position(
@@ -275,6 +300,8 @@ def _create_slot(work: _Work) -> int:
         raise _open_transactions(work) from None
     except errors.ConfigurationLimitExceeded:
         raise _no_slot_left(work) from None
+    except errors.ObjectNotInPrerequisiteState:
+        raise _without_log(work) or _no_slot_left(work) from None
     finally:
         if not work.cursor.connection.closed:
             _query(work, "SELECT set_config('statement_timeout', '0', false)")
@@ -285,6 +312,13 @@ def _no_slot_left(work: _Work) -> SourceError:
     most = int(_query(work, "SELECT current_setting('max_replication_slots')"))
     statement = f"ALTER SYSTEM SET max_replication_slots = {most + 1}"
     return SourceError("DATABASE_SLOTS_EXHAUSTED", most=most, statement=statement)
+
+
+def _without_log(work: _Work) -> SourceError | None:
+    """The fault of a server whose log does not have the changes of rows; None if it has."""
+    level = _query(work, "SELECT current_setting('wal_level')")
+    statement = "ALTER SYSTEM SET wal_level = 'logical'"
+    return None if level == "logical" else SourceError("DATABASE_WAL_LEVEL", level=level, statement=statement)
 
 
 def _wait_for_running_transactions(work: _Work) -> None:

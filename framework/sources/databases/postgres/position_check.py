@@ -8,16 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.foundation.errors import SourceError
+from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.session import Session
 
 _VERSION = 1
-_SERVER = """
-SELECT (SELECT system_identifier::text FROM pg_control_system()),
-  ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
-  current_database(), pg_current_wal_insert_lsn()
-"""
 _SLOT = """
 SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn
 FROM pg_replication_slots WHERE slot_name = %s
@@ -25,21 +21,6 @@ FROM pg_replication_slots WHERE slot_name = %s
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication WHERE pubname = %s
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceIdentity:
-    """Which server and database a position belongs to.
-
-    Args:
-        system_identifier: of the cluster, from initdb.
-        timeline: changes when a standby is promoted or a backup is restored to an earlier moment.
-        database: name of the database.
-    """
-
-    system_identifier: str
-    timeline: int
-    database: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +46,7 @@ class StoredPosition:
     def to_json(self) -> str:
         """Return the position as JSON, for `from_json`."""
         identity = {
-            "system": self.identity.system_identifier,
+            "system": self.identity.system,
             "timeline": self.identity.timeline,
             "database": self.identity.database,
         }
@@ -84,7 +65,7 @@ class StoredPosition:
             if value["version"] != _VERSION:
                 raise _invalid(problem=f"its version is {value['version']}, but this release reads version {_VERSION}")
             identity = SourceIdentity(
-                system_identifier=str(value["source"]["system"]),
+                system=str(value["source"]["system"]),
                 timeline=int(value["source"]["timeline"]),
                 database=str(value["source"]["database"]),
             )
@@ -128,29 +109,23 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         SourceError: DATABASE_UNREACHABLE and other faults of the connection.
     """
     with named_errors(session.connection), session.raw.cursor() as cursor:
-        return _server_gap(cursor, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
+        return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
-def read_identity(cursor: Any) -> SourceIdentity:
-    """Return the server and the database of a connection."""
-    return _read_server(cursor)[0]
+def _server_gap(session: Session, stored: StoredPosition) -> Gap | None:
+    found = read_identity(session)
+    known, now = (_known(identity) for identity in (stored.identity, found))
+    for name, before in known.items():
+        if before != now.get(name, before):
+            return _gap(stored, "SOURCE", kind=name, before=before, now=now[name])
+    end = session.rows("SELECT pg_current_wal_insert_lsn()::text")[0][0]
+    return _gap(stored, "LOG_RESET", end=end) if stored.lsn > parse_lsn(end) else None
 
 
-def _read_server(cursor: Any) -> tuple[SourceIdentity, int]:
-    cursor.execute(_SERVER)
-    system, timeline, database, end = cursor.fetchone()
-    return SourceIdentity(system_identifier=system, timeline=timeline, database=database), parse_lsn(end)
-
-
-def _server_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
-    found, end = _read_server(cursor)
-    for name in ("system_identifier", "timeline", "database"):
-        before, now = getattr(stored.identity, name), getattr(found, name)
-        if before != now:
-            return _gap(stored, "SOURCE", kind=name.replace("_", " "), before=before, now=now)
-    if stored.lsn > end:
-        return _gap(stored, "LOG_RESET", end=format_lsn(end))
-    return None
+def _known(identity: SourceIdentity) -> dict[str, object]:
+    """Return the parts of an identity that the server gives to the role, by their names in messages."""
+    parts = {"system identifier": identity.system, "timeline": identity.timeline, "database": identity.database}
+    return {name: part for name, part in parts.items() if part not in (UNKNOWN_SYSTEM, 0)}
 
 
 def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:

@@ -35,6 +35,7 @@ _ATTEMPTS = 5
 _MOST_ROWS = 256
 _FIRST_ROWS = 32
 _QUERY_BYTES = 8 << 20
+_OF_THE_TABLE = frozenset({"DATABASE_PERMISSION", "DATABASE_ROWS_HIDDEN"})
 
 _INVISIBLE = """
 SELECT count(*) FROM unnest(%s::text[]) AS given(xid)
@@ -75,14 +76,16 @@ class OmittedValues:
         self.rows_per_query = _FIRST_ROWS
         """How many rows to read at once; follows the size of the values."""
 
-    def complete(self, pending: Sequence[PendingRow]) -> list[Row]:
+    def complete(self, pending: Sequence[PendingRow]) -> list[Row | SourceError]:
         """Return the rows with the values that the log left out; null where the row or its column is gone.
 
+        A row of a table that the role may not read is the error that says so: it concerns that table only.
+
         Raises:
-            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE, DATABASE_PERMISSION.
+            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE.
         """
         self._wait_until_visible({row.xid for row in pending})
-        found: dict[int, Row] = {}
+        found: dict[int, Row | SourceError] = {}
         for relation in {row.encoder.relation for row in pending}:
             members = [index for index, row in enumerate(pending) if row.encoder.relation == relation]
             for piece in _pieces(members, lambda: self.rows_per_query):
@@ -105,14 +108,19 @@ class OmittedValues:
                     raise SourceError("DATABASE_COMMIT_NOT_VISIBLE", seconds=self._wait_seconds)
                 self._clock.sleep(_POLL_SECONDS)
 
-    def _read_pieces(self, rows: Sequence[PendingRow]) -> list[Row]:
+    def _read_pieces(self, rows: Sequence[PendingRow]) -> Sequence[Row | SourceError]:
         """The completed rows of one relation; again if its schema changes meanwhile."""
-        for _ in range(_ATTEMPTS):
-            with named_errors(self._session().connection, table=rows[0].encoder.relation.table):
-                try:
-                    return self._read_once(rows)
-                except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName):
-                    continue
+        try:
+            for _ in range(_ATTEMPTS):
+                with named_errors(self._session().connection, table=rows[0].encoder.relation.table):
+                    try:
+                        return self._read_once(rows)
+                    except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName):
+                        continue
+        except SourceError as error:
+            if error.condition not in _OF_THE_TABLE:
+                raise
+            return [error] * len(rows)
         return [_filled(row.values, {}) for row in rows]
 
     def _read_once(self, rows: Sequence[PendingRow]) -> list[Row]:

@@ -34,6 +34,7 @@ EXACT_SETTINGS: Mapping[str, str] = {
     "row_security": "off",
 }
 _DEFAULT_SETTINGS = {"statement_timeout": "0"}
+_UNCHECKED = "SQL_ASCII"
 _DEFAULT_PARAMETERS = {
     "application_name": "sluice",
     "connect_timeout": "10",
@@ -140,9 +141,14 @@ def open_replication(connection: Connection) -> LogicalReplicationConnection:
     """
     parameters = connection_parameters(connection, read_only=False)
     with named_errors(connection, connecting=True):
-        return psycopg2.connect(  # type: ignore[call-overload,no-any-return]
+        opened: LogicalReplicationConnection = psycopg2.connect(  # type: ignore[call-overload]
             **parameters, connection_factory=LogicalReplicationConnection
         )
+        if opened.info.parameter_status("server_encoding") == _UNCHECKED:
+            # The server would end the stream at a text that is not UTF-8: that text is a fault of its row only.
+            with opened.cursor() as cursor:
+                cursor.execute(f"SET client_encoding TO '{_UNCHECKED}'")
+        return opened
 
 
 @contextmanager

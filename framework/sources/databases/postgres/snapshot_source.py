@@ -35,7 +35,7 @@ OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
     "maxChunksPerTrigger", "generation", "slot", "publication",
 )  # fmt: skip
-_CHUNKS_PER_TRIGGER = 8
+CHUNKS_PER_TRIGGER = 8
 _ALL_CHUNKS = 1_000_000
 
 
@@ -68,7 +68,7 @@ class SnapshotRequest:
             text_columns=options.names("textColumns"),
             row_filter=options.optional("rowFilter"),
             chunk_bytes=options.size("chunkBytes", DEFAULT_CHUNK_BYTES),
-            chunks_per_trigger=options.number("maxChunksPerTrigger", _CHUNKS_PER_TRIGGER),
+            chunks_per_trigger=options.number("maxChunksPerTrigger", CHUNKS_PER_TRIGGER),
             generation=options.number("generation", 0, least=0),
             slot=options.optional("slot"),
             publication=options.optional("publication") or options.optional("slot"),
@@ -116,12 +116,9 @@ class SnapshotRequest:
             )
             return walker.plan(start, most_chunks=most_chunks)
 
-    def batches(self, part: ChunkPartition) -> Iterator[RecordBatch]:
-        """Read a chunk."""
-        reader = ChunkReader(
-            self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter
-        )  # fmt: skip
-        return reader.batches(part.chunk)
+    def reader(self, part: ChunkPartition) -> ChunkReader:
+        """Return a reader of the plan's chunks."""
+        return ChunkReader(self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter)
 
 
 class ChunkPartition(InputPartition):
@@ -179,7 +176,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a chunk."""
         assert isinstance(partition, ChunkPartition)
-        return self._request.batches(partition)
+        return self._request.reader(partition).batches(partition.chunk)
 
 
 class SnapshotBatchReader(DataSourceReader):
@@ -203,7 +200,7 @@ class SnapshotBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a chunk."""
         assert isinstance(partition, ChunkPartition)
-        return self._request.batches(partition)
+        return self._request.reader(partition).batches(partition.chunk)
 
 
 def _as_offset(value: Mapping[str, Any]) -> SnapshotOffset | None:

@@ -13,7 +13,7 @@ attempt has:
   one that is committed. Under one name for all attempts it would replace the content behind the committed size and
   statistics.
 
-Orphans cost space only; VACUUM removes them.
+Orphans cost space only; the next start of the flow removes them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _MOST_COLUMNS = 32  # Delta's default for columns with statistics
 _LONGEST_TEXT = 32  # Delta's length of texts in statistics
 _GREATEST_LETTER = "\U0010ffff"
+# Without this key Spark reads old dates as it is configured to: as errors, or by the Julian calendar.
+_GREGORIAN = {"org.apache.spark.version": "4.0.0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ def write_staged_file(
         name: beginning of the file's name; the rest is unique.
         filesystem: that has the folder.
     """
+    schema = schema.with_metadata(_GREGORIAN)
     groups = _row_groups(batches, schema)
     first = next(groups, None)
     if first is None:
@@ -100,7 +103,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        pending.append(batch)
+        pending.append(batch.replace_schema_metadata(schema.metadata))
         size += batch.nbytes
         if size >= _ROW_GROUP_BYTES:
             yield pa.Table.from_batches(pending, schema)

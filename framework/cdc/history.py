@@ -1,0 +1,234 @@
+"""History: the events that an earlier copy of a target represents, applied to the target that was rebuilt.
+
+A target and its auxiliary table represent a set of events, and its rows are a function of that set. So the events of
+both tables together make the target that would be there if its sources had kept everything. An event that the rebuilt
+target knows too is taken from there, because the code may have changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.analysis.compatibility import can_hold, stored_kind
+from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.apply import apply_events
+from framework.cdc.delta.destination import Destination
+from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
+from framework.cdc.events.leaf_columns import aliased, author_names, event_names, flat_row, value_names, wrote_names
+from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
+from framework.cdc.model.columns import align_column, column, find_field, struct_of
+from framework.cdc.model.equality import fingerprint
+from framework.cdc.model.event_order import order_of, point_of, row_order
+from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, OPERATION_KIND, SEQUENCE
+from framework.cdc.model.type_widening import common_sequence, plain_type
+from framework.cdc.scd2.known_events import END, INFERRED, ORIGIN, auxiliary_events, target_events
+from framework.cdc.spark.execution import computed_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_LEFT, _RIGHT = "__sluice_copy", "__sluice_rebuilt"
+_EVENT = "__sluice_event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredTarget:
+    """The rows of a target's table, and of its auxiliary table; None if there is none."""
+
+    rows: DataFrame
+    auxiliary: DataFrame | None
+
+
+def history_difference(stored: StructType, target: CdcTarget) -> str | None:
+    """Return why the events of a stored table can't be events of a target, as a clause; None if they can."""
+    kind = stored_kind(stored)
+    if not kind:
+        return "AUTO CDC did not write it"
+    if {key.lower() for key in kind["keys"]} != {key.lower() for key in target.keys}:
+        return f"its keys are {', '.join(kind['keys'])}, and now {', '.join(target.keys)}"
+    if kind["scd_type"] != target.scd_type:
+        return f"it has SCD type {kind['scd_type']}, and now {target.scd_type}"
+    before, now = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE), target.sequence_type
+    if before is not None and (
+        now is None or common_sequence(plain_type(now), plain_type(before.dataType)) != plain_type(now)
+    ):
+        return f"its sequence has the type {before.dataType.simpleString()}, and now {_text(now)}"
+    return column_difference(stored, target.row_schema)
+
+
+def column_difference(stored: StructType, wanted: StructType) -> str | None:
+    """Return why rows of a stored table can't be rows of a table with these columns, as a clause; None if they can."""
+    for field in wanted.fields:
+        before = find_field(stored, field.name)
+        if before is not None and not can_hold(field.dataType, before.dataType):
+            types = f"{before.dataType.simpleString()}, and now {field.dataType.simpleString()}"
+            return f"its column {field.name} has the type {types}"
+    return None
+
+
+def put_back(
+    copy: StoredTarget, rebuilt: StoredTarget, destination: Destination, *, found: Callable[[int], None]
+) -> None:
+    """Apply the events that a copy of a target has and the rebuilt target lacks; again, it changes nothing.
+
+    Args:
+        copy: the earlier state of the target.
+        rebuilt: the current state of the destination's tables.
+        destination: the target and its tables; its application takes these events once, as batch 0.
+        found: called with the number of upserts among the events, before any is applied.
+    """
+    target = destination.target
+    with computed_once(lost_events(copy, rebuilt, target)) as lost:
+        upserts = lost.where(column(OPERATION) == F.lit(UPSERT)).count()
+        found(upserts)
+        if not lost.isEmpty():
+            apply_events(lost, destination, 0)
+
+
+def lost_events(copy: StoredTarget, rebuilt: StoredTarget, target: CdcTarget) -> DataFrame:
+    """Return the events that a copy of a target represents and the rebuilt target does not, as `read_events` does."""
+    read = _keyed_events if target.scd_type == 1 else _historic_events
+    old, new = read(copy, target), read(rebuilt, target)
+    known = new.where(_is_certain(target))
+    lost = _without(old, known, target, _same_event(target))
+    if target.scd_type == 2:
+        # What a row of the copy only implies counts where nothing else is known.
+        is_certain, is_same = _is_certain(target), _same_point(target)
+        implied = _without(lost.where(~is_certain), old.where(is_certain), target, is_same)
+        lost = lost.where(is_certain).unionByName(_without(implied, known, target, is_same))
+    elif not target.is_authored:
+        lost = _without(lost, known, target, _void(target))
+    return lost.select(*map(column, event_names(target)), column(ORDER), column(OPERATION))
+
+
+def _is_certain(target: CdcTarget) -> Column:
+    if target.scd_type == 1:
+        return F.expr("true")
+    return (column(ORIGIN) > F.lit(INFERRED)) & (column(OPERATION) != F.lit(END))
+
+
+def _without(events: DataFrame, others: DataFrame, target: CdcTarget, condition: Column) -> DataFrame:
+    """Return the events for which no other event of the key meets the condition."""
+    event = F.struct(column(ORDER), column(OPERATION)).alias(_EVENT)
+    compared = others.select(*map(column, target.keys), event)
+    same = [column(key, of=_LEFT) == column(key, of=_RIGHT) for key in target.keys]
+    for each in same:
+        condition = each & condition
+    return events.alias(_LEFT).join(compared.alias(_RIGHT), condition, "left_anti")
+
+
+def _points(target: CdcTarget) -> tuple[Column, Column]:
+    ours = column(ORDER, of=_LEFT)
+    theirs = column(_EVENT, of=_RIGHT).getField(ORDER)
+    return point_of(ours, target.order_type), point_of(theirs, target.order_type)
+
+
+def _same_point(target: CdcTarget) -> Column:
+    ours, theirs = _points(target)
+    return ours == theirs
+
+
+def _same_event(target: CdcTarget) -> Column:
+    return _same_point(target) & (column(OPERATION, of=_LEFT) == column(_EVENT, of=_RIGHT).getField(OPERATION))
+
+
+def _void(target: CdcTarget) -> Column:
+    """Return whether a newer row of the key, or a delete, makes an upsert void, so that it need not be applied."""
+    ours, theirs = _points(target)
+    other = column(_EVENT, of=_RIGHT).getField(OPERATION)
+    is_void = ((other == F.lit(UPSERT)) & (ours < theirs)) | ((other == F.lit(DELETE)) & (ours <= theirs))
+    return (column(OPERATION, of=_LEFT) == F.lit(UPSERT)) & is_void
+
+
+def _keyed_events(stored: StoredTarget, target: CdcTarget) -> DataFrame:
+    """Return the events of an SCD type 1 target: the newest of each row, or of each leaf, and the recorded deletes."""
+    rows = _aligned(stored.rows, target)
+    events = _authored_events(rows, target) if target.is_authored else _row_events(rows, target)
+    if stored.auxiliary is None:
+        return events
+    return events.unionByName(_deletes(stored.auxiliary, target))
+
+
+def _aligned(rows: DataFrame, target: CdcTarget) -> DataFrame:
+    """Return rows of an earlier table in the target's schema; rows not written by AUTO CDC are before all events."""
+    fields = target.table_schema.fields
+    aligned = rows.select(*(_taken(rows.schema, field.name, field.dataType).alias(field.name) for field in fields))
+    if target.scd_type == 2:  # which has events for such rows
+        return aligned
+    before_all = {ONCE: F.lit(float("-inf")), CONTENT: fingerprint(target.value_fields)}
+    parts = [before_all.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.hidden_type.fields]
+    return aligned.withColumn(HIDDEN_COLUMN, F.coalesce(column(HIDDEN_COLUMN), F.struct(*parts)))
+
+
+def _taken(schema: StructType, name: str, data_type: DataType) -> Column:
+    field = find_field(schema, name)
+    return F.lit(None).cast(data_type) if field is None else align_column(column(field.name), field.dataType, data_type)
+
+
+def _row_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
+    order = row_order(column(HIDDEN_COLUMN), target.hidden_type).cast(target.order_type)
+    return rows.select(*map(column, event_names(target)), order.alias(ORDER), F.lit(UPSERT).alias(OPERATION))
+
+
+def _authored_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
+    """Return an event for each author of a row, which wrote the leaves of that author."""
+    names, authors = value_names(target), author_names(target)
+    order = row_order(column(HIDDEN_COLUMN), target.hidden_type).cast(target.order_type)
+    flat = rows.select(*map(column, target.keys), *aliased([*names, *authors], flat_row(target)), order.alias(ORDER))
+    orders = F.array_distinct(F.array_compact(F.array(column(ORDER), *map(column, authors))))
+    events = flat.withColumn(ORDER, F.explode(orders))
+    wrote = [F.coalesce(column(author) == column(ORDER), F.expr("false")) for author in authors]
+    return events.select(
+        *map(column, (*target.keys, *names)),
+        *aliased(wrote_names(target), wrote),
+        column(ORDER),
+        F.lit(UPSERT).alias(OPERATION),
+    )
+
+
+def _deletes(auxiliary: DataFrame, target: CdcTarget) -> DataFrame:
+    """Return the deletes and truncates that an auxiliary table of SCD type 1 records."""
+    hidden, hidden_type = column(HIDDEN_COLUMN), struct_of(auxiliary.schema, HIDDEN_COLUMN)
+    stored = order_of(hidden, hidden_type)
+    present = {name: stored.getField(name) for name in target.order_type.names if name in hidden_type.names}
+    order = [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields]
+    keys = [_taken(auxiliary.schema, key, target.table_schema[key].dataType).alias(key) for key in target.keys]
+    if target.is_authored:
+        values = [F.lit(None).cast(leaf.data_type) for leaf in target.leaves]
+    else:
+        values = [F.lit(None).cast(field.dataType) for field in target.value_fields]
+    return auxiliary.select(
+        *keys,
+        *aliased(value_names(target), values),
+        *aliased(wrote_names(target), [F.expr("false")] * len(wrote_names(target))),
+        F.struct(*order).alias(ORDER),
+        hidden.getField(OPERATION_KIND).alias(OPERATION),
+    )
+
+
+def _historic_events(stored: StoredTarget, target: CdcTarget) -> DataFrame:
+    """Return the events of an SCD type 2 target, with their `ORIGIN`."""
+    rows = _aligned(stored.rows, target).withColumn(LOCATION, F.lit(None).cast(LOCATION_TYPE))
+    names = [*event_names(target), ORDER, OPERATION, ORIGIN]
+    events = target_events(rows, target).select(*map(column, names))
+    if stored.auxiliary is None:
+        return events
+    return events.unionByName(auxiliary_events(stored.auxiliary, target).select(*map(column, names)))
+
+
+def has_truncates(copy: StoredTarget) -> bool:
+    """Return whether a copy of a target records a truncate."""
+    if copy.auxiliary is None:
+        return False
+    kind = column(HIDDEN_COLUMN).getField(OPERATION_KIND)
+    return not copy.auxiliary.where(kind == F.lit(TRUNCATE)).isEmpty()
+
+
+def _text(data_type: DataType | None) -> str:
+    return "none" if data_type is None else data_type.simpleString()

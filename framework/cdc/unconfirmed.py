@@ -1,0 +1,123 @@
+"""Rows that a complete snapshot did not confirm: they become deletes at the sequence of the snapshot.
+
+A delete undoes what is older than its point, and events at or after the point win. So the result is the same whenever
+and however often these deletes are applied, if the caller applies all older events of the rows before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StructType, TimestampType
+
+from framework.cdc.apply import apply_events
+from framework.cdc.events.leaf_columns import event_names, wrote_names
+from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence
+from framework.cdc.model.columns import column
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN, SEQUENCE
+from framework.cdc.scd2.known_events import ended_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.delta.destination import Destination
+
+_PAGE = 50_000
+
+Missing = Callable[[Sequence[Sequence[str]]], list[int]]
+"""Returns the indexes of the keys that the source does not have; a key is a list of texts."""
+
+
+def delete_unconfirmed(
+    session: SparkSession, destination: Destination, sequence: str, *, where: str | None, missing: Missing
+) -> CdcMetrics:
+    """Delete the rows that are older than a sequence; of SCD type 2, close them.
+
+    Args:
+        session: the flow's session.
+        destination: the target, and the flow of the snapshot.
+        sequence: the sequence of the snapshot's rows, in SQL.
+        where: a condition that selected the rows of the snapshot, at the source; None if it read all rows. With one, a
+            row is deleted only if the source no longer has its key: the source may evaluate the condition otherwise, or
+            have another row than the target. A condition that Spark can't evaluate selects all rows.
+        missing: looks up keys at the source.
+    """
+    rows = _older_rows(session, destination, sequence)
+    if where is None:
+        return _apply(rows, destination, sequence)
+    total = CdcMetrics()
+    for page in _missing_pages(_selected(rows, where), destination.target, missing):
+        done = _apply(session.createDataFrame(page, _key_schema(destination.target)), destination, sequence)
+        total = replace(total, rows=total.rows + done.rows, deleted=total.deleted + done.deleted)
+    return total
+
+
+def _older_rows(session: SparkSession, destination: Destination, sequence: str) -> DataFrame:
+    target = destination.target
+    table = session.table(destination.table.sql)
+    if target.scd_type == 2:
+        table = table.where(ended_at(target).isNull())
+    own = column(HIDDEN_COLUMN).getField(SEQUENCE)
+    return table.where(F.coalesce(own < _sequence(session, target, sequence), F.expr("true")))
+
+
+def _sequence(session: SparkSession, target: CdcTarget, sequence: str) -> Column:
+    given = session.range(1).select(F.expr(sequence).alias(SEQUENCE)).schema[SEQUENCE].dataType
+    assert target.sequence_type is not None  # the flows of the target have one
+    return align_sequence(F.expr(sequence), given, target.sequence_type)
+
+
+def _apply(keys: DataFrame, destination: Destination, sequence: str) -> CdcMetrics:
+    """Apply a delete of each key, as a transaction of its own: applied twice, it changes nothing."""
+    target, session = destination.target, keys.sparkSession
+    point = {SEQUENCE: _sequence(session, target, sequence)}
+    order = F.struct(*(point.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields))
+    made = {ORDER: order, OPERATION: F.lit(DELETE)} | dict.fromkeys(wrote_names(target), F.expr("false"))
+    fields = {field.name: field.dataType for field in target.row_schema.fields}
+    values = [
+        column(name) if name in target.keys else F.lit(None).cast(fields[name]).alias(name)
+        for name in event_names(target)
+        if name not in made
+    ]
+    events = keys.select(*values, *(value.alias(name) for name, value in made.items()))
+    once = replace(destination, application_id=f"{destination.application_id}:{uuid.uuid4()}", truncates=False)
+    return apply_events(events, once, 0)
+
+
+def _selected(rows: DataFrame, where: str) -> DataFrame:
+    try:
+        return rows.where(where)
+    except AnalysisException:
+        return rows
+
+
+def _missing_pages(rows: DataFrame, target: CdcTarget, missing: Missing) -> Iterator[list[tuple[object, ...]]]:
+    keys = list(target.keys)
+    types = {field.name: field.dataType for field in target.row_schema.fields}
+    texts = [_text(key, types[key]).alias(f"text_{index}") for index, key in enumerate(keys)]
+    found = rows.select(*map(column, keys), *texts).toLocalIterator()
+    while page := list(islice(found, _PAGE)):
+        gone = missing([[str(text) for text in row[len(keys) :]] for row in page])
+        if gone:
+            yield [tuple(page[index][: len(keys)]) for index in gone]
+
+
+def _text(name: str, data_type: object) -> Column:
+    """Return the value of a key as text that a database reads without settings."""
+    if isinstance(data_type, TimestampType):
+        return F.date_format(column(name), "yyyy-MM-dd HH:mm:ss.SSSSSSXXX")
+    if isinstance(data_type, BinaryType):
+        return F.concat(F.lit("\\x"), F.hex(column(name)))
+    return column(name).cast("string")
+
+
+def _key_schema(target: CdcTarget) -> StructType:
+    return StructType([field for field in target.row_schema.fields if field.name in target.keys])

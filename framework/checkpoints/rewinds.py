@@ -1,0 +1,126 @@
+"""The stored state of a rewind: what it changes, written before anything changes, and deleted when all is changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage, read_stored_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewoundTable:
+    """A Delta table that is restored to an earlier version.
+
+    Args:
+        dataset: the dataset that it belongs to.
+        path: its folder.
+        table_id: Delta's id of it, as the offsets of its readers have it.
+        before: its newest version before the rewind.
+        version: the version whose rows it gets; None for no rows: it was created later.
+        auxiliary: whether it is the auxiliary table of the dataset.
+    """
+
+    dataset: QualifiedName
+    path: str
+    table_id: str | None
+    before: int
+    version: int | None
+    auxiliary: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewoundFlow:
+    """A flow that gets a new generation of its checkpoint.
+
+    Args:
+        dataset: its target.
+        flow: its full name.
+        before: the generation that was current before.
+        generation: the number of the new generation.
+        origin: the generation that was current at the time; None: there was none.
+        batch: the last batch of that generation that is in the table then; None: the flow starts anew.
+        start: the position its sources started at, as a manifest stores it.
+    """
+
+    dataset: QualifiedName
+    flow: QualifiedName
+    before: int
+    generation: int
+    origin: int | None
+    batch: int | None
+    start: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRewind:
+    """A rewind that is decided.
+
+    Args:
+        rewind_id: unique; each restored table has it in the metadata of its commit.
+        to: the time or the update that the user asked for, as it was written.
+        begun_at: ISO 8601 in UTC.
+        user: who asked for it; None if the system has no name.
+        why: in the user's words; may be empty.
+        tables: the tables, the auxiliary table of a target before the target.
+        flows: the flows.
+        replays: the replays of quarantined rows whose rows leave their tables.
+    """
+
+    rewind_id: str
+    to: str
+    begun_at: str
+    user: str | None
+    why: str
+    tables: tuple[RewoundTable, ...]
+    flows: tuple[RewoundFlow, ...]
+    replays: tuple[str, ...] = ()
+
+
+class RewindStore:
+    """Reads, writes and deletes the state of the rewind that is in progress; there is at most one."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def read(self) -> StoredRewind | None:
+        """Return the rewind in progress; None if there is none.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED.
+        """
+        return read_stored_json(self._storage, self._path, _rewind)
+
+    def write(self, rewind: StoredRewind) -> None:
+        """Write the state of a rewind that begins."""
+        self._storage.write_text(self._path, json.dumps(asdict(rewind), indent=1) + "\n")
+
+    def delete(self) -> None:
+        """Delete the state: nothing is left to do."""
+        self._storage.delete_tree(self._path)
+
+    def check_none(self) -> None:
+        """Check that no rewind is in progress.
+
+        Raises:
+            OperationError: REWIND_UNFINISHED.
+        """
+        rewind = self.read()
+        if rewind is not None:
+            raise OperationError("REWIND_UNFINISHED", to=rewind.to, begun_at=rewind.begun_at)
+
+    @property
+    def _path(self) -> str:
+        return self._storage.path("rewinds", "rewind.json")
+
+
+def _rewind(found: dict[str, Any]) -> StoredRewind:
+    tables = (RewoundTable(**{**each, "dataset": QualifiedName(**each["dataset"])}) for each in found["tables"])
+    flows = (
+        RewoundFlow(**{**each, "dataset": QualifiedName(**each["dataset"]), "flow": QualifiedName(**each["flow"])})
+        for each in found["flows"]
+    )
+    return StoredRewind(**{**found, "tables": tuple(tables), "flows": tuple(flows), "replays": tuple(found["replays"])})

@@ -1,0 +1,115 @@
+"""A copy of a checkpoint as it was after one of its batches, for a query that continues there.
+
+Spark keeps the offsets, commits and state of its last batches (`spark.sql.streaming.minBatchesToRetain`, 100). The
+state after batch `n` is version `n + 1`. A copy leaves later files out: a newer snapshot of the state would be read in
+place of the right one. It has the id of a new query, because Delta's sink skips the batches of a query that it has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from framework.checkpoints.offsets import read_offsets
+from framework.foundation.storage_port import Storage
+
+_STATE_FILE = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
+_BATCH_FILE = re.compile(r"(?:offsets|commits|state/\d+/_metadata/v2)/(\d+)")
+_COMPLETE = frozenset({"snapshot", "zip"})
+_CHECKSUM = ".crc"
+_FIRST_SOURCE = 2
+"""The line of the first source in an offsets file, after the version and the metadata."""
+
+
+def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
+    """Return what a checkpoint no longer has to continue after a batch, as a clause; None if it has all.
+
+    Args:
+        storage: reads the checkpoint.
+        checkpoint: its path.
+        batch: the last batch that would be kept.
+    """
+    if not read_offsets(storage, checkpoint, batch):
+        return f"the offsets of batch {batch}"
+    versions: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for path in _files(storage, f"{checkpoint}/state"):
+        folder, _, name = path.rpartition("/")
+        found = _STATE_FILE.fullmatch(name)
+        if found is not None:
+            versions[folder][int(found[1])].add(found[2])
+    if versions and not storage.exists(f"{checkpoint}/commits/{batch}"):
+        return f"the watermark after batch {batch}"
+    if not all(_has_version(kinds, batch + 1) for kinds in versions.values()):
+        return f"the state of its operators after batch {batch}"
+    return None
+
+
+def _has_version(kinds: Mapping[int, set[str]], version: int) -> bool:
+    """Whether a version of a state store is there: as a snapshot, or by all changes since one or since the start."""
+    while version > 0 and not kinds.get(version, set()) & _COMPLETE:
+        if version not in kinds:
+            return False
+        version -= 1
+    return True
+
+
+def copy_until(storage: Storage, source: str, target: str, batch: int, moved: Mapping[int, str]) -> None:
+    """Copy a checkpoint as it was after a batch.
+
+    Args:
+        storage: has both.
+        source: the path of the checkpoint.
+        target: the path of the copy; what is there is deleted.
+        batch: the last batch of the copy.
+        moved: offsets to replace by the number of their source.
+    """
+    storage.delete_tree(target)
+    for path in _files(storage, source):
+        if _belongs(path, batch):
+            storage.copy_file(f"{source}/{path}", f"{target}/{path}")
+    # A restarted query asks a source for its last batch, unless both ends of the batch are the same.
+    for number in (batch - 1, batch):
+        text = storage.read_text(f"{source}/offsets/{number}")
+        if text is not None and moved:
+            _write(storage, f"{target}/offsets/{number}", _with_offsets(text, moved))
+    if not storage.exists(f"{target}/commits/{batch}"):  # a process died after the table had the batch
+        previous = storage.read_text(f"{source}/commits/{batch - 1}") or 'v1\n{"nextBatchWatermarkMs":0}'
+        _write(storage, f"{target}/commits/{batch}", previous)
+    _write(storage, f"{target}/metadata", json.dumps({"id": str(uuid.uuid4())}))
+
+
+def _write(storage: Storage, path: str, text: str) -> None:
+    """Replace a file of Spark's, whose checksum is no longer that of its content."""
+    storage.delete_tree(path + _CHECKSUM)
+    storage.write_text(path, text)
+
+
+def _with_offsets(text: str, moved: Mapping[int, str]) -> str:
+    lines = text.splitlines()
+    for number, offset in moved.items():
+        lines[_FIRST_SOURCE + number] = offset
+    return "\n".join(lines)
+
+
+def _belongs(path: str, batch: int) -> bool:
+    """Whether a file of a checkpoint was there after a batch, and is not written anew."""
+    plain = path.removesuffix(_CHECKSUM)
+    of_batch, of_state = _BATCH_FILE.fullmatch(plain), _STATE_FILE.fullmatch(plain.rpartition("/")[2])
+    if of_batch is not None:
+        return int(of_batch[1]) <= batch
+    if plain.startswith("state/") and of_state is not None:
+        return int(of_state[1]) <= batch + 1
+    return plain != "metadata"
+
+
+def _files(storage: Storage, folder: str, below: str = "") -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to it."""
+    files = {file.name for file in storage.list_files(folder)}
+    for name in storage.list_names(folder):
+        if name in files:
+            yield f"{below}{name}"
+        else:
+            yield from _files(storage, f"{folder}/{name}", f"{below}{name}/")

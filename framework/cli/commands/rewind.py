@@ -1,0 +1,92 @@
+"""`sluice rewind`: tables and their flows as they were at an earlier time."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.cli.call import Call, pipeline_options
+from framework.cli.command import SluiceCommand
+from framework.foundation.errors import UserError
+
+if TYPE_CHECKING:
+    from framework.cli.output import Output
+    from framework.recovery.rewind.plan import RewindPlan
+
+
+@click.command("rewind", cls=SluiceCommand)
+@click.argument("datasets", metavar="[DATASET]...", nargs=-1)
+@click.option(
+    "--to", required=True, metavar="TIME|UPDATE", help="A time with its zone, or an update, whose end is meant."
+)
+@click.option("--dry-run", is_flag=True, help="Print what it would do, and do nothing.")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for the event log.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@pipeline_options(result=True, parameters=True)
+def command(call: Call, /, *, datasets: tuple[str, ...], to: str, dry_run: bool, reason: str, yes: bool) -> None:
+    """Take tables and their flows back to an earlier time.
+
+    Restores each DATASET, a streaming table, and the tables that read it to the version of that time, and lets their
+    flows continue from there: the next update reads again, with the present code, what they have read since. Without
+    DATASET, all streaming tables go back. Prints what it changes, and asks before it does it.
+    """
+    pipeline = call.pipeline(short=False)
+    rewinds = pipeline.rewinds
+    if not dry_run:
+        finished = rewinds.finish()
+        if finished is not None:
+            click.echo(f"Finished the rewind to {finished.to} that was begun at {finished.begun_at}.", err=True)
+            if finished.to == to.strip():
+                return
+    plan = rewinds.plan(to, datasets)
+    if dry_run or plan.is_empty:
+        _print(call.output, pipeline.name, plan, done=False)
+        return
+    if not yes:
+        _confirm(call.output, pipeline.name, plan)
+    rewinds.rewind(plan, reason)
+    _print(call.output, pipeline.name, plan, done=True)
+
+
+def _print(output: Output, pipeline: str, plan: RewindPlan, *, done: bool) -> None:
+    from framework.views.rewind import rewind_json
+
+    if output.as_json:
+        output.json(rewind_json(pipeline, plan, done=done))
+        return
+    output.text(rewind_text(output, pipeline, plan))
+    if done:
+        output.text("\nDone. The next update continues from there.")
+
+
+def rewind_text(output: Output, pipeline: str, plan: RewindPlan) -> str:
+    """Return what a rewind does, as text.
+
+    Args:
+        output: has the width of the text.
+        pipeline: the pipeline's name.
+        plan: the rewind.
+    """
+    from framework.views.rewind import flows_table, notes, rewind_title, tables_table
+
+    title = rewind_title(pipeline, plan)
+    if plan.is_empty:
+        return f"{title}\n\nNothing to do: nothing has happened since."
+    tables = [output.formatted(table) for table in (tables_table(plan), flows_table(plan)) if table.rows]
+    return "\n\n".join([title, *tables, *(["\n".join(lines)] if (lines := notes(plan)) else [])])
+
+
+def _confirm(output: Output, pipeline: str, plan: RewindPlan) -> None:
+    """Print the rewind and ask for confirmation.
+
+    Raises:
+        UserError: REWIND_NOT_CONFIRMED if standard input is not a terminal.
+        click.exceptions.Exit: 1, if the answer is no.
+    """
+    click.echo(rewind_text(output, pipeline, plan), err=True)
+    if not sys.stdin.isatty():
+        raise UserError("REWIND_NOT_CONFIRMED")
+    if not click.confirm("\nDo it?", err=True):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,35 @@
+"""Conditions of the quarantine."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: dict[str, Condition] = {
+    "QUARANTINE_INVALID": Condition(
+        "Table {dataset} sets `sluice.quarantine` to {value!r}.", "Set the table property to `true` or `false`."
+    ),
+    "QUARANTINE_OF_VIEW": Condition(
+        "{dataset} is a materialized view, which is computed anew. Only a streaming table has a quarantine.",
+        "Remove the table property `sluice.quarantine`, or declare a streaming table.",
+    ),
+    "QUARANTINE_OF_SNAPSHOTS": Condition(
+        "Table {dataset} has the flow {flow} from snapshots. A row that is left out of a snapshot would be deleted.",
+        "Remove the table property `sluice.quarantine`.",
+    ),
+    "QUARANTINE_FLOW_NOT_FOUND": Condition(
+        "No row of a flow {flow} is in the quarantine.{hint}",
+        "Correct the name. `sluice quarantine list` names all flows with quarantined rows.",
+    ),
+    "QUARANTINE_REASON_NOT_FOUND": Condition(
+        "No row of flow {flow} is in the quarantine for the reason {reason!r}. Its reasons: {reasons}.",
+        "Name one of these reasons.",
+    ),
+    "QUARANTINE_FLOW_NOT_DECLARED": Condition(
+        "Flow {flow} has quarantined rows, but the code does not declare it, or with another target.",
+        "Declare the flow again to replay its rows, or discard them with `sluice quarantine drop`.",
+    ),
+    "QUARANTINE_NOT_CONFIRMED": Condition(
+        "`sluice quarantine drop` asks before it deletes rows, and standard input is not a terminal.",
+        "Add `--yes`.",
+    ),
+}

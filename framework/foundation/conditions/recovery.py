@@ -1,0 +1,127 @@
+"""Conditions of checkpoints that their flows can't continue from, and of starts.
+
+Those of Spark and Delta have the names that Spark and Delta raise.
+"""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+BROKEN_CHECKPOINT = Condition("Flow {flow} cannot continue from its checkpoint: {problem}", "{ways}")
+
+SOURCES_CHANGED = "STREAMING_SOURCES_CHANGED"
+"""Spark has an assertion in place of a condition."""
+
+BREAKS = (
+    SOURCES_CHANGED,
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+    "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
+    "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+    "DELTA_MISSING_CHANGE_DATA",
+    "DELTA_SOURCE_IGNORE_DELETE",
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+    "KAFKA_DATA_LOSS",
+    "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
+    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+    "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
+    "KAFKA_DATA_LOSS.PARTITIONS_DELETED",
+    "KAFKA_DATA_LOSS.PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT",
+    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED",
+    "KAFKA_DATA_LOSS.START_OFFSET_RESET",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+    "STREAMING_QUERY_EVOLUTION_ERROR",
+    "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+)
+"""The conditions after which a flow fails in every update until someone acts."""
+
+CONDITIONS: dict[str, Condition] = {
+    **dict.fromkeys(BREAKS, BROKEN_CHECKPOINT),
+    "HISTORY_WITHOUT_TABLE": Condition(
+        "`--keep-history` has no table.", "Name the tables: `sluice run --full-refresh TABLE --keep-history`."
+    ),
+    "HISTORY_KEYS_WITHOUT_HISTORY": Condition(
+        "`--history-keys` has no history to keep.",
+        "Write `sluice run --full-refresh TABLE --keep-history --history-keys KEYS`.",
+    ),
+    "HISTORY_NOT_KEPT": Condition(
+        "The rows of {dataset} cannot be put back after a full refresh: {reason}.",
+        "Run the full refresh without `--keep-history`; a copy of its rows is not made.",
+    ),
+    "HISTORY_KEYS_OF_AUTO_CDC": Condition(
+        "{dataset} is a target of AUTO CDC, which has keys: {keys}.", "Leave `--history-keys` out."
+    ),
+    "HISTORY_KEY_NOT_FOUND": Condition("{dataset} has no column {column}.{hint}", "Correct `--history-keys`."),
+    "HISTORY_NOT_RECOGNIZED": Condition(
+        "None of the {rows} rows that {dataset} had is among its refreshed rows. If its query or a column such as the "
+        "time of arrival changes every row, all of them would be there twice. The table is as it was.",
+        "Name the columns that identify a row: `sluice run --full-refresh {dataset} --keep-history --history-keys "
+        "KEYS`. Or give them up, without `--keep-history`. The rows are also in {path}.",
+    ),
+    "BACKUP_LOST": Condition(
+        "Backup {number} of {dataset}, whose rows are to be put back, is not there any more.",
+        "Start the full refresh again: `sluice run --full-refresh {dataset} --keep-history`. The table is as it was.",
+    ),
+    "BACKUP_NOT_FOUND": Condition("{dataset} has no backup{number}.{known}", "`sluice backups list` lists them."),
+    "BACKUP_IN_USE": Condition(
+        "Backup {number} of {dataset} is needed by a full refresh that is not finished.",
+        "Finish it with `sluice run`, then drop the backup.",
+    ),
+    "DOCTOR_WAY_UNKNOWN": Condition(
+        "{flow} has {count} way(s) out, and none with the number {number}.",
+        "`sluice doctor` lists them by number.",
+    ),
+    "DOCTOR_WAY_FOR_PERSON": Condition(
+        "Way out {number} of {flow} can't be applied by a command: {text}",
+        "Do it by hand, or choose one with a command.",
+    ),
+    "DOCTOR_FINDING_CHANGED": Condition(
+        "The finding on flow {flow} is no longer what was shown: its position or its ways out have changed. Nothing "
+        "was changed.",
+        "Run `sluice doctor` again.",
+    ),
+    "DOCTOR_NOT_CONFIRMED": Condition(
+        "`sluice doctor --apply` asks for confirmation, but standard input is not a terminal.",
+        "Review it with `sluice doctor {flow} --apply {number} --dry-run`, then add `--yes`.",
+    ),
+    "START_INVALID": Condition(
+        "{start!r} is not a valid start of a source.",
+        "Write `option=value` or a word, for example `startingVersion=12`, `startingTimestamp=2025-04-09T18:15:00Z`, "
+        "`earliest`. In a flow of several sources, write the name of the source before it: `orders:earliest`.",
+    ),
+    "START_WITHOUT_FLOW": Condition(
+        "`--from` has no flow: it belongs to the `--reset-checkpoint` before it.",
+        "Write `--reset-checkpoint FLOW --from START`.",
+    ),
+    "START_NOT_SUPPORTED": Condition(
+        "The source {source} cannot start at {start!r}. {possible}",
+        "Choose one of its starts, or reset the flow without `--from`: then it starts as its code says.",
+    ),
+    "START_SOURCE_UNKNOWN": Condition(
+        "Flow {flow} has no source {source}. Its sources: {sources}.", "Correct the name before the start."
+    ),
+    "START_SOURCE_MISSING": Condition(
+        "Flow {flow} reads several sources, and these have no start: {sources}.",
+        "Add `--from SOURCE:START` for each of them.",
+    ),
+    "START_REPEATED": Condition(
+        "The source {source} of flow {flow} has more than one start.", "Write one start for each source."
+    ),
+    "START_NOT_AVAILABLE": Condition(
+        "The Delta table {source} has no version {version}: its log has versions {first} to {last}.",
+        "Choose one of these versions. A reset without `--from`, or a full refresh, also reads rows of earlier ones.",
+    ),
+    "START_WITH_FULL_REFRESH": Condition(
+        "Flow {flow} has a start, and its target is fully refreshed in the same update.",
+        "Do one of both: a full refresh reads all data of its sources.",
+    ),
+    "START_OF_FLOW_NOT_STREAMING": Condition(
+        "Flow {flow} reads no stream, so it has no start.", "Reset it without `--from`."
+    ),
+}

@@ -1,0 +1,64 @@
+"""Cache of Spark columns and Java class handles: a batch needs hundreds, and each takes round trips to the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Per gateway to a JVM: the result of each call.
+_kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def built_once(build: Callable[P, R]) -> Callable[P, R]:
+    """Cache a function's results by its arguments, for the lifetime of the JVM.
+
+    Args:
+        build: builds columns from hashable values only; its result must not be changed.
+    """
+
+    @wraps(build)
+    def built(*args: P.args, **kwargs: P.kwargs) -> R:
+        kept = _kept.setdefault(SparkContext._gateway, {})
+        call = (build, args, tuple(sorted(kwargs.items())))
+        if call not in kept:
+            kept[call] = build(*args, **kwargs)
+        found: R = kept[call]
+        return found
+
+    return built
+
+
+@built_once
+def java_class(name: str) -> Any:
+    """Return a class by its full name; a lookup by the parts of its name makes Java search all jars per package."""
+    return getattr(SparkContext._jvm, name)
+
+
+@built_once
+def scala_object(name: str) -> Any:
+    """Return the singleton of a Scala object by its full name."""
+    return getattr(java_class(f"{name}$"), "MODULE$")
+
+
+def scala_map(entries: Mapping[str, Any]) -> Any:
+    """Return an immutable Scala map."""
+    filled = java_class("java.util.HashMap")()
+    for name, value in entries.items():
+        filled.put(name, value)
+    converted = java_class("scala.jdk.javaapi.CollectionConverters").asScala(filled)
+    return getattr(scala_object("scala.collection.immutable.Map"), "from")(converted)
+
+
+def scala_seq(items: Iterable[Any]) -> Any:
+    """Return an immutable Scala sequence."""
+    filled = java_class("java.util.ArrayList")()
+    for item in items:
+        filled.add(item)
+    return scala_object("scala.jdk.CollectionConverters").ListHasAsScala(filled).asScala().toSeq()

@@ -1,0 +1,81 @@
+"""An analysed query, and the flow of the graph that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.names import QualifiedName
+from framework.graph.fingerprints import plan_fingerprint
+from framework.graph.graph import GraphFlow, Read
+from framework.graph.operators import count_sources, stateful_operators
+from framework.graph.relations import batch_paths
+from framework.graph.source_filters import with_conditions
+from framework.sources.kinds import streamed_sources
+from framework.sources.port import SourceShape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AnalysedQuery:
+    """The query of a flow, built with its settings over stand-ins.
+
+    Args:
+        frame: the query.
+        flow: the declaration of the flow.
+        target: the declaration of its target.
+        reads: the reads that its function made.
+        settings: the Spark settings of the flow.
+    """
+
+    frame: DataFrame
+    flow: FlowSpec
+    target: DatasetSpec
+    reads: tuple[Read, ...]
+    settings: Mapping[str, str]
+
+    def graph_flow(
+        self,
+        specs: Mapping[QualifiedName, DatasetSpec],
+        code_version: str | None,
+        file_identity: Callable[[list[str]], str | None],
+    ) -> GraphFlow:
+        """Return the flow of the graph; called while the settings are in use.
+
+        Args:
+            specs: the declared datasets.
+            code_version: hash of the modules' source; None if it is unknown.
+            file_identity: see `plan_fingerprint`.
+        """
+        frame, is_view = self.frame, self.target.kind is DatasetKind.TEMPORARY_VIEW
+        sources = streamed_sources(frame) if frame.isStreaming else ()
+        tables = [str(source.location) for source in sources if source.shape is SourceShape.TABLE]
+        # What a view reads by path is in the plan of the flow too, as often as its stream has the source.
+        by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
+        reads = (*by_name, *(Read(text=path, streaming=True, path=path) for path in tables))
+        has_checkpoint = frame.isStreaming and not is_view
+        return GraphFlow(
+            spec=self.flow,
+            # The conditions in a view are those of the flows that read it.
+            reads=reads if is_view else with_conditions(reads, frame, sources, specs),
+            streaming=frame.isStreaming,
+            fingerprint=self._fingerprint(code_version, file_identity),
+            schema=frame.schema.json(),
+            sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
+            batch_paths=batch_paths(frame),
+            operators=stateful_operators(frame) if has_checkpoint else None,
+            source_count=count_sources(frame) if has_checkpoint else None,
+        )
+
+    def _fingerprint(self, code_version: str | None, file_identity: Callable[[list[str]], str | None]) -> str | None:
+        """The fingerprint of a query whose result is compared with that of the last update; None for any other."""
+        compared = self.target.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW} or self.flow.from_snapshots
+        if not compared or self.frame.isStreaming:
+            return None
+        return plan_fingerprint(
+            self.frame, code_version=code_version, settings=self.settings, file_identity=file_identity
+        )

@@ -1,0 +1,105 @@
+"""The stateful operators and the sources of a streaming query, from its plan; nothing is started.
+
+The operators are those of the physical plan that `explain` of a stream shows: Spark numbers them there, and compares
+number and name with the checkpoint when the stream starts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
+
+from framework.checkpoints.operators import StatefulOperator, types_only
+from framework.foundation.jvm_cache import scala_object
+from framework.graph.calls import SPARK_ERRORS
+from framework.graph.relations import analysed_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
+_MAY_KEEP_STATE = re.compile(r"Aggregate|Distinct|Dedup|Join|WithState|Limit|Intersect|Except")
+# Rules on limits depend on the number of rows, and a stand-in has none.
+_UNCERTAIN = re.compile(r"Limit|Intersect|Except|Offset")
+_RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
+_OFFSETS = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata"
+_NO_OFFSETS = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful"
+_WITH_KEYS = frozenset({"StateStoreSaveExec", "StreamingDeduplicateExec"})
+_MAX_FIELDS = 1_000
+
+
+def count_sources(frame: DataFrame) -> int:
+    """Return the number of streaming leaves of a query's plan, stand-ins included."""
+    leaves: Any = analysed_plan(frame).collectLeaves()
+    return sum(bool(leaves.apply(index).isStreaming()) for index in range(leaves.size()))
+
+
+def stateful_operators(frame: DataFrame) -> tuple[StatefulOperator, ...] | None:
+    """Return the stateful operators of a streaming query, sorted by number; None if they are unknown."""
+    plan = analysed_plan(frame)
+    text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
+    nodes = set(_NODE.findall(text))
+    if not any(_MAY_KEEP_STATE.search(node) for node in nodes):
+        return ()
+    if any(_UNCERTAIN.search(node) for node in nodes):
+        return None
+    try:
+        return _planned(frame.sparkSession, plan)
+    except SPARK_ERRORS:  # a query that Spark can't plan fails when it starts, for a reason of its own
+        return None
+
+
+def _planned(spark: SparkSession, plan: Any) -> tuple[StatefulOperator, ...]:
+    """Plan the query as Spark's `explain` does, and return the operators that have a state."""
+    nodes = _nodes(_execution(spark, plan).executedPlan())
+    found = [_operator(node) for node in nodes if _has_state(node)]
+    return tuple(sorted(found, key=lambda operator: operator.number))
+
+
+def _execution(spark: SparkSession, plan: Any) -> Any:
+    jvm: Any = spark._jvm
+    execution = scala_object(f"{_RUNTIME}.IncrementalExecution")
+
+    def default(number: int) -> Any:
+        return getattr(execution, f"$lessinit$greater$default${number}")()
+
+    new_id = jvm.java.util.UUID.randomUUID
+    offsets = scala_object(_OFFSETS).apply(_NO_OFFSETS)
+    watermarks = scala_object(f"{_RUNTIME}.WatermarkPropagator").noop()
+    mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    constructor = getattr(jvm, f"{_RUNTIME}.IncrementalExecution")
+    first_batch = False  # of the first batch, Spark would write the operators' metadata
+    return constructor(
+        spark._jsparkSession, plan, mode, "<unknown>", new_id(), new_id(), 0, jvm.scala.Option.empty(), offsets,
+        watermarks, first_batch, *(default(number) for number in range(12, 16)),
+    )  # fmt: skip
+
+
+def _nodes(plan: Any) -> list[Any]:
+    """Return all nodes of a physical plan."""
+    found, children = [plan], plan.children()
+    for index in range(children.size()):
+        found += _nodes(children.apply(index))
+    return found
+
+
+def _has_state(node: Any) -> bool:
+    gateway: Any = SparkContext._gateway
+    return bool(is_instance_of(gateway, node, f"{_STATEFUL}.StateStoreWriter"))
+
+
+def _operator(node: Any) -> StatefulOperator:
+    name, kind = str(node.shortName()), node.getClass().getSimpleName()
+    key, value = None, None
+    if kind in _WITH_KEYS:
+        types = scala_object("org.apache.spark.sql.catalyst.types.DataTypeUtils")
+        key = types_only(str(types.fromAttributes(node.keyExpressions()).json()))
+    if kind == "StateStoreSaveExec":
+        value = types_only(str(node.stateManager().getStateValueSchema().json()))
+    return StatefulOperator(
+        number=int(node.stateInfo().get().operatorId()), name=name, key_types=key, value_types=value
+    )

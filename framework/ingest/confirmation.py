@@ -1,0 +1,154 @@
+"""Snapshots that replace an earlier one: when all rows that they did not confirm can be deleted, and which these are.
+
+A row of an older generation that the complete snapshot did not contain is gone at the source, once the changes up to
+the start of the generation are applied: until then, a change that comes late could bring it back. So three things are
+read from checkpoints, without Spark: the snapshot is read to its end, the staged changes have passed the position, and
+(by the caller) the change flow of the table has applied them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.offsets import read_progress
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.ingest.connections import gateway_connection
+from framework.ingest.state import GatewayState, GatewayStore, SnapshotGeneration, TableState
+from framework.sources.databases.tables import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A snapshot that replaces an earlier one, and is not complete.
+
+    Its unconfirmed rows can be deleted when it is read, and the change flow has applied what is staged at its position.
+
+    Args:
+        gateway: the gateway.
+        table: the table.
+        generation: the generation of the snapshot.
+        where: the condition that selects the rows of the snapshot; None for all rows.
+        checkpoint: number of the checkpoint generation of the snapshot flow.
+        is_read: whether the snapshot is read to its end.
+        is_staged: whether the staged changes have passed the position of the generation.
+    """
+
+    gateway: IngestedGateway
+    table: IngestedTable
+    generation: SnapshotGeneration
+    where: str | None
+    checkpoint: int
+    is_read: bool
+    is_staged: bool
+
+    @property
+    def sequence(self) -> str:
+        """The sequence of the snapshot's rows, in SQL."""
+        return f"named_struct('generation', {self.generation.number}L, 'position', 0L, 'ordinal', 0L)"
+
+    def missing(self, keys: Sequence[Sequence[str]]) -> list[int]:
+        """Return the indexes of the keys that the source does not have, given as PostgreSQL's text.
+
+        A row that is inserted after this has a higher position than the generation, so its change wins.
+
+        Raises:
+            SourceError: the source can't be read.
+        """
+        from framework.sources.databases.postgres.catalog import read_table
+        from framework.sources.databases.postgres.key_lookup import missing_keys
+        from framework.sources.databases.postgres.session import Session
+
+        name = TableName(schema=self.table.source_schema, table=self.table.source_table)
+        with Session(gateway_connection(self.gateway)) as session:
+            return missing_keys(session, read_table(session, name), self.table.keys, keys)
+
+
+def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:
+    """Return whether a flow reads a snapshot that replaces an earlier one: it is complete when it is confirmed."""
+    return any(
+        each.table.snapshot_flow == flow and each.current is not None
+        for gateway in gateways
+        for each in _tables(gateway, storage)
+    )
+
+
+def snapshot_filter(state: TableState, storage: Storage) -> str | None:
+    """Return the condition that selects the rows of the snapshot that a table reads now; None for all rows.
+
+    The condition of a generation is for its own checkpoint. A later one, and that of a rebuild, reads all rows, because
+    the rows that the condition leaves out are not in the table then.
+    """
+    wanted = state.current
+    if wanted is None or wanted.where is None:
+        return None
+    manifest = GenerationStore(storage).manifest(state.table.target, state.table.snapshot_flow)
+    begun, building = (manifest.in_state(each) for each in (GenerationState.CURRENT, GenerationState.BUILDING))
+    return wanted.where if begun is not None and begun.number == wanted.checkpoint and building is None else None
+
+
+def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
+    """Return whether a snapshot of a copy was asked for that has not begun."""
+    store = GatewayStore(storage)
+    state = store.read(gateway)
+    known = [] if state is None else [each for each in state.tables if each.table.target == target]
+    if state is None or not known:
+        return False
+    slot_is_wanted = store.request(gateway).generation > state.slot_generation
+    return slot_is_wanted or store.request(gateway, known[0].table.source).generation > known[0].number
+
+
+def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) -> Iterator[Confirmation]:
+    """Yield the snapshots that replace an earlier one, and are not complete."""
+    generations = GenerationStore(storage)
+    for gateway in gateways:
+        state = GatewayStore(storage).read(gateway.name)
+        if state is None:
+            continue
+        replacing = [each for each in state.tables if each.current is not None and each.is_declared]
+        reached = staged_position(state, storage) if replacing else None
+        for each in replacing:
+            begun, wanted = generations.current(each.table.target, each.table.snapshot_flow), each.current
+            if begun is None or wanted is None or begun.completed or begun.number < wanted.checkpoint:
+                continue
+            yield Confirmation(
+                gateway=gateway,
+                table=each.table,
+                generation=wanted,
+                where=snapshot_filter(each, storage),
+                checkpoint=begun.number,
+                is_read=_is_read(each.table, begun.number, storage),
+                is_staged=reached is not None and reached >= (wanted.slot_generation, wanted.lsn),
+            )
+
+
+def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | None:
+    """Return the generation of the slot, and the position in its log up to which changes are staged; None before."""
+    generations, changes = GenerationStore(storage), state.gateway.changes
+    current = generations.current(changes, changes)
+    if current is None or current.number < state.changes_checkpoint:
+        return None
+    progress = read_progress(storage, generations.path(changes, changes, current.number))
+    for offset in progress.sources:
+        lsn = json.loads(offset).get("lsn")
+        if lsn is not None:
+            high, _, low = str(lsn).partition("/")
+            return state.slot_generation, (int(high, 16) << 32) | int(low, 16)
+    return None
+
+
+def _tables(gateway: IngestedGateway, storage: Storage) -> Iterator[TableState]:
+    state = GatewayStore(storage).read(gateway.name)
+    if state is not None:
+        yield from (each for each in state.tables if each.is_declared)
+
+
+def _is_read(table: IngestedTable, number: int, storage: Storage) -> bool:
+    """Return whether a checkpoint generation of a snapshot flow is read to its end."""
+    progress = read_progress(storage, GenerationStore(storage).path(table.target, table.snapshot_flow, number))
+    finished = [json.loads(offset).get("finished") is True for offset in progress.sources]
+    return progress.is_settled and bool(finished) and all(finished)

@@ -1,0 +1,285 @@
+"""The copies of an ingestion: its tables, as the database has them now, with keys, columns and targets.
+
+A table with a fault becomes a `FailedCopy`, so that the other tables are copied; a database that can't be read is an
+error of the whole ingestion.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.foundation.conditions.databases import RETRYABLE
+from framework.foundation.errors import RemoteError, SluiceError, SourceError, UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import nearest_hint
+from framework.ingest.names import publication_name, slot_name
+from framework.sources.databases.findings import Severity
+from framework.sources.databases.options import Options
+from framework.sources.databases.tables import KeyKind, TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from framework.declare.specs import IngestedObject, IngestionSpec, TableConfiguration
+    from framework.sources.databases.postgres.membership import Membership
+    from framework.sources.databases.postgres.session import Session
+    from framework.sources.databases.postgres.types import ColumnType
+    from framework.sources.databases.tables import SourceTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A source table and its copy.
+
+    Args:
+        table: the name of the source table.
+        target: the name of the copy.
+        keys: the columns that identify a row.
+        columns: the columns of the copy, in the order of the source.
+        read_columns: the columns that are read: those of the copy, and with a row filter all.
+        schema: DDL of `read_columns`.
+        configuration: how it is copied.
+    """
+
+    table: TableName
+    target: QualifiedName
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    read_columns: tuple[str, ...]
+    schema: str
+    configuration: TableConfiguration
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that are read as PostgreSQL's text."""
+        return self.configuration.text_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCopy:
+    """A copy that can't be kept up to date: its flows fail with the error."""
+
+    table: TableName
+    target: QualifiedName
+    error: SluiceError
+    text_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFinder:
+    """Finds the copies of an ingestion.
+
+    Args:
+        spec: the ingestion.
+        catalog: the catalog of copies without one.
+        schema: the schema of copies without one.
+        is_begun: whether the snapshot of a copy has read a part of its table.
+        refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
+    """
+
+    spec: IngestionSpec
+    catalog: str
+    schema: str
+    is_begun: Callable[[QualifiedName], bool]
+    refuse_filter: Callable[[TableName, str, str], None]
+
+    def find(self, folder: Path) -> tuple[Copy | FailedCopy, ...]:
+        """Return the copies, those with a fault included.
+
+        Args:
+            folder: the folder of `connections.yml`.
+
+        Raises:
+            UserError: the connection, a schema or any table of the ingestion is missing.
+            SourceError: the database can't be read.
+        """
+        from framework.sources.databases.postgres.catalog import read_tables
+        from framework.sources.databases.postgres.membership import read_membership
+        from framework.sources.databases.postgres.session import Session
+
+        options = {"connection": self.spec.connection, "connectionsFolder": str(folder)}
+        try:
+            with Session(Options("ingest_database", options).connection()) as session:
+                membership = read_membership(session, slot_name(self.spec), publication_name(self.spec))
+                tables = [*declared_tables(session, self.spec)]
+                sources = read_tables(session, [name for _, name in tables])
+                found = [self._copy(session, membership, each, sources[name], name) for each, name in tables]
+        except SluiceError as error:
+            raise error.at(self.spec.location) from None
+        if not found:
+            raise UserError("INGESTION_WITHOUT_TABLES", location=self.spec.location, name=self.spec.name)
+        return self._without_doubles(found)
+
+    def _copy(
+        self,
+        session: Session,
+        membership: Membership,
+        each: IngestedObject,
+        source: SourceTable | SourceError,
+        name: TableName,
+    ) -> Copy | FailedCopy:
+        """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
+        # Names of datasets are in lower case, as the query `copies.Orders` reads them.
+        target = QualifiedName(
+            catalog=(each.destination_catalog or self.catalog).lower(),
+            schema=(each.destination_schema or self.schema).lower(),
+            table=(each.destination_table or name.table).lower(),
+        )
+        try:
+            if isinstance(source, SourceError):
+                raise source
+            copy = self._described(source, target, each.configuration)
+            self._check_log(session, membership, source, target)
+        except SluiceError as error:
+            if error.condition in RETRYABLE:
+                raise
+            text_columns = each.configuration.text_columns
+            return FailedCopy(table=name, target=target, error=error.at(self.spec.location), text_columns=text_columns)
+        else:
+            return copy
+
+    def _check_log(self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName) -> None:
+        """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
+        from framework.sources.databases.postgres.table_checks import Publication, check_table
+
+        if source.name in membership.tables:
+            return
+        if membership.has_slot and self.is_begun(target):
+            raise UserError(
+                "INGESTION_TABLE_REPLACED",
+                table=source.name,
+                publication=publication_name(self.spec),
+                slot=slot_name(self.spec),
+            )
+        role = session.rows("SELECT current_user::text")[0][0]
+        # The table is added to it; one that the role may not add would stop the changes of all tables.
+        publication = Publication(
+            name=publication_name(self.spec), missing=(), is_via_root=True, is_owned=membership.is_owned
+        )
+        for finding in check_table(session, source.name, role=role, publication=publication).findings:
+            if finding.severity is Severity.ERROR:
+                raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
+
+    def _described(self, source: SourceTable, target: QualifiedName, configuration: TableConfiguration) -> Copy:
+        from framework.sources.databases.postgres.types import check_text_columns, column_types
+
+        check_text_columns(source, configuration.text_columns)
+        types = column_types(source, configuration.text_columns)
+        _check_columns(source.name, configuration, [column.name for column in types])
+        keys = _keys(source, configuration.primary_keys)
+        columns = _columns(source.name, configuration, keys, types)
+        read = types if configuration.row_filter else [column for column in types if column.name in columns]
+        schema = ", ".join(f"`{column.name.replace('`', '``')}` {column.spark_type}" for column in read)
+        if configuration.row_filter:
+            self.refuse_filter(source.name, schema, configuration.row_filter)
+        return Copy(
+            table=source.name,
+            target=target,
+            keys=keys,
+            columns=columns,
+            read_columns=tuple(column.name for column in read),
+            schema=schema,
+            configuration=configuration,
+        )
+
+    def _without_doubles(self, found: Sequence[Copy | FailedCopy]) -> tuple[Copy | FailedCopy, ...]:
+        """Return one copy for each target; tables with one target, and a table with several ones, are faults."""
+        tables: dict[QualifiedName, list[TableName]] = defaultdict(list)
+        targets: dict[TableName, list[QualifiedName]] = defaultdict(list)
+        for copy in found:
+            tables[copy.target].append(copy.table)
+            targets[copy.table].append(copy.target)
+        first = {copy.target: copy for copy in reversed(found)}
+        each = (first[target] for target in dict.fromkeys(copy.target for copy in found))
+        return tuple(self._checked(copy, tables[copy.target], targets[copy.table]) for copy in each)
+
+    def _checked(
+        self, copy: Copy | FailedCopy, tables: Iterable[TableName], targets: Sequence[QualifiedName]
+    ) -> Copy | FailedCopy:
+        error = None
+        if len({*tables}) > 1:
+            listed = " and ".join(map(str, dict.fromkeys(tables)))
+            error = UserError(
+                "INGESTION_TARGET_TWICE", location=self.spec.location, tables=listed, target=str(copy.target)
+            )
+        elif len(targets) > 1:
+            error = UserError(
+                "INGESTION_TABLE_TWICE", location=self.spec.location, name=self.spec.name, table=copy.table,
+                targets=" and ".join(map(str, targets)),
+            )  # fmt: skip
+        if error is None:
+            return copy
+        return FailedCopy(table=copy.table, target=copy.target, error=error, text_columns=copy.text_columns)
+
+
+def declared_tables(session: Session, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:
+    """Yield the source tables of an ingestion with their objects; a table that is named need not exist.
+
+    Raises:
+        SourceError: DATABASE_SCHEMA_MISSING.
+    """
+    from framework.sources.databases.postgres.catalog import list_tables
+
+    for each in spec.objects:
+        if each.source_table is not None:
+            yield each, TableName(schema=each.source_schema, table=each.source_table)
+        else:
+            yield from ((each, name) for name in list_tables(session, [each.source_schema]) if _takes(each, name))
+
+
+def _takes(each: IngestedObject, name: TableName) -> bool:
+    included = not each.include or any(fnmatchcase(name.table, pattern) for pattern in each.include)
+    return included and not any(fnmatchcase(name.table, pattern) for pattern in each.exclude)
+
+
+def _check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
+    for name in (*configuration.primary_keys, *configuration.include_columns, *configuration.exclude_columns):
+        if name not in known:
+            hint = nearest_hint(name, known)
+            raise UserError("INGESTION_COLUMN_UNKNOWN", table=table, column=name, hint=hint)
+
+
+def _keys(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that identify a row, which must be a key of the source, and the one that the log has.
+
+    With columns of another key, the log has no value of them for a deleted row, and an update that changes one of them
+    would leave the row of the old value. With columns that the database does not keep unique at each moment, a
+    statement such as `SET id = id + 1` may write a second row of a key before it removes the first one, and that
+    removal would remove both.
+    """
+    if given and {*given} == {*source.key}:
+        return given
+    if not given and source.key_kind in (KeyKind.PRIMARY, KeyKind.UNIQUE):
+        return source.key
+    if source.key_kind is KeyKind.NONE or not given:
+        raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(source))
+    raise UserError(
+        "INGESTION_KEY_NOT_IN_LOG",
+        table=source.name,
+        given=", ".join(given),
+        key=", ".join(source.key),
+        statement=f"ALTER TABLE {source.name.quoted} REPLICA IDENTITY USING INDEX …",
+    )
+
+
+def _key_statement(source: SourceTable) -> str:
+    table = source.name.quoted
+    if source.key:  # a unique index with NULL
+        nullable = [quote_identifier(name) for name in source.key if source.column(name).nullable]
+        return f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET NOT NULL' for name in nullable)}"
+    return f"ALTER TABLE {table} ADD COLUMN row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+
+
+def _columns(
+    table: TableName, configuration: TableConfiguration, keys: tuple[str, ...], types: Sequence[ColumnType]
+) -> tuple[str, ...]:
+    """Return the columns of the copy; the key is always among them."""
+    for name in keys:
+        if name in configuration.exclude_columns:
+            raise UserError("INGESTION_KEY_EXCLUDED", table=table, column=name)
+    known = [column.name for column in types]
+    wanted = {*keys, *(configuration.include_columns or known)} - {*configuration.exclude_columns}
+    return tuple(name for name in known if name in wanted)

@@ -1,0 +1,338 @@
+"""Expands ingestions to datasets and flows: one stream of changes for a database, two flows for each of its tables.
+
+The tables are those that the database has now, so a table that is added to a source schema joins at the next update:
+its snapshot flow adds it to the publication, and waits until all older transactions have ended, before it reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
+from framework.declare.registry import GeneratedQuery
+from framework.declare.specs import (
+    AutoCdcSpec,
+    ColumnSelection,
+    DatasetKind,
+    DatasetSpec,
+    FlowSpec,
+    IngestedGateway,
+    IngestedTable,
+)
+from framework.foundation.errors import SourceError, UserError
+from framework.foundation.wording import exception_text
+from framework.ingest.confirmation import is_pending, snapshot_filter
+from framework.ingest.copies import Copy, CopyFinder, FailedCopy
+from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
+from framework.ingest.state import GatewayStore, TableState, generation_sql
+from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
+from framework.sources.databases.tables import UNREADABLE, quote_identifier
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from framework.declare.registry import Registry
+    from framework.declare.specs import IngestionSpec
+    from framework.foundation.names import QualifiedName
+    from framework.foundation.storage_port import Storage
+    from framework.sources.databases.tables import TableName
+
+_NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
+_MAPPED = (("delta.columnMapping.mode", "name"),)
+_SNAPSHOT_ONLY, _CHANGES_ONLY = (
+    frozenset({"chunkBytes", "maxChunksPerTrigger"}),
+    frozenset({"maxRowsPerTrigger", "maxBytesPerTrigger", "spoolFolder"}),
+)
+_ORDER = ("generation", "position", "ordinal")
+"""Columns of the log that order changes; the rows of a snapshot have zeros in them, and are older than every change."""
+# A value that its column can't hold fails the flow: a null would be a loss that nobody sees.
+_STRICT = {"mode": "FAILFAST"}
+_CAUSE = "\0"
+
+
+def expand_ingestions(registry: Registry, spark: SparkSession, storage: Storage, folder: Path) -> None:
+    """Add the datasets and flows of all ingestions to a registry.
+
+    A table with a fault gets flows whose queries raise it, so that the flows of the other tables run.
+
+    Args:
+        registry: has the ingestions.
+        spark: the session of the pipeline.
+        storage: has the checkpoints of the flows.
+        folder: the folder of the spec, with `connections.yml`.
+
+    Raises:
+        UserError: the connection, a schema or any table of an ingestion is missing.
+        SourceError: a database can't be read.
+    """
+    for spec in registry.ingestions:
+        _Expansion(
+            registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder)
+        ).add()
+
+
+def connections_folder(spec: IngestionSpec, folder: Path) -> Path:
+    """Return the folder of `connections.yml`: the option `connectionsFolder`, or the folder of the spec."""
+    return Path(dict(spec.options).get("connectionsFolder", folder)).resolve()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expansion:
+    """The expansion of one ingestion; `folder` has `connections.yml`."""
+
+    registry: Registry
+    spark: SparkSession
+    storage: Storage
+    spec: IngestionSpec
+    folder: Path
+
+    def add(self) -> None:
+        """Add the table of changes, and the copies with their flows."""
+        finder = CopyFinder(
+            spec=self.spec,
+            catalog=self.registry.catalog,
+            schema=self.registry.schema,
+            is_begun=self._is_begun,
+            refuse_filter=self._refuse_filter,
+        )
+        found = finder.find(self.folder)
+        self.registry.gateways.append(self._gateway(found))
+        copies = [copy for copy in found if isinstance(copy, Copy)]
+        if copies:
+            self._add_changes(copies, found)
+        for copy in found:
+            self._add_target(copy)
+            if isinstance(copy, Copy):
+                self._add_flows(copy)
+            else:
+                self._add_failed(copy)
+
+    def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
+        return IngestedGateway(
+            name=self.spec.name,
+            connection=self.spec.connection,
+            folder=str(self.folder),
+            slot=slot_name(self.spec),
+            publication=publication_name(self.spec),
+            changes=changes_name(self.spec, self.registry),
+            tables=tuple(
+                IngestedTable(
+                    source_schema=each.table.schema,
+                    source_table=each.table.table,
+                    target=each.target,
+                    snapshot_flow=snapshot_flow_name(each.target),
+                    cdc_flow=change_flow_name(each.target),
+                    keys=each.keys if isinstance(each, Copy) else (),
+                )
+                for each in found
+            ),
+        )
+
+    def _is_begun(self, target: QualifiedName) -> bool:
+        """Whether the snapshot of a copy has planned a chunk: then its table was in the publication.
+
+        Not if an operator asked for another snapshot: that publishes the table again before it reads a chunk.
+        """
+        if is_pending(self.storage, self.spec.name, target):
+            return False
+        generations, flow = GenerationStore(self.storage), snapshot_flow_name(target)
+        current = generations.current(target, flow)
+        if current is None:
+            return False
+        path = generations.path(target, flow, current.number)
+        return read_progress(self.storage, path).last_offset_batch is not None
+
+    def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
+        from pyspark.errors import PySparkException
+
+        try:
+            _ = self.spark.createDataFrame([], schema).where(text).schema
+        except PySparkException as error:
+            cause = exception_text(error).splitlines()[0]
+            raise UserError("INGESTION_ROW_FILTER_INVALID", table=table, filter=text, cause=cause) from None
+
+    def _add_changes(self, copies: Sequence[Copy], found: Sequence[Copy | FailedCopy]) -> None:
+        spec, spark, name = self.spec, self.spark, changes_name(self.spec, self.registry)
+        options = {
+            **self._options(_SNAPSHOT_ONLY),
+            "tables": ",".join(copy.table.quoted for copy in copies),
+            # Changes of a table with a fault are staged, too, if they are in the log.
+            "textColumns": ",".join(
+                f"{each.table.quoted}.{quote_identifier(column)}" for each in found for column in each.text_columns
+            ),
+            # The flow of the row's table fails then, and not the changes of all tables.
+            "unreadableRows": "keep",
+        }
+
+        store = GatewayStore(self.storage)
+
+        def changes() -> DataFrame:
+            # Read when the flow starts: an update may begin a new generation after it has loaded the modules.
+            state = store.read(spec.name)
+            begun = {} if state is None else {"generation": state.slot_generation, "advanceTo": state.position}
+            return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
+
+        # Slot and position of a generation are not part of the text: they change no column, and no source.
+        query = GeneratedQuery(text=repr(sorted(options.items())))
+
+        self.registry.datasets.append(
+            DatasetSpec(
+                name=name,
+                kind=DatasetKind.STREAMING_TABLE,
+                location=spec.location,
+                comment=f"Changes of the tables of the connection {spec.connection}",
+                # A reader of one table skips the files of the others.
+                partition_columns=("source_table",),
+            )
+        )
+        self._add_flow(FlowSpec(name=name, target=name, location=spec.location), changes, query)
+
+    def _add_target(self, copy: Copy | FailedCopy) -> None:
+        needs_mapping = isinstance(copy, Copy) and any(_NOT_IN_PARQUET & {*name} for name in copy.columns)
+        self.registry.isolated.add(copy.target)
+        self.registry.datasets.append(
+            DatasetSpec(
+                name=copy.target,
+                kind=DatasetKind.STREAMING_TABLE,
+                location=self.spec.location,
+                comment=f"Copy of {copy.table} of the connection {self.spec.connection}",
+                table_properties=_MAPPED if needs_mapping else (),
+            )
+        )
+
+    def _add_failed(self, copy: FailedCopy) -> None:
+        def fail() -> DataFrame:
+            raise copy.error
+
+        for name, once in ((snapshot_flow_name(copy.target), True), (change_flow_name(copy.target), False)):
+            self._add_flow(FlowSpec(name=name, target=copy.target, location=self.spec.location, once=once), fail)
+
+    def _add_flows(self, copy: Copy) -> None:
+        """Add the flows of a copy, in which the columns of the log have names that the table does not have."""
+        operation, *order = (_free(name, copy.read_columns) for name in ("operation", *_ORDER))
+        pairs = (f"'{name}', `{column}`" for name, column in zip(_ORDER, order, strict=True))
+        scd_type = copy.configuration.scd_type
+        cdc = AutoCdcSpec(
+            keys=copy.keys,
+            sequence_by=f"named_struct({', '.join(pairs)})",
+            scd_type=scd_type,
+            columns=ColumnSelection(columns=tuple(order), excluded=True),
+        )
+        once = FlowSpec(
+            name=snapshot_flow_name(copy.target), target=copy.target, location=self.spec.location, once=True, cdc=cdc
+        )
+        state = self._state(copy)
+        where = snapshot_filter(state, self.storage)
+        query = GeneratedQuery(text=repr((copy, state.number, where, self._options(_CHANGES_ONLY))))
+        self._add_flow(once, lambda: self._snapshot(copy, order), query)
+        following = replace(
+            cdc,
+            columns=ColumnSelection(columns=(operation, *order), excluded=True),
+            apply_as_deletes=f"`{operation}` = 'DELETE'",
+            apply_as_truncates=f"`{operation}` = 'TRUNCATE'" if scd_type == 1 else None,
+        )
+        changes = FlowSpec(
+            name=change_flow_name(copy.target), target=copy.target, location=self.spec.location, cdc=following
+        )
+        query = GeneratedQuery(
+            text=repr((copy, state.generations, slot_name(self.spec))), reads=(changes_name(self.spec, self.registry),)
+        )
+        self._add_flow(changes, lambda: self._changed(copy, operation, order), query)
+
+    def _state(self, copy: Copy) -> TableState:
+        """The state of a copy when its flow starts: a generation may begin after the modules are loaded."""
+        state = GatewayStore(self.storage).read(self.spec.name)
+        found = None if state is None else state.table(str(copy.table))
+        return found or TableState(table=self._gateway([copy]).tables[0])
+
+    def _snapshot(self, copy: Copy, order: Sequence[str]) -> DataFrame:
+        """The rows of the table as its chunks have them, older than every change of their generation."""
+        state = self._state(copy)
+        options: dict[str, str | int] = {
+            **self._options(_CHANGES_ONLY),
+            "table": copy.table.quoted,
+            "columns": ",".join(map(quote_identifier, copy.read_columns)),
+            "textColumns": ",".join(map(quote_identifier, copy.text_columns)),
+            "generation": state.number,
+        }
+        where = snapshot_filter(state, self.storage)
+        if where is not None:
+            options["rowFilter"] = where
+        rows = self.spark.readStream.format(SNAPSHOT_FORMAT).schema(copy.schema).options(**options).load()
+        if copy.configuration.row_filter:
+            rows = rows.where(copy.configuration.row_filter)
+        values = (f"{value}L AS `{name}`" for name, value in zip(order, (state.number, 0, 0), strict=True))
+        return rows.selectExpr(*map(_quoted, copy.columns), *values)
+
+    def _changed(self, copy: Copy, operation: str, order: Sequence[str]) -> DataFrame:
+        """The changes of the table, as columns. A row that does not meet the row filter any more is deleted."""
+        from pyspark.sql import functions as F
+
+        rows = self.spark.readStream.table(str(changes_name(self.spec, self.registry)))
+        state = self._state(copy)
+        values = (generation_sql(state.generations), "position", "ordinal")
+        rows = rows.where(F.col("source_table") == str(copy.table))
+        refused = self._refused(copy)
+        if state.newest_complete:
+            # The rows of a later snapshot of all rows replace what this change made of the table.
+            listed = ", ".join(f"'{name}'" for name in refused)
+            rows = rows.where(F.expr(f"operation NOT IN ({listed}) OR {values[0]} >= {state.newest_complete}"))
+        payload = F.col("payload")
+        for name, error in refused.items():
+            payload = F.when(F.col("operation") == name, F.raise_error(error).cast("string")).otherwise(payload)
+        rows = rows.select(
+            F.col("operation").alias(operation),
+            *(F.expr(value).alias(name) for name, value in zip(order, values, strict=True)),
+            F.from_json(payload, copy.schema, _STRICT).alias("row"),
+        )
+        rows = rows.select(operation, *order, "row.*")
+        if copy.configuration.row_filter:
+            meets = f"coalesce((\n{copy.configuration.row_filter}\n), false)"  # the filter may end in a comment
+            leaves = F.expr(f"`{operation}` IN ('INSERT', 'UPDATE') AND NOT {meets}")
+            rows = rows.withColumn(operation, F.when(leaves, "DELETE").otherwise(F.col(operation)))
+        return rows.select(operation, *order, *map(_quoted, copy.columns))
+
+    def _refused(self, copy: Copy) -> dict[str, Column]:
+        """The operations that the copy can't apply, each with the text of the error that fails its flow."""
+        from pyspark.sql import functions as F
+
+        unreadable = SourceError("INGESTION_CHANGE_UNREADABLE", table=copy.table, cause=_CAUSE)
+        before, _, after = _raised(unreadable).partition(_CAUSE)
+        refused = {UNREADABLE: F.concat(F.lit(before), F.col("payload"), F.lit(after))}
+        if copy.configuration.scd_type != 1:
+            truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=slot_name(self.spec))
+            refused["TRUNCATE"] = F.lit(_raised(truncated))
+        return refused
+
+    def _add_flow(self, flow: FlowSpec, function: Callable[[], DataFrame], query: GeneratedQuery | None = None) -> None:
+        self.registry.flows.append(flow)
+        self.registry.queries[flow.name] = function
+        if query is not None:
+            self.registry.generated[flow.name] = query
+
+    def _options(self, foreign: frozenset[str]) -> dict[str, str]:
+        """Return the options of one of the sources: the common ones, and those of the user that it has."""
+        own = {name: value for name, value in self.spec.options if name not in foreign}
+        common = {"connection": self.spec.connection, "slot": slot_name(self.spec)}
+        return {**common, **own, "connectionsFolder": str(self.folder)}
+
+
+def _free(name: str, taken: tuple[str, ...]) -> str:
+    """Return a name that no column has, in any case of letters."""
+    lower = {column.lower() for column in taken}
+    while name in lower:
+        name = f"_{name}"
+    return name
+
+
+def _quoted(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"
+
+
+def _raised(error: SourceError) -> str:
+    """Return the text of an exception of ours in Spark, which the run recognizes."""
+    return f"\n{SourceError.__module__}.{SourceError.__name__}: {error.render()}\n\n"

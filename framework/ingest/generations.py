@@ -1,0 +1,154 @@
+"""Begins new generations of snapshots and slots, before any flow of an update runs.
+
+The order of the durable effects, and why a crash after each is safe:
+
+1. The position of the new generation is read at the source (and with a new slot, the old one is dropped and the new one
+   created). A crash: the request is still open. The next update does this step again; nothing has used the position.
+2. `gateway.json` records the position, together with the numbers of the checkpoint generations that belong to it.
+3. These checkpoint generations begin. A crash between: the next update begins those that are missing.
+
+No flow runs while a position is read. So each change that was applied before has a lower position, and the generation
+of a change never depends on when it is applied. A transaction whose commit is below the position is visible before
+the first chunk is read, because `settled_position` waits for all transactions that ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from framework.checkpoints.generations import GenerationStore
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.clock import Clock
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState, refreshed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that the source did not allow now; it stays open for the next update.
+
+    Args:
+        target: the copy that it concerns; the table of changes for a whole gateway.
+        error: why.
+    """
+
+    target: QualifiedName
+    error: SluiceError
+
+
+def begin_generations(gateways: Sequence[IngestedGateway], storage: Storage, clock: Clock) -> tuple[Refusal, ...]:
+    """Begin the generations that operators asked for, and record the tables of the gateways.
+
+    Called with the lock of updates held and before any flow runs.
+
+    Returns:
+        The requests that failed at the source: the other tables go on.
+    """
+    return tuple(
+        refusal for gateway in gateways for refusal in _Beginning(gateway, GatewayStore(storage), storage, clock).run()
+    )
+
+
+class _Beginning:
+    """The new generations of one gateway."""
+
+    def __init__(self, gateway: IngestedGateway, store: GatewayStore, storage: Storage, clock: Clock) -> None:
+        self._gateway = gateway
+        self._store = store
+        self._stored = store.read(gateway.name)
+        self._checkpoints = GenerationStore(storage, clock)
+        self._refusals: list[Refusal] = []
+
+    def run(self) -> list[Refusal]:
+        state = refreshed(self._stored, self._gateway)
+        state = self._with_new_slot(state, self._store.request(self._gateway.name))
+        requests = self._store.table_requests(self._gateway.name)
+        for table in state.tables:
+            request = requests.get(table.table.source)
+            if request is not None and table.is_declared and request.generation > table.number:
+                state = self._with_generation(state, table, request)
+        if state != self._stored:
+            self._store.write(state)
+        self._begin_checkpoints(state)
+        return self._refusals
+
+    def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
+        """Return the state with a new slot, if one is asked for: every table is read again from its position."""
+        number = request.generation
+        if number <= state.slot_generation:
+            return state
+        try:
+            self._replace_slot()
+        except SluiceError as error:
+            self._refusals.append(Refusal(target=self._gateway.changes, error=error))
+            return state
+        for table in state.tables:
+            if table.is_declared:
+                state = self._replaced(state, self._next(table, Request(generation=table.number + 1), number, lsn=0))
+        changes = self._gateway.changes
+        checkpoint = self._checkpoints.latest_number(changes, changes) + 1
+        return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
+
+    def _replace_slot(self) -> None:
+        from framework.sources.databases.postgres.position import drop_position, ensure_position
+        from framework.sources.databases.postgres.session import Session
+
+        gateway = self._gateway
+        with Session(gateway_connection(gateway), read_only=False) as session:
+            drop_position(session, gateway.slot, gateway.publication)
+            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway))
+
+    def _with_generation(self, state: GatewayState, table: TableState, request: Request) -> GatewayState:
+        try:
+            lsn = self._position()
+        except SluiceError as error:
+            self._refusals.append(Refusal(target=table.table.target, error=error))
+            return state
+        return self._replaced(state, self._next(table, request, state.slot_generation, lsn=lsn))
+
+    def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
+        source = table.table.source
+        return replace(state, tables=tuple(table if each.table.source == source else each for each in state.tables))
+
+    def _position(self) -> int:
+        from framework.sources.databases.postgres.position import settled_position
+        from framework.sources.databases.postgres.session import Session
+
+        gateway = self._gateway
+        with Session(gateway_connection(gateway)) as session:
+            return settled_position(session, gateway.slot)
+
+    def _next(self, state: TableState, request: Request, slot_generation: int, *, lsn: int) -> TableState:
+        table = state.table
+        begun = SnapshotGeneration(
+            number=request.generation,
+            slot_generation=slot_generation,
+            lsn=lsn,
+            checkpoint=self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1,
+            where=self._filter(table, request),
+        )
+        return replace(state, generations=(*state.generations, begun))
+
+    def _filter(self, table: IngestedTable, request: Request) -> str | None:
+        """Return the condition of the new snapshot; None if it replaces one that is not complete.
+
+        The rows that the condition leaves out would never be read then.
+        """
+        current = self._checkpoints.current(table.target, table.snapshot_flow)
+        return request.where if current is not None and current.completed else None
+
+    def _begin_checkpoints(self, state: GatewayState) -> None:
+        changes = self._gateway.changes
+        self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.slot_generation}")
+        for each in state.tables:
+            if each.current is not None and each.is_declared:
+                reason = f"snapshot {each.number} was asked for"
+                self._begin(each.table.target, each.table.snapshot_flow, each.current.checkpoint, reason)
+
+    def _begin(self, dataset: QualifiedName, flow: QualifiedName, number: int, reason: str) -> None:
+        if self._checkpoints.latest_number(dataset, flow) < number:
+            self._checkpoints.begin(dataset, flow, reason=reason, number=number)

@@ -1,0 +1,65 @@
+"""The flows that an operator has paused, cancelled or skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.foundation.clock import Clock
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.ingest.state import GatewayStore, Mode
+
+_FRESH_SECONDS = 2.0
+_GATEWAY_PAUSED = "its gateway is paused; `sluice ingest resume` continues it"
+_REASONS: Mapping[Mode, str] = {
+    Mode.PAUSED: "its table is paused; `sluice ingest resume` continues it",
+    Mode.CANCELLED: "its snapshot was cancelled; `sluice ingest resume` continues it",
+    Mode.SKIPPED: "its snapshot is skipped; `sluice ingest resume` takes it",
+}
+
+
+def held_flows(storage: Storage) -> dict[QualifiedName, str]:
+    """Return the flows that must not run, each with the reason.
+
+    Args:
+        storage: the pipeline's storage.
+    """
+    store = GatewayStore(storage)
+    held: dict[QualifiedName, str] = {}
+    for state in store.read_all():
+        gateway = state.gateway
+        if store.request(gateway.name).mode is Mode.PAUSED:
+            flows = [flow for each in gateway.tables for flow in (each.snapshot_flow, each.cdc_flow)]
+            held |= dict.fromkeys([gateway.changes, *flows], _GATEWAY_PAUSED)
+            continue
+        requests = store.table_requests(gateway.name)
+        for table in gateway.tables:
+            mode = requests[table.source].mode if table.source in requests else Mode.ACTIVE
+            if mode is not Mode.ACTIVE:
+                held[table.snapshot_flow] = _REASONS[mode]
+            if mode is Mode.PAUSED:
+                held[table.cdc_flow] = _REASONS[mode]
+    return held
+
+
+class Holds:
+    """The held flows of an update that runs, read again every two seconds; for any thread.
+
+    Args:
+        storage: the pipeline's storage.
+        clock: says when they are read again.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._read_at: float | None = None
+        self._held: frozenset[QualifiedName] = frozenset()
+
+    def __contains__(self, flow: object) -> bool:
+        """Whether a flow is held."""
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= _FRESH_SECONDS:
+            self._read_at = now
+            self._held = frozenset(held_flows(self._storage))
+        return flow in self._held

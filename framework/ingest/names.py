@@ -1,0 +1,40 @@
+"""Names that an ingestion gives to what it makes: at the source, and in the pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.foundation.names import QualifiedName
+
+if TYPE_CHECKING:
+    from framework.declare.registry import Registry
+    from framework.declare.specs import IngestionSpec
+
+
+def slot_name(spec: IngestionSpec) -> str:
+    """Return the name of the replication slot: the option `slot`, or `sluice_<name>`."""
+    return dict(spec.options).get("slot") or f"sluice_{spec.name}"
+
+
+def publication_name(spec: IngestionSpec) -> str:
+    """Return the name of the publication: the option `publication`, or that of the slot."""
+    return dict(spec.options).get("publication") or slot_name(spec)
+
+
+def changes_name(spec: IngestionSpec, registry: Registry) -> QualifiedName:
+    """Return the name of the table with the changes of all tables."""
+    return registry.name(f"{spec.name}_changes")
+
+
+def snapshot_flow_name(target: QualifiedName) -> QualifiedName:
+    """Return the name of the flow that reads the rows of a table into a copy."""
+    return _flow_name(target, "snapshot_flow")
+
+
+def change_flow_name(target: QualifiedName) -> QualifiedName:
+    """Return the name of the flow that applies the changes of a table to a copy."""
+    return _flow_name(target, "cdc_flow")
+
+
+def _flow_name(target: QualifiedName, suffix: str) -> QualifiedName:
+    return QualifiedName(catalog=target.catalog, schema=target.schema, table=f"{target.table}_{suffix}")

@@ -1,0 +1,160 @@
+"""What an operator asks of gateways and tables: pause, resume, cancel, skip, resync. Only requests are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from framework.checkpoints.generations import GenerationStore
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import is_named, nearest_qualified, plain_name
+from framework.foundation.storage_port import Storage
+from framework.ingest.state import GatewayStore, Mode, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayTables:
+    """The gateways of a pipeline, and the tables that a name may mean.
+
+    Args:
+        gateways: the gateways.
+    """
+
+    gateways: tuple[IngestedGateway, ...]
+
+    def gateway(self, name: str | None) -> IngestedGateway:
+        """Return the gateway of a name; without a name, the only one.
+
+        Raises:
+            UserError: INGESTION_NONE, INGESTION_GATEWAY_UNKNOWN, INGESTION_GATEWAY_AMBIGUOUS.
+        """
+        known = ", ".join(each.name for each in self.gateways)
+        if not self.gateways:
+            raise UserError("INGESTION_NONE")
+        if name is None:
+            if len(self.gateways) > 1:
+                raise UserError("INGESTION_GATEWAY_AMBIGUOUS", known=known)
+            return self.gateways[0]
+        for each in self.gateways:
+            if each.name == name:
+                return each
+        near = nearest_qualified(name, [each.name for each in self.gateways])
+        raise UserError("INGESTION_GATEWAY_UNKNOWN", name=name, known=known, hint=_hint(near))
+
+    def table(self, name: str, gateway: str | None = None) -> tuple[IngestedGateway, IngestedTable]:
+        """Return the table of a name: of the source, or of its copy, also without catalog and schema.
+
+        Raises:
+            UserError: INGESTION_TABLE_UNKNOWN with the nearest name, INGESTION_TABLE_AMBIGUOUS; as `gateway`.
+        """
+        if gateway is not None or not self.gateways:
+            within: tuple[IngestedGateway, ...] = (self.gateway(gateway),)
+        else:
+            within = self.gateways
+        pairs = [(each, table) for each in within for table in each.tables]
+        found = [pair for pair in pairs if pair[1].source == name] or [
+            pair for pair in pairs if _is_copy(pair[1], name)
+        ]
+        if len(found) == 1:
+            return found[0]
+        raise _not_found(name, [table for _, table in (found or pairs)], is_ambiguous=bool(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """Writes the requests of an operator.
+
+    Args:
+        storage: the pipeline's storage.
+    """
+
+    storage: Storage
+
+    def pause(self, gateway: IngestedGateway, table: IngestedTable | None) -> None:
+        """Stop the flows of a table, or of a gateway; the changes of a paused table are still staged."""
+        self._set_mode(gateway, table, Mode.PAUSED)
+
+    def resume(self, gateway: IngestedGateway, table: IngestedTable | None) -> None:
+        """Let the flows of a table, or of a gateway, continue; undoes pause, cancel and skip."""
+        self._set_mode(gateway, table, Mode.ACTIVE)
+
+    def cancel(self, gateway: IngestedGateway, table: IngestedTable) -> None:
+        """End the snapshot of a table where it is; its changes are applied.
+
+        Raises:
+            UserError: INGESTION_SNAPSHOT_COMPLETE.
+        """
+        self._check_open(table)
+        self._set_mode(gateway, table, Mode.CANCELLED)
+
+    def skip_snapshot(self, gateway: IngestedGateway, table: IngestedTable) -> None:
+        """Take no snapshot of a table; its changes are applied.
+
+        Raises:
+            UserError: INGESTION_SNAPSHOT_COMPLETE.
+        """
+        self._check_open(table)
+        self._set_mode(gateway, table, Mode.SKIPPED)
+
+    def resync(self, gateway: IngestedGateway, table: IngestedTable, where: str | None) -> None:
+        """Read a table again; rows that are gone at the source are deleted at the end.
+
+        Args:
+            gateway: the gateway.
+            table: the table.
+            where: a condition at the source that selects the rows; None for all.
+
+        Raises:
+            UserError: INGESTION_NOT_STARTED.
+        """
+        store = GatewayStore(self.storage)
+        state = store.read(gateway.name)
+        known = None if state is None else state.table(table.source)
+        if known is None:
+            raise UserError("INGESTION_NOT_STARTED", name=table.source)
+        before = store.request(gateway.name, table.source)
+        # A snapshot that was cancelled or skipped is wanted now.
+        mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
+        store.ask(Request(mode=mode, generation=known.number + 1, where=where), gateway.name, table.source)
+
+    def replace_slot(self, gateway: IngestedGateway) -> None:
+        """Create a new replication slot, and read all tables of the gateway again, also those without a snapshot.
+
+        Raises:
+            UserError: INGESTION_NOT_STARTED.
+        """
+        store = GatewayStore(self.storage)
+        state = store.read(gateway.name)
+        if state is None:
+            raise UserError("INGESTION_NOT_STARTED", name=gateway.name)
+        for source, request in store.table_requests(gateway.name).items():
+            if request.mode in (Mode.CANCELLED, Mode.SKIPPED):  # changes of it are lost, too
+                store.ask(replace(request, mode=Mode.ACTIVE), gateway.name, source)
+        before = store.request(gateway.name)
+        store.ask(replace(before, generation=state.slot_generation + 1), gateway.name)
+
+    def _set_mode(self, gateway: IngestedGateway, table: IngestedTable | None, mode: Mode) -> None:
+        store, source = GatewayStore(self.storage), None if table is None else table.source
+        store.ask(replace(store.request(gateway.name, source), mode=mode), gateway.name, source)
+
+    def _check_open(self, table: IngestedTable) -> None:
+        current = GenerationStore(self.storage).current(table.target, table.snapshot_flow)
+        if current is not None and current.completed:
+            raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
+
+
+def _is_copy(table: IngestedTable, name: str) -> bool:
+    return is_named(str(table.target), plain_name(name))
+
+
+def _not_found(name: str, tables: Sequence[IngestedTable], *, is_ambiguous: bool) -> UserError:
+    if is_ambiguous:
+        listed = ", ".join(f"{table.source} ({table.target})" for table in tables)
+        return UserError("INGESTION_TABLE_AMBIGUOUS", name=name, tables=listed)
+    known = [text for table in tables for text in (table.source, str(table.target))]
+    return UserError("INGESTION_TABLE_UNKNOWN", name=name, hint=_hint(nearest_qualified(name, known)))
+
+
+def _hint(near: str | None) -> str:
+    return f" Did you mean `{near}`?" if near else ""

@@ -1,0 +1,68 @@
+"""Preflight of ingestions: what their databases lack, before anything is read or written there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.declare.specs import IngestionSpec
+from framework.foundation.errors import SluiceError
+from framework.ingest.connections import named_connection
+from framework.ingest.copies import declared_tables
+from framework.ingest.expansion import connections_folder
+from framework.ingest.names import publication_name, slot_name
+from framework.sources.databases.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from framework.sources.databases.tables import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """The result of one ingestion.
+
+    Args:
+        gateway: name of the ingestion.
+        tables: the declared tables.
+        findings: what is to be mended, or is worth knowing.
+    """
+
+    gateway: str
+    tables: tuple[TableName, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an update would fail or miss rows."""
+        return any(each.severity is Severity.ERROR for each in self.findings)
+
+
+def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple[Preflight, ...]:
+    """Check each ingestion at its database; nothing is changed.
+
+    Args:
+        ingestions: the declared ingestions.
+        folder: the folder of the spec, with `connections.yml`.
+    """
+    return tuple(_check(spec, folder) for spec in ingestions)
+
+
+def _check(spec: IngestionSpec, folder: Path) -> Preflight:
+    from framework.sources.databases.postgres.preflight import check
+    from framework.sources.databases.postgres.session import Session
+
+    slot, publication, folder = slot_name(spec), publication_name(spec), connections_folder(spec, folder)
+    names: tuple[TableName, ...] = ()
+    try:
+        with Session(named_connection(spec.connection, str(folder))) as session:
+            names = tuple(dict.fromkeys(name for _, name in declared_tables(session, spec)))
+            findings = check(session, names, slot=slot, publication=publication)
+    except SluiceError as error:  # an unknown schema, a server that does not answer
+        findings = (
+            Finding(
+                condition=error.condition, severity=Severity.ERROR, what=error.what, remedy=error.remedy, statement=""
+            ),
+        )
+    return Preflight(gateway=spec.name, tables=names, findings=findings)

@@ -1,0 +1,106 @@
+"""Progress of snapshots: chunks, percent and time left, from the checkpoint and the size of the table at the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_offsets, read_progress
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.errors import SluiceError
+from framework.foundation.storage_port import Storage
+from framework.ingest.connections import gateway_connection, table_names
+from framework.sources.databases.chunks import SnapshotOffset, percent_done, read_offset, remaining_seconds
+from framework.sources.databases.tables import TableName
+
+_RATE_BATCHES = 10
+"""The rate of reading is that of this many micro-batches."""
+
+Sizes = dict[TableName, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotProgress:
+    """How far the current snapshot of a table is committed.
+
+    Args:
+        checkpoint: number of its checkpoint generation; None before the first.
+        completed: whether it is complete.
+        chunks: committed chunks.
+        rows: estimate of their rows.
+        percent: of the table's rows; None if the size of the table is unknown.
+        remaining_seconds: estimate; None if unknown.
+        is_read: whether the last chunk is committed.
+    """
+
+    checkpoint: int | None = None
+    completed: bool = False
+    chunks: int = 0
+    rows: int = 0
+    percent: float | None = None
+    remaining_seconds: float | None = None
+    is_read: bool = False
+
+
+def snapshot_progress(table: IngestedTable, storage: Storage, estimated_rows: int | None) -> SnapshotProgress:
+    """Return the progress of the current snapshot of a table.
+
+    Args:
+        table: the table.
+        storage: the pipeline's storage.
+        estimated_rows: rows of the table at the source; None if unknown.
+    """
+    generations = GenerationStore(storage)
+    current = generations.current(table.target, table.snapshot_flow)
+    if current is None:
+        return SnapshotProgress()
+    path = generations.path(table.target, table.snapshot_flow, current.number)
+    offset = _offset(read_progress(storage, path).sources)
+    if offset is None:
+        return SnapshotProgress(checkpoint=current.number, completed=current.completed)
+    return SnapshotProgress(
+        checkpoint=current.number,
+        completed=current.completed,
+        chunks=offset.chunks_planned,
+        rows=offset.rows_planned,
+        percent=None if estimated_rows is None else percent_done(offset, estimated_rows),
+        remaining_seconds=_remaining(storage, path, offset, estimated_rows),
+        is_read=offset.finished,
+    )
+
+
+def source_sizes(gateway: IngestedGateway) -> Sizes:
+    """Return the estimated rows and the bytes of the tables of a gateway that exist.
+
+    Raises:
+        SluiceError: the database can't be read.
+    """
+    from framework.sources.databases.postgres.catalog import read_sizes
+    from framework.sources.databases.postgres.session import Session
+
+    with Session(gateway_connection(gateway)) as session:
+        return read_sizes(session, table_names(gateway))
+
+
+def _offset(sources: Sequence[str]) -> SnapshotOffset | None:
+    try:
+        return next((read_offset(source) for source in sources), None)
+    except SluiceError:  # an offset of another release: its progress is unknown
+        return None
+
+
+def _remaining(storage: Storage, path: str, offset: SnapshotOffset, estimated_rows: int | None) -> float | None:
+    """Return the estimated time left, at the rate of the last micro-batches."""
+    commits = sorted(
+        (int(file.name), file.modified_at) for file in storage.list_files(f"{path}/commits") if file.name.isdecimal()
+    )[-_RATE_BATCHES:]
+    if offset.finished or estimated_rows is None or len(commits) < 2:
+        return 0.0 if offset.finished else None
+    first = _offset(read_offsets(storage, path, commits[0][0]))
+    return remaining_seconds(
+        offset,
+        estimated_rows,
+        rows_read=offset.rows_planned - (first.rows_planned if first else 0),
+        elapsed_seconds=commits[-1][1] - commits[0][1],
+    )

@@ -1,0 +1,361 @@
+"""The durable state of gateways: where each generation of a table's snapshot starts, and what its operator asks for.
+
+Two files for two writers. An update writes `gateway.json` while it holds the lock of updates. The commands of
+`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+
+_VERSION = 1
+_ROOT = "ingest"
+_GATEWAY = "gateway.json"
+_REQUESTS = "requests"
+_WHOLE_GATEWAY = "gateway-request.json"
+_Value = TypeVar("_Value")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotGeneration:
+    """One snapshot of a table, and the changes that belong to it.
+
+    A change belongs to the newest generation that starts at or before it. So the generation of a change depends on
+    the change and on this list only: it is the same whenever and however often the change is applied.
+
+    Args:
+        number: from 1; the first snapshot of a table has the number 0 and no entry.
+        slot_generation: number of the replication slot of the changes.
+        lsn: the position of the generation's first change in the log of the slot.
+        checkpoint: number of the checkpoint generation of the snapshot flow.
+        where: a condition at the source that selects the rows of the snapshot; None for all rows.
+    """
+
+    number: int
+    slot_generation: int
+    lsn: int
+    checkpoint: int
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """A table of a gateway.
+
+    Args:
+        table: the table, as last declared.
+        generations: its snapshots after the first one, in ascending order.
+        is_declared: whether the last update copied it.
+    """
+
+    table: IngestedTable
+    generations: tuple[SnapshotGeneration, ...] = ()
+    is_declared: bool = True
+
+    @property
+    def current(self) -> SnapshotGeneration | None:
+        """The newest generation; None for the first snapshot."""
+        return self.generations[-1] if self.generations else None
+
+    @property
+    def number(self) -> int:
+        """The number of the newest generation."""
+        return self.generations[-1].number if self.generations else 0
+
+    @property
+    def newest_complete(self) -> int:
+        """The number of the newest generation that reads all rows; 0 for the first snapshot."""
+        return max((each.number for each in self.generations if each.where is None), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayState:
+    """A gateway, as the last update left it.
+
+    Args:
+        gateway: the gateway, as last declared; its tables are in `tables`.
+        slot_generation: number of the replication slot; 0 for the first.
+        changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
+        tables: the tables, those that are no longer declared too.
+    """
+
+    gateway: IngestedGateway
+    slot_generation: int = 0
+    changes_checkpoint: int = 0
+    tables: tuple[TableState, ...] = ()
+
+    def table(self, source: str) -> TableState | None:
+        """Return the state of a source table; None if it is unknown."""
+        return next((each for each in self.tables if each.table.source == source), None)
+
+    @property
+    def position(self) -> int:
+        """The position that the change flow must pass so that all generations of this slot can be completed."""
+        current = (each.current for each in self.tables if each.is_declared)
+        return max((each.lsn for each in current if each and each.slot_generation == self.slot_generation), default=0)
+
+
+class Mode(StrEnum):
+    """What the operator wants of a table, or of a whole gateway."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    """The snapshot ends where it is; changes are applied."""
+    SKIPPED = "skipped"
+    """There is no snapshot; changes are applied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the operator asks for.
+
+    Args:
+        mode: what to run.
+        generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
+        where: a condition at the source that selects the rows to read again; None for all.
+    """
+
+    mode: Mode = Mode.ACTIVE
+    generation: int = 0
+    where: str | None = None
+
+
+class GatewayStore:
+    """Reads and writes the state of the gateways of a storage, without Spark.
+
+    Args:
+        storage: the pipeline's storage.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def names(self) -> list[str]:
+        """Return the folders of all gateways that an update has run."""
+        root = self._storage.path(_ROOT)
+        return [name for name in self._storage.list_names(root) if self._read(name, _GATEWAY) is not None]
+
+    def read_all(self) -> tuple[GatewayState, ...]:
+        """Return all gateways that an update has run, by name."""
+        states = (self.read(name) for name in self.names())
+        return tuple(state for state in states if state is not None)
+
+    def read(self, gateway: str) -> GatewayState | None:
+        """Return a gateway; None before its first update.
+
+        Raises:
+            OperationError: INGESTION_STATE_DAMAGED.
+        """
+        text = self._read(gateway, _GATEWAY)
+        return None if text is None else self._parsed(gateway, _GATEWAY, text, _gateway_state)
+
+    def write(self, state: GatewayState) -> None:
+        """Replace the state of a gateway."""
+        self._write(state.gateway.name, _GATEWAY, _gateway_json(state))
+
+    def request(self, gateway: str, source: str | None = None) -> Request:
+        """Return what is asked for a source table; None for the whole gateway.
+
+        Raises:
+            OperationError: INGESTION_STATE_DAMAGED.
+        """
+        name = _request_file(source)
+        text = self._read(gateway, name)
+        return Request() if text is None else self._parsed(gateway, name, text, _table_request)[1]
+
+    def table_requests(self, gateway: str) -> dict[str, Request]:
+        """Return what is asked for each source table that anything was ever asked for."""
+        folder = self._storage.path(_ROOT, _safe(gateway), _REQUESTS)
+        found = {}
+        for name in self._storage.list_names(folder):
+            text = self._read(gateway, f"{_REQUESTS}/{name}")
+            if text is not None:
+                source, request = self._parsed(gateway, name, text, _table_request)
+                if source is not None:
+                    found[source] = request
+        return found
+
+    def ask(self, request: Request, gateway: str, source: str | None = None) -> None:
+        """Replace what is asked for a source table; None for the whole gateway."""
+        value = {"source": source, "mode": request.mode.value, "generation": request.generation, "where": request.where}
+        self._write(gateway, _request_file(source), value)
+
+    def _read(self, gateway: str, name: str) -> str | None:
+        return self._storage.read_text(self._path(gateway, name))
+
+    def _write(self, gateway: str, name: str, value: Mapping[str, Any]) -> None:
+        text = json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
+        self._storage.write_text(self._path(gateway, name), text)
+
+    def _path(self, gateway: str, name: str) -> str:
+        return self._storage.path(_ROOT, _safe(gateway), *name.split("/"))
+
+    def _parsed(self, gateway: str, name: str, text: str, parse: Callable[[str], _Value]) -> _Value:
+        try:
+            return parse(text)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            is_known = isinstance(error, _VersionError)
+            problem = str(error) if is_known else f"it has a missing or malformed field: {error}"
+            raise OperationError("INGESTION_STATE_DAMAGED", path=self._path(gateway, name), problem=problem) from error
+
+
+class _VersionError(ValueError):
+    """A file of another release."""
+
+
+def _versioned(text: str) -> Any:
+    value = json.loads(text)
+    if value["version"] != _VERSION:
+        msg = f"its version is {value['version']}, but this release reads version {_VERSION}"
+        raise _VersionError(msg)
+    return value
+
+
+def refreshed(state: GatewayState | None, gateway: IngestedGateway) -> GatewayState:
+    """Return the state with the tables that are declared now."""
+    known = {} if state is None else {each.table.source: each for each in state.tables}
+    tables = []
+    for table in gateway.tables:
+        before = known.pop(table.source, None)
+        tables.append(TableState(table=table) if before is None else replace(before, table=table))
+    left = (replace(each, is_declared=False) for each in known.values())
+    base = state or GatewayState(gateway=gateway)
+    return replace(base, gateway=gateway, tables=(*tables, *left))
+
+
+def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
+    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
+
+    Examples:
+        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
+        'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
+    """
+    if not generations:
+        return "0L"
+    cases = [
+        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
+        f"THEN {each.number}L"
+        for each in reversed(generations)
+    ]
+    return f"CASE {' '.join(cases)} ELSE 0L END"
+
+
+def _safe(name: str) -> str:
+    """Return a name that is safe on every file system and unique for each name."""
+    text = _UNSAFE.sub(lambda match: f"~{match.group().encode('utf-8').hex()}", name)
+    return f"~2e{text[1:]}" if text.startswith(".") else text
+
+
+def _request_file(source: str | None) -> str:
+    return _WHOLE_GATEWAY if source is None else f"{_REQUESTS}/{_safe(source)}.json"
+
+
+def _table_request(text: str) -> tuple[str | None, Request]:
+    """Return a source table, None for the whole gateway, and what is asked for it."""
+    value = _versioned(text)
+    request = Request(mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"])
+    return value["source"], request
+
+
+def _gateway_json(state: GatewayState) -> dict[str, Any]:
+    gateway = state.gateway
+    return {
+        "name": gateway.name,
+        "connection": gateway.connection,
+        "folder": gateway.folder,
+        "slot": gateway.slot,
+        "publication": gateway.publication,
+        "changes": _name_json(gateway.changes),
+        "slot_generation": state.slot_generation,
+        "changes_checkpoint": state.changes_checkpoint,
+        "tables": [_table_json(each) for each in state.tables],
+    }
+
+
+def _table_json(state: TableState) -> dict[str, Any]:
+    table = state.table
+    return {
+        "source": [table.source_schema, table.source_table],
+        "target": _name_json(table.target),
+        "flows": [_name_json(table.snapshot_flow), _name_json(table.cdc_flow)],
+        "keys": list(table.keys),
+        "declared": state.is_declared,
+        "generations": [
+            {
+                "number": each.number,
+                "slot_generation": each.slot_generation,
+                "lsn": each.lsn,
+                "checkpoint": each.checkpoint,
+                "where": each.where,
+            }
+            for each in state.generations
+        ],
+    }
+
+
+@lru_cache(maxsize=8)  # each flow of an update reads the file, which names all tables
+def _gateway_state(text: str) -> GatewayState:
+    value = _versioned(text)
+    tables = tuple(_table_state(each) for each in value["tables"])
+    gateway = IngestedGateway(
+        name=value["name"],
+        connection=value["connection"],
+        folder=value["folder"],
+        slot=value["slot"],
+        publication=value["publication"],
+        changes=_name(value["changes"]),
+        tables=tuple(each.table for each in tables if each.is_declared),
+    )
+    return GatewayState(
+        gateway=gateway,
+        slot_generation=int(value["slot_generation"]),
+        changes_checkpoint=int(value["changes_checkpoint"]),
+        tables=tables,
+    )
+
+
+def _table_state(value: Mapping[str, Any]) -> TableState:
+    schema, table = value["source"]
+    return TableState(
+        table=IngestedTable(
+            source_schema=schema,
+            source_table=table,
+            target=_name(value["target"]),
+            snapshot_flow=_name(value["flows"][0]),
+            cdc_flow=_name(value["flows"][1]),
+            keys=tuple(value["keys"]),
+        ),
+        generations=tuple(
+            SnapshotGeneration(
+                number=int(each["number"]),
+                slot_generation=int(each["slot_generation"]),
+                lsn=int(each["lsn"]),
+                checkpoint=int(each["checkpoint"]),
+                where=each["where"],
+            )
+            for each in value["generations"]
+        ),
+        is_declared=bool(value["declared"]),
+    )
+
+
+def _name_json(name: QualifiedName) -> list[str]:
+    return [name.catalog, name.schema, name.table]
+
+
+def _name(parts: Sequence[str]) -> QualifiedName:
+    catalog, schema, table = parts
+    return QualifiedName(catalog=catalog, schema=schema, table=table)

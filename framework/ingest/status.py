@@ -1,0 +1,275 @@
+"""The status of gateways and their tables, from checkpoints, requests, events and the source; without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.errors import SluiceError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.ingest.confirmation import staged_position
+from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
+from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
+from framework.record.events import Event, EventType
+from framework.record.reader import newest_events
+from framework.sources.databases.tables import TableName
+
+if TYPE_CHECKING:
+    from framework.sources.databases.postgres.slot_status import SlotStatus
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
+_ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
+_ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
+_GAP = "DATABASE_POSITION_LOST."
+
+
+class IngestedState(StrEnum):
+    """The state of a table."""
+
+    WAITING = "WAITING"
+    """Nothing of its snapshot is committed."""
+    SNAPSHOT = "SNAPSHOT"
+    CONFIRMING = "CONFIRMING"
+    """A snapshot that replaces an earlier one is read; rows that are gone are deleted when its changes are applied."""
+    FOLLOWING = "FOLLOWING"
+    """Its snapshot is complete, or was skipped: changes are applied."""
+    RESYNC = "RESYNC"
+    """A new snapshot was asked for; the next update begins it."""
+    PAUSED = "PAUSED"
+    CANCELLED = "CANCELLED"
+    """Its snapshot was cancelled; changes are applied."""
+    GAP = "GAP"
+    """The source no longer has its changes from the stored position on."""
+    FAILED = "FAILED"
+    """One of its flows failed in its last run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """The status of a table.
+
+    Args:
+        source: its name at the source.
+        target: its copy.
+        state: its state.
+        generation: number of its snapshot.
+        snapshot: the progress of its snapshot.
+        lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
+        lag_seconds: the longest time that a change may be unstaged; None if unknown.
+        error: the condition of the last failure of one of its flows, or of its gap; None without one.
+    """
+
+    source: str
+    target: QualifiedName
+    state: IngestedState
+    generation: int
+    snapshot: SnapshotProgress
+    lag_bytes: int | None
+    lag_seconds: float | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayStatus:
+    """The status of a gateway.
+
+    Args:
+        name: name of the gateway.
+        is_paused: whether it is paused.
+        slot: name of the replication slot.
+        slot_status: what the server says of it; None if there is no slot, or no answer.
+        position: the position up to which changes are staged; None before the first.
+        gap: the condition of a gap; None without one.
+        error: why the source gave no answer; None if it did.
+        tables: the tables.
+    """
+
+    name: str
+    is_paused: bool
+    slot: str
+    slot_status: SlotStatus | None
+    position: int | None
+    gap: str | None
+    error: str | None
+    tables: tuple[TableStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What the source says."""
+
+    sizes: Sizes = field(default_factory=dict)
+    slot: SlotStatus | None = None
+    log_end: int | None = None
+    gap: str | None = None
+    error: str | None = None
+
+
+def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
+    """Return the status of the gateways that an update has run.
+
+    Args:
+        storage: the pipeline's storage.
+        now: the time, for the lag.
+        gateway: name of the only gateway to ask; None for all.
+    """
+    states = [each for each in GatewayStore(storage).read_all() if gateway in (None, each.gateway.name)]
+    failures = _last_failures(storage, _open_flows(states, storage))
+    return tuple(_gateway_status(each, storage, now, failures) for each in states)
+
+
+def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
+    """Return the flows that may have failed in their last run: not the snapshots that are complete."""
+    generations = GenerationStore(storage)
+    flows = {str(state.gateway.changes) for state in states}
+    for table in (each.table for state in states for each in state.tables if each.is_declared):
+        current = generations.current(table.target, table.snapshot_flow)
+        flows.add(str(table.cdc_flow))
+        if current is None or not current.completed:
+            flows.add(str(table.snapshot_flow))
+    return flows
+
+
+def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failures: Mapping[str, str]) -> GatewayStatus:
+    store, gateway = GatewayStore(storage), state.gateway
+    staged = staged_position(state, storage)
+    answer = _ask(state, storage)
+    is_paused = store.request(gateway.name).mode is Mode.PAUSED
+    requests = store.table_requests(gateway.name)
+    lag_bytes = None if staged is None or answer.log_end is None else max(answer.log_end - staged[1], 0)
+    lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
+    gap = answer.gap or _gap_of(failures.get(str(gateway.changes)))
+    tables = []
+    for each in (each for each in state.tables if each.is_declared):
+        table, request = each.table, requests.get(each.table.source, Request())
+        size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
+        progress = snapshot_progress(table, storage, size[0] if size else None)
+        error = failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
+        tables.append(
+            TableStatus(
+                source=table.source,
+                target=table.target,
+                state=_state_of(each, request, progress, is_paused=is_paused, gap=gap, error=error),
+                generation=each.number,
+                snapshot=progress,
+                lag_bytes=lag_bytes,
+                lag_seconds=lag_seconds,
+                error=gap or error,
+            )
+        )
+    return GatewayStatus(
+        name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
+        position=None if staged is None else staged[1], gap=gap, error=answer.error, tables=tuple(tables),
+    )  # fmt: skip
+
+
+def _state_of(
+    state: TableState,
+    request: Request,
+    progress: SnapshotProgress,
+    *,
+    is_paused: bool,
+    gap: str | None,
+    error: str | None,
+) -> IngestedState:
+    by_priority = (
+        (gap is not None, IngestedState.GAP),
+        (is_paused or request.mode is Mode.PAUSED, IngestedState.PAUSED),
+        (error is not None, IngestedState.FAILED),
+        (request.generation > state.number, IngestedState.RESYNC),
+        (progress.completed or request.mode is Mode.SKIPPED, IngestedState.FOLLOWING),
+        (request.mode is Mode.CANCELLED, IngestedState.CANCELLED),
+        (progress.is_read and state.current is not None, IngestedState.CONFIRMING),
+        (progress.chunks > 0, IngestedState.SNAPSHOT),
+    )
+    return next((found for holds, found in by_priority if holds), IngestedState.WAITING)
+
+
+def _ask(state: GatewayState, storage: Storage) -> _Answer:
+    from framework.sources.databases.postgres.catalog import read_sizes
+    from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+    from framework.sources.databases.postgres.session import Session
+    from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
+
+    gateway = state.gateway
+    try:
+        with Session(gateway_connection(gateway)) as session:
+            offset = _stored_offset(state, storage)
+            gap = None if offset is None else check_position(session, StoredPosition.from_json(offset))
+            return _Answer(
+                sizes=read_sizes(session, table_names(gateway)),
+                slot=read_slot_status(session, gateway.slot),
+                log_end=read_log_end(session),
+                gap=None if gap is None else gap.condition,
+            )
+    except SluiceError as error:
+        return _Answer(error=error.condition)
+
+
+def _stored_offset(state: GatewayState, storage: Storage) -> str | None:
+    """Return the stored position in the current slot's log; None before the first."""
+    if staged_position(state, storage) is None:
+        return None
+    progress = read_progress(storage, _changes_checkpoint(state, storage))
+    return next((offset for offset in progress.sources if "lsn" in json.loads(offset)), None)
+
+
+def _seconds_since_staged(state: GatewayState, storage: Storage, now: datetime) -> float | None:
+    commits = storage.list_files(f"{_changes_checkpoint(state, storage)}/commits")
+    newest = max((file.modified_at for file in commits if file.name.isdecimal()), default=None)
+    return None if newest is None else max(now.timestamp() - newest, 0.0)
+
+
+def _changes_checkpoint(state: GatewayState, storage: Storage) -> str:
+    generations, changes = GenerationStore(storage), state.gateway.changes
+    current = generations.current(changes, changes)
+    return generations.path(changes, changes, current.number if current else 1)
+
+
+def _last_failures(storage: Storage, flows: set[str]) -> dict[str, str]:
+    """Return the condition of the last failure of each flow that has not run well since.
+
+    Each update records the end of each flow, so its newest events are enough.
+    """
+    failures: dict[str, str] = {}
+    open_flows = set(flows)
+    events = newest_events(storage, EventType.FLOW_PROGRESS) if open_flows else ()
+    for event in events:
+        name = event.origin.flow_name or ""
+        if name not in open_flows:
+            continue
+        if event.error is not None:
+            failures[name] = _condition(event)
+        elif not _is_well(event):
+            continue
+        open_flows.discard(name)
+        if not open_flows:
+            break
+    return failures
+
+
+def _is_well(event: Event) -> bool:
+    """Whether the flow ended well, or committed rows: a continuous flow runs on after a failure that healed."""
+    details = event.details.get(EventType.FLOW_PROGRESS.value, {})
+    metrics = details.get("metrics") or {}
+    has_rows = any(metrics.get(name) for name in _ROWS) and "interval_seconds" not in metrics
+    return details.get("status") in _ENDED_WELL or has_rows
+
+
+def _condition(event: Event) -> str:
+    exceptions: Sequence[object] = () if event.error is None else event.error.exceptions
+    found = (_CONDITION.search(getattr(each, "message", "")) for each in exceptions)
+    return next((match[1] for match in found if match), "UNKNOWN")
+
+
+def _gap_of(condition: str | None) -> str | None:
+    return condition if condition is not None and condition.startswith(_GAP) else None

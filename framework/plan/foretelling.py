@@ -1,0 +1,153 @@
+"""Foretells flows that can't continue from their checkpoints: the stored query against the flow's present one.
+
+Only differences after which Spark or Delta certainly fails are reported. Everything else is left to Spark: settings
+such as the number of shuffle partitions or the provider of the state store are taken from the checkpoint, so a
+change of them has no effect; names of keys may change.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from framework.checkpoints.operators import StatefulOperator
+from framework.foundation.conditions.recovery import SOURCES_CHANGED
+from framework.foundation.wording import counted
+from framework.graph.graph import GraphDataset, GraphFlow
+from framework.plan.history import why_no_history
+from framework.plan.state import FlowState
+from framework.plan.steps import Breakage
+from framework.sources.port import Gap
+
+_OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+_NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+_KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
+_VALUES = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
+RESTORE = {
+    SOURCES_CHANGED: "Restore the sources of its query.",
+    _OPERATORS: "Restore the query.",
+    _NO_STATE: "Restore the query.",
+    _KEYS: "Restore the query.",
+    _VALUES: "Restore the query.",
+    "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
+    "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
+}
+"""What to change in the code, by condition."""
+
+_DAMAGED = frozenset(
+    {
+        "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        _NO_STATE,
+    }
+)
+
+
+def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breakage | None:
+    """Return why a flow's next run fails; None if it runs, or if that is uncertain."""
+    if flow.spec.once and state.completed:
+        return None
+    # In the order of Spark's own checks.
+    found = _of_sources(flow, state) or _of_operators(flow, state) or _of_gaps(state.gaps)
+    if found is None:
+        return None
+    condition, problem = found
+    return Breakage(condition=condition, problem=problem, ways=ways_out(condition, dataset, flow, state))
+
+
+def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
+    """Return the ways out of a breakage, best first: lines of a remedy.
+
+    Args:
+        condition: what broke.
+        dataset: the flow's target.
+        flow: the flow.
+        state: its checkpoint.
+    """
+    name = flow.spec.name
+    first = RESTORE.get(condition.partition(".")[0])
+    lines = [] if first is None else [first]
+    if condition in _DAMAGED and state.latest > 1:
+        lines.append(f"Continue from a kept generation: `sluice checkpoints rollback {name}`.")
+    lines.append(_reset(condition, dataset, flow, state))
+    if dataset.is_table:
+        lines.append(
+            f"Rebuild the table from all data that its sources still have: `sluice run --full-refresh {dataset.name}`."
+        )
+        if not why_no_history(dataset, (flow,)):
+            lines.append(
+                "Rebuild the table, and put back the rows that its sources no longer have: "
+                f"`sluice run --full-refresh {dataset.name} --keep-history`."
+            )
+    return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
+
+
+def describe_operators(operators: Sequence[StatefulOperator]) -> str:
+    """Return the stateful operators of a query as a user knows them."""
+    if not operators:
+        return "no stateful operator"
+    return ", ".join(f"{operator.words} (operator {operator.number})" for operator in operators)
+
+
+def _reset(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
+    command = f"sluice run --reset-checkpoint {flow.spec.name}"
+    repeats = "Repeated events change nothing." if dataset.cdc is not None else "Rows that are read again repeat."
+    if condition.startswith("KAFKA_DATA_LOSS"):
+        return f"Keep the table, and read what the topic still has: `{command} --from earliest`. {repeats}"
+    if may_resume(condition, state):
+        command += "".join(f" --from {shlex.quote(start)}" for start in state.resume)
+        return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`."
+    return f"Keep the table, and read the sources from their start, or with `--from START`: `{command}`. {repeats}"
+
+
+def may_resume(condition: str, state: FlowState) -> bool:
+    """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
+    return bool(state.resume) and condition not in {gap.condition for gap in state.gaps}
+
+
+def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:
+    """Compare the stateful operators."""
+    stored = state.query.operators if state.query is not None else None
+    present = flow.operators
+    if stored is None or present is None:
+        return None
+    if present and not stored:
+        return _NO_STATE, f"it holds no state, and the query now has {describe_operators(present)}."
+    if [(each.number, each.name) for each in stored] != [(each.number, each.name) for each in present]:
+        problem = f"it holds the state of {describe_operators(stored)}, and the query now has "
+        return _OPERATORS, f"{problem}{describe_operators(present)}."
+    for was, now in zip(stored, present, strict=True):
+        if _differ(was.key_types, now.key_types):
+            return _KEYS, _changed("key", was, was.key_types, now.key_types)
+        if _differ(was.value_types, now.value_types):
+            return _VALUES, _changed("value", was, was.value_types, now.value_types)
+    return None
+
+
+def _differ(stored: str | None, present: str | None) -> bool:
+    return stored is not None and present is not None and stored != present
+
+
+def _changed(what: str, operator: StatefulOperator, stored: str | None, present: str | None) -> str:
+    return (
+        f"the {what} of {operator.words} (operator {operator.number}) has the types {stored}, and in the query now "
+        f"{present}."
+    )
+
+
+def _of_sources(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:
+    stored = state.query.source_count if state.query is not None else None
+    present = flow.source_count
+    if stored is None or present is None or stored == present:
+        return None
+    return SOURCES_CHANGED, f"it holds the positions of {counted(stored, 'source')}, and the query now has {present}."
+
+
+def _of_gaps(gaps: Sequence[Gap]) -> tuple[str, str] | None:
+    """Return the first lost position; a table that does not exist yet may be created by the same update."""
+    for gap in gaps:
+        if gap.condition != "DELTA_TABLE_NOT_FOUND":
+            return gap.condition, f"{gap.problem} Source: {gap.location}."
+    return None

@@ -1,0 +1,71 @@
+"""Which tables can keep the history that their sources no longer have, when they are fully refreshed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.nearest import nearest_hint
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.request import UpdateRequest
+from framework.sources.databases.source import ChangesSource, SnapshotSource
+
+_DATABASES = frozenset({ChangesSource.kind, SnapshotSource.kind})
+
+
+def history_faults(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
+    """Return why a request can't keep the history of the tables that it rebuilds; all faults at once."""
+    if not request.keep_history:
+        return [UserError("HISTORY_KEYS_WITHOUT_HISTORY")] if request.history_keys else []
+    if not request.full_refresh:
+        return [UserError("HISTORY_WITHOUT_TABLE")]
+    faults: list[SluiceError] = []
+    for name in request.full_refresh:
+        dataset = graph.dataset(name)
+        if dataset is None:
+            continue
+        reason = why_no_history(dataset, graph.flows_into(name))
+        if reason:
+            faults.append(UserError("HISTORY_NOT_KEPT", location=dataset.spec.location, dataset=name, reason=reason))
+        else:
+            faults.extend(_key_faults(dataset, request.history_keys))
+    return faults
+
+
+def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
+    """Return why rows can't be put back into a dataset that these flows write, as a clause; empty if they can."""
+    if dataset.kind is not DatasetKind.STREAMING_TABLE:
+        is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
+        return "a materialized view has only the rows of its query" if is_view else "it is not a streaming table"
+    if any(flow.spec.from_snapshots for flow in flows):
+        # A key that its source no longer has would look as if it was still there.
+        return "it compares snapshots, and a row that is missing from the next snapshot is deleted"
+    if any(source.kind in _DATABASES for flow in flows for source in flow.sources):
+        # The rows of a new snapshot sort before all changes, so that an old row would win over a newer snapshot's.
+        return "it copies a database, which has all rows; `sluice ingest resync` copies one of its tables again"
+    return ""
+
+
+def _key_faults(dataset: GraphDataset, keys: tuple[str, ...]) -> list[SluiceError]:
+    location = dataset.spec.location
+    if keys and dataset.cdc is not None:
+        return [
+            UserError(
+                "HISTORY_KEYS_OF_AUTO_CDC", location=location, dataset=dataset.name, keys=", ".join(dataset.cdc.keys)
+            )
+        ]
+    columns = [field["name"] for field in json.loads(dataset.schema or "{}").get("fields", ())]
+    known = {column.lower() for column in columns}
+    return [
+        UserError(
+            "HISTORY_KEY_NOT_FOUND",
+            location=location,
+            dataset=dataset.name,
+            column=key,
+            hint=nearest_hint(key, columns),
+        )
+        for key in keys
+        if key.lower() not in known
+    ]

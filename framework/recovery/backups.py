@@ -1,0 +1,128 @@
+"""Backups of tables from before a full refresh: compared with the refreshed tables, and dropped when a user says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
+from framework.checkpoints.rebuilds import RebuildStore
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.record.drafts import user_action
+from framework.recovery.request import ComparisonRequest
+from framework.run.update.checkpoint_actions import changing, user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from framework.graph.graph import DataflowGraph
+    from framework.recovery.comparison import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSelection:
+    """Some backups of a dataset.
+
+    Args:
+        dataset: the dataset.
+        number: the number of one backup; None for all of them.
+    """
+
+    dataset: QualifiedName
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBackup:
+    """A backup and the folder of its copy of the table."""
+
+    backup: Backup
+    path: str
+
+
+def list_backups(storage: Storage) -> tuple[StoredBackup, ...]:
+    """Return all complete backups, by dataset and number; no Spark."""
+    store = BackupStore(storage)
+    return tuple(StoredBackup(backup=each, path=store.table(each.dataset, each.number)) for each in store.list_all())
+
+
+def compare_backups(
+    storage: Storage, graph: DataflowGraph, compare: Callable[[ComparisonRequest], Comparison]
+) -> tuple[Backup, ...]:
+    """Compare the backups of finished full refreshes with the refreshed tables, and record the results.
+
+    A backup is compared once. A crash before the record is safe: the comparison changes nothing, and the next call
+    compares the backup with the table as it is then.
+
+    Args:
+        storage: the pipeline's storage.
+        graph: the pipeline's graph; backups of tables that it does not have are not compared.
+        compare: compares two tables.
+
+    Returns:
+        The compared backups.
+    """
+    store, found = BackupStore(storage), []
+    for backup in store.list_all():
+        dataset = graph.dataset(backup.dataset)
+        is_finished = backup.published_version is not None and backup.comparison is None
+        if is_finished and dataset is not None and dataset.is_table:
+            path = store.table(backup.dataset, backup.number)
+            result = compare(ComparisonRequest(first=str(backup.dataset), second=f"delta.`{path}`", limit=0))
+            compared = replace(backup, comparison=_comparison(result))
+            store.write(compared)
+            found.append(compared)
+    return tuple(found)
+
+
+def drop_backups(storage: Storage, pipeline: str, selection: BackupSelection) -> tuple[Backup, ...]:
+    """Delete backups, with an event for each.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: its name, for the event log.
+        selection: which backups.
+
+    Returns:
+        The deleted backups.
+
+    Raises:
+        UserError: BACKUP_NOT_FOUND, BACKUP_IN_USE; nothing is deleted.
+        OperationError: an update is running.
+    """
+    with changing(storage, pipeline) as log:
+        chosen = _selected(storage, selection)
+        rebuild = RebuildStore(storage).read(selection.dataset)
+        if rebuild is not None and not rebuild.published and any(each.number == rebuild.backup for each in chosen):
+            raise UserError("BACKUP_IN_USE", dataset=selection.dataset, number=rebuild.backup)
+        for backup in chosen:
+            BackupStore(storage).delete(backup)
+            text = f"Backup {backup.number} of {backup.dataset} (version {backup.version}) dropped."
+            log.record(user_action(action="DROP_BACKUP", user_name=user_name(), message=text))
+    return chosen
+
+
+def _selected(storage: Storage, selection: BackupSelection) -> tuple[Backup, ...]:
+    """Return the selected backups, at least one."""
+    known = BackupStore(storage).of(selection.dataset)
+    chosen = tuple(backup for backup in known if selection.number in (None, backup.number))
+    if not chosen:
+        number = "" if selection.number is None else f" {selection.number}"
+        numbers = ", ".join(str(backup.number) for backup in known)
+        hint = f" Its backups: {numbers}." if known else ""
+        raise UserError("BACKUP_NOT_FOUND", dataset=selection.dataset, number=number, known=hint)
+    return chosen
+
+
+def _comparison(found: Comparison) -> BackupComparison:
+    assert found.first.version is not None  # a dataset's table is one of Delta
+    return BackupComparison(
+        table_version=found.first.version,
+        table_rows=found.first.rows,
+        backup_rows=found.second.rows,
+        added=found.totals.only_first,
+        missing=found.totals.only_second,
+        changed=found.totals.different,
+    )

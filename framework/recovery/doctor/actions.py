@@ -1,0 +1,108 @@
+"""What `sluice doctor --apply` can do, as values, and the command that does the same."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import assert_never
+
+from framework.foundation.names import QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetCheckpoint:
+    """Begin a new checkpoint of a flow and run it; `starts` as a user writes them, () for those of its code."""
+
+    flow: QualifiedName
+    starts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBack:
+    """Continue a flow from a kept generation of its checkpoint, and run it."""
+
+    flow: QualifiedName
+    dataset: QualifiedName
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullRefresh:
+    """Rebuild a dataset from all data of its sources."""
+
+    dataset: QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAgain:
+    """Run the flows of a dataset again."""
+
+    dataset: QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resync:
+    """Read a table of a database again."""
+
+    gateway: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildCopy:
+    """Rebuild the copy of a table from a new snapshot: changes from before it must not replace its rows."""
+
+    gateway: str
+    table: str
+    dataset: QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceSlot:
+    """Create a new replication slot, and read all tables of its gateway again."""
+
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Let a table, or a whole gateway, go on; `table` is None for the gateway."""
+
+    gateway: str
+    table: str | None = None
+
+
+Action = ResetCheckpoint | RollBack | FullRefresh | RunAgain | Resync | RebuildCopy | ReplaceSlot | Resume
+
+
+def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each kind of action
+    """Return the command that does the same as the action.
+
+    Examples:
+        >>> name = QualifiedName(catalog="main", schema="shop", table="orders")
+        >>> command_of(ResetCheckpoint(flow=name, starts=("startingVersion=12",)))
+        'sluice run --reset-checkpoint main.shop.orders --from startingVersion=12'
+    """
+    match action:
+        case ResetCheckpoint():
+            starts = "".join(f" --from {shlex.quote(start)}" for start in action.starts)
+            return f"sluice run --reset-checkpoint {action.flow}{starts}"
+        case RollBack():
+            roll_back = f"sluice checkpoints rollback {action.flow} --to {action.generation}"
+            return f"{roll_back} && sluice run --refresh {action.dataset}"
+        case FullRefresh():
+            return f"sluice run --full-refresh {action.dataset}"
+        case RunAgain():
+            return f"sluice run --refresh {action.dataset}"
+        case Resync():
+            return f"sluice ingest resync {shlex.quote(action.table)} --gateway {shlex.quote(action.gateway)}"
+        case RebuildCopy():
+            again = command_of(Resync(gateway=action.gateway, table=action.table))
+            return f"{again} && {command_of(FullRefresh(dataset=action.dataset))}"
+        case ReplaceSlot():
+            return f"sluice ingest resync --all --new-slot --gateway {shlex.quote(action.gateway)}"
+        case Resume():
+            table = "" if action.table is None else f" {shlex.quote(action.table)}"
+            return f"sluice ingest resume{table} --gateway {shlex.quote(action.gateway)}"
+        case _:
+            assert_never(action)

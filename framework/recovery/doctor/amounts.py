@@ -1,0 +1,72 @@
+"""What a way out costs: rows lost, repeated and read again, as numbers where positions and logs have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """A number of rows.
+
+    Args:
+        rows: the number; None if it is unknown.
+        note: what the rows are, or why the number is unknown; empty if there is nothing to say.
+        at_most: whether the number is an upper bound.
+    """
+
+    rows: int | None
+    note: str = ""
+    at_most: bool = False
+
+    def __str__(self) -> str:
+        """The amount as text.
+
+        Examples:
+            >>> str(Amount(rows=0)), str(Amount(rows=1)), str(Amount(rows=None, note="the files are gone"))
+            ('none', '1 row', 'unknown: the files are gone')
+            >>> str(Amount(rows=3, at_most=True, note="of an open batch"))
+            'at most 3 rows: of an open batch'
+        """
+        if self.rows is None:
+            number = "unknown"
+        elif self.rows == 0:
+            number = "none"
+        else:
+            number = f"{'at most ' if self.at_most else ''}{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        return f"{number}: {self.note}" if self.note else number
+
+    def plus(self, other: Amount) -> Amount:
+        """Return the sum; unknown if one of both is, with the notes of both."""
+        notes = dict.fromkeys(note for note in (self.note, other.note) if note)
+        return Amount(
+            rows=None if self.rows is None or other.rows is None else self.rows + other.rows,
+            note="; ".join(notes),
+            at_most=self.at_most or other.at_most,
+        )
+
+
+NONE = Amount(rows=0)
+
+
+def unknown(why: str) -> Amount:
+    """Return an unknown amount, with the reason."""
+    return Amount(rows=None, note=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a way out does to rows.
+
+    Args:
+        lost: rows of the sources that will not be in the target, or rows of the target that will be gone.
+        repeated: rows that the target will have twice.
+        reread: rows that are read again, whether or not they repeat in the target.
+    """
+
+    lost: Amount = NONE
+    repeated: Amount = NONE
+    reread: Amount = NONE
+
+
+FREE = Cost()

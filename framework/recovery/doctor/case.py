@@ -1,0 +1,160 @@
+"""A broken flow with everything that its ways out are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from framework.checkpoints.generations import Generation, GenerationStore, Manifest
+from framework.checkpoints.manifest import GenerationState
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
+from framework.declare.specs import DatasetKind, IngestedGateway, IngestedTable
+from framework.foundation.errors import SluiceError
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.ingest.state import GatewayStore, Mode
+from framework.plan.state import FlowState
+from framework.record.events import EventType
+from framework.record.reader import read_events
+from framework.recovery.doctor.damage import Damage, inspect_checkpoint, sound_progress
+from framework.recovery.doctor.extent import Extent, measure, unknown_extent
+from framework.run.flows.state_reader import StateReader
+
+_LAST_BATCHES = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """A flow with a fault.
+
+    Args:
+        graph: the pipeline's graph.
+        dataset: the flow's target.
+        flow: the flow.
+        states: reads its state.
+        state: the state of its checkpoint.
+        condition: the condition of its fault; empty if it has none.
+        cause: the first cause.
+        remedy: what the error says to do.
+        damages: the damage of its checkpoint.
+    """
+
+    graph: DataflowGraph
+    dataset: GraphDataset
+    flow: GraphFlow
+    states: StateReader
+    state: FlowState
+    condition: str = ""
+    cause: str = ""
+    remedy: str = ""
+    damages: tuple[Damage, ...] = ()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The generations of the flow's checkpoint."""
+        return self._generations.manifest(self.dataset.name, self.flow.spec.name)
+
+    @property
+    def current(self) -> Generation | None:
+        """The generation that the next update continues; None before the first."""
+        return self.manifest.in_state(GenerationState.CURRENT)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The path of the current checkpoint; None before the first."""
+        return None if self.current is None else self.path_of(self.current)
+
+    def path_of(self, generation: Generation) -> str:
+        """Return the path of a generation's checkpoint."""
+        return self._generations.path(self.dataset.name, self.flow.spec.name, generation.number)
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the flow is one whose checkpoint can be reset."""
+        kept = self.dataset.is_sink or self.dataset.kind is DatasetKind.STREAMING_TABLE
+        return kept and self.flow.streaming and self.current is not None
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether rows that are read again change nothing in the target."""
+        return self.dataset.cdc is not None
+
+    @property
+    def progress(self) -> CheckpointProgress | None:
+        """The progress that can be trusted: up to the last batch whose files are sound; None if there is none."""
+        if self.checkpoint is None:
+            return None
+        if any(damage.path.rpartition("/")[0].endswith(("/offsets", "/commits")) for damage in self.damages):
+            return sound_progress(self.states.storage, self.checkpoint)
+        progress = read_progress(self.states.storage, self.checkpoint)
+        return progress if progress.sources else None
+
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether a batch is planned that is not committed; its rows may be in the target."""
+        if self.checkpoint is None or self.progress is None:
+            return False
+        planned = read_progress(self.states.storage, self.checkpoint).last_offset_batch
+        return planned is not None and planned > (self.progress.last_commit_batch or 0)
+
+    def extent(self) -> Extent:
+        """Return the rows of the flow's sources, as far as they are known."""
+        return self.extent_of(self.flow, self.checkpoint, self.progress)
+
+    def extent_of(self, flow: GraphFlow, checkpoint: str | None, progress: CheckpointProgress | None) -> Extent:
+        """Return the rows of the sources of a flow into the target, at the position of a checkpoint."""
+        sources = self.states.stream_sources(flow)
+        if checkpoint is None or sources is None:
+            return unknown_extent("the flow has no position")
+        try:
+            return measure(self.states.storage, checkpoint, sources, progress)
+        except SluiceError as error:  # a list of files in the checkpoint is damaged
+            return unknown_extent(error.what)
+
+    def extent_of_target(self) -> Extent:
+        """Return the rows of the sources of all flows into the target, which a full refresh reads."""
+        flows = [each for each in self.graph.flows_into(self.dataset.name) if each is not self.flow]
+        return reduce(Extent.plus, (self._extent_of_other(each) for each in flows), self.extent())
+
+    def _extent_of_other(self, flow: GraphFlow) -> Extent:
+        current = self._generations.current(self.dataset.name, flow.spec.name)
+        path = None if current is None else self._generations.path(self.dataset.name, flow.spec.name, current.number)
+        return self.extent_of(flow, path, None)
+
+    def is_sound(self, generation: Generation) -> bool:
+        """Whether a kept generation has a position and no damage."""
+        path, storage = self.path_of(generation), self.states.storage
+        return bool(read_progress(storage, path).sources) and not inspect_checkpoint(storage, path)
+
+    def state_rows(self) -> int | None:
+        """Return the rows of the flow's state after its last batch, from the event log; None if it does not say."""
+        name = str(self.flow.spec.name)
+        events = read_events(self.states.storage, type=EventType.STREAM_PROGRESS, last=_LAST_BATCHES)
+        last = next((event for event in reversed(events) if event.origin.flow_name == name), None)
+        if last is None:
+            return None
+        progress = last.details.get(str(EventType.STREAM_PROGRESS), {}).get("progress", {})
+        rows = [operator.get("numRowsTotal") for operator in progress.get("state_operators", ())]
+        return sum(rows) if rows and all(isinstance(each, int) for each in rows) else None
+
+    def ingested(self) -> tuple[IngestedGateway, IngestedTable | None] | None:
+        """Return the gateway of the flow, and its table unless it stages changes; None for any other flow."""
+        for state in GatewayStore(self.states.storage).read_all():
+            gateway = state.gateway
+            if self.flow.spec.name == gateway.changes:
+                return gateway, None
+            for table in gateway.tables:
+                if self.flow.spec.name in (table.snapshot_flow, table.cdc_flow):
+                    return gateway, table
+        return None
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether an operator skips the snapshot that the flow reads: it has nothing to do then."""
+        gateway, table = self.ingested() or (None, None)
+        if gateway is None or table is None:
+            return False
+        return GatewayStore(self.states.storage).request(gateway.name, table.source).mode is Mode.SKIPPED
+
+    @property
+    def _generations(self) -> GenerationStore:
+        return GenerationStore(self.states.storage)

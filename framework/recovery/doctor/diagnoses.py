@@ -1,0 +1,404 @@
+"""The table of diagnoses: one for each way in which a flow can break, in the order in which patterns are tried."""
+
+from __future__ import annotations
+
+import re
+
+from framework.foundation.conditions.recovery import SOURCES_CHANGED
+from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
+
+_RESETS = (Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH)
+_RESNAPSHOT = (Way.RESYNC, Way.FULL_REFRESH)
+
+UNKNOWN = Diagnosis(
+    name="UNKNOWN",
+    meaning="The flow failed for a reason that is in no table. The error says what to correct.",
+    ways=(Way.FOLLOW, Way.RUN_AGAIN),
+)
+SILENT = Diagnosis(
+    name="SILENT",
+    meaning=(
+        "A continuous update runs the flow, but the flow reports nothing, not even that it is alive. A batch takes "
+        "very long, or its thread hangs. A restart of the update continues at the checkpoint."
+    ),
+    ways=(Way.RESTART, Way.ADD_CAPACITY),
+)
+POSITION_STILL = Diagnosis(
+    name="POSITION_STILL",
+    meaning="The flow runs and has unread data, but commits nothing. A batch takes very long, or repeats and fails.",
+    ways=(Way.RESTART, Way.ADD_CAPACITY),
+)
+FALLING_BEHIND = Diagnosis(
+    name="FALLING_BEHIND",
+    meaning="The flow runs, and its unread data grows: the source is faster than the flow.",
+    ways=(Way.ADD_CAPACITY,),
+)
+HELD = Diagnosis(
+    name="HELD",
+    meaning="An operator has held the flow, so it does not run. Its position is kept.",
+    ways=(Way.RESUME,),
+)
+CHECKPOINT_DAMAGED = Diagnosis(
+    name="CHECKPOINT_DAMAGED",
+    meaning=(
+        "Files of the flow's checkpoint are missing or damaged. Neither the query nor the sources are at fault, and a "
+        "retry fails in the same way."
+    ),
+    faults=(
+        Fault(condition="STREAMING_CHECKPOINT_MISSING_METADATA_FILE", sqlstate="42K03"),
+        Fault(condition="STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", sqlstate="42K03"),
+        Fault(condition="CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED", sqlstate="XX000"),
+        Fault(condition="CANNOT_LOAD_STATE_STORE", sqlstate="58030"),
+        Fault(condition="BATCH_METADATA_NOT_FOUND", sqlstate="42K03"),
+        Fault(condition="MALFORMED_LOG_FILE", sqlstate="KD002"),
+        Fault(condition="CLOUD_FILES_POSITION_LOST"),
+        Fault(condition="CHECKPOINT_MANIFEST_DAMAGED"),
+        Fault(condition="CHECKPOINT_FILE_DAMAGED"),
+    ),
+    patterns=(r"Incomplete log file", r"Failed to read log file", r"batch \d+ doesn't exist", r"Offsets? file .* not"),
+    ways=(Way.ROLL_BACK, *_RESETS),
+)
+
+DIAGNOSES = (
+    Diagnosis(
+        name="STATEFUL_OPERATORS_CHANGED",
+        meaning=(
+            "The query has other stateful operators than the one that wrote the checkpoint. Spark stores the state of "
+            "each operator by number and name, and refuses to guess which state belongs to which operator."
+        ),
+        faults=(Fault(condition="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA", sqlstate="42K03"),),
+        ways=(Way.RESTORE, *_RESETS),
+    ),
+    Diagnosis(
+        name="STATE_CHANGED",
+        meaning="The types of the state, or a setting that is fixed with the checkpoint, are not those of the query.",
+        faults=(
+            Fault(condition="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", sqlstate="XXKST"),
+            Fault(condition="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", sqlstate="XXKST"),
+            Fault(condition="STATE_STORE_INVALID_CONFIG_AFTER_RESTART", sqlstate="42K06"),
+            Fault(condition="STREAMING_QUERY_EVOLUTION_ERROR", sqlstate="42KDE"),
+        ),
+        ways=(Way.RESTORE, *_RESETS),
+    ),
+    CHECKPOINT_DAMAGED,
+    Diagnosis(
+        name="SOURCES_CHANGED",
+        meaning="The query has more or fewer sources than the checkpoint has positions, which it stores by number.",
+        faults=(Fault(condition=SOURCES_CHANGED),),
+        ways=(Way.RESTORE, *_RESETS),
+    ),
+    Diagnosis(
+        name="DELTA_SOURCE_REPLACED",
+        meaning=(
+            "The Delta table that the flow reads was dropped and created again, so that the stored version is one of "
+            "another table."
+        ),
+        faults=(
+            Fault(condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", sqlstate="55019"),
+            Fault(condition="DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID", sqlstate="22000"),
+        ),
+        ways=(Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_SOURCE_CHANGED",
+        meaning=(
+            "Rows of the Delta source were updated or deleted. A stream of a table has inserted rows only, so it can't "
+            "represent the commit."
+        ),
+        faults=(
+            Fault(condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES", sqlstate="0A000"),
+            Fault(condition="DELTA_SOURCE_IGNORE_DELETE", sqlstate="0A000"),
+        ),
+        ways=(Way.RESTORE, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_SOURCE_SCHEMA_CHANGED",
+        meaning="The columns of the Delta source changed in a commit that the flow has not read yet.",
+        faults=(
+            Fault(condition="DELTA_SCHEMA_CHANGED", sqlstate="KD007"),
+            Fault(condition="DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", sqlstate="KD007"),
+            Fault(condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", sqlstate="42KD4"),
+            Fault(condition="DELTA_STREAMING_METADATA_EVOLUTION", sqlstate="22000"),
+            Fault(condition="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", sqlstate="KD002"),
+        ),
+        ways=(Way.RUN_AGAIN, Way.TRACK_SCHEMA, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_HISTORY_GONE",
+        meaning=(
+            "Commits of the Delta source that the flow has not read are no longer in the table's log, or their change "
+            "data was removed."
+        ),
+        faults=(
+            Fault(condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE", sqlstate="42K03"),
+            Fault(condition="DELTA_TRUNCATED_TRANSACTION_LOG", sqlstate="42K03"),
+            Fault(condition="DELTA_VERSIONS_NOT_CONTIGUOUS", sqlstate="KD00C"),
+            Fault(condition="DELTA_MISSING_CHANGE_DATA", sqlstate="KD002"),
+            Fault(condition="DELTA_CHANGE_DATA_FILE_NOT_FOUND"),
+        ),
+        ways=(Way.RESET_FIRST_KEPT, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="KAFKA_OFFSETS_GONE",
+        meaning=(
+            "Kafka no longer has records that the flow has not read: retention deleted them, or the topic was deleted "
+            "or created again."
+        ),
+        faults=(Fault(condition="KAFKA_DATA_LOSS", sqlstate="22000"),),
+        patterns=(r"UnknownTopicOrPartition", r"OffsetOutOfRange"),
+        ways=(Way.RESET_PARTITIONS, Way.RESET_EARLIEST, Way.RESET_LATEST),
+    ),
+    Diagnosis(
+        name="NEW_COLUMNS",
+        meaning=(
+            "Files have columns that the flow's schema lacks. New columns are recorded, and the next run has them; "
+            "columns that are refused need a decision."
+        ),
+        faults=(Fault(condition="UNKNOWN_FIELD"),),
+        patterns=(r"UnknownFieldException",),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
+        name="MERGE_AMBIGUOUS",
+        meaning=(
+            "Two source rows match one row of the target. AUTO CDC must make that impossible; another writer, or a "
+            "fault of Sluice, has put several rows of one key into the target."
+        ),
+        faults=(Fault(condition="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", sqlstate="21506"),),
+        ways=(Way.REPORT, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="POSTGRES_POSITION_LOST",
+        meaning=(
+            "The server no longer has the changes after the stored position: the replication slot is missing, lost, "
+            "invalid or ahead, or the source is another one. Changes in between are in no log."
+        ),
+        faults=(
+            Fault(condition="DATABASE_POSITION_LOST"),
+            Fault(condition="DATABASE_POSITION_INVALID"),
+            Fault(condition="DATABASE_SLOT_LOST"),
+            Fault(condition="DATABASE_SLOT_FOREIGN"),
+            Fault(condition="DATABASE_SLOT_NOT_OURS"),
+            Fault(condition="DATABASE_PUBLICATION_NOT_OURS"),
+        ),
+        ways=(Way.REPLACE_SLOT, Way.FOLLOW),
+    ),
+    Diagnosis(
+        name="MYSQL_POSITION_LOST",
+        meaning="The server has purged the binary log that the flow needs, or its transactions have a gap.",
+        faults=(Fault(condition="MYSQL_POSITION_LOST"),),
+        patterns=(r"Could not find first log file name in binary log", r"purged (?:required )?binary logs"),
+        ways=_RESNAPSHOT,
+    ),
+    Diagnosis(
+        name="SQLSERVER_POSITION_LOST",
+        meaning="The clean-up of change tracking or change data capture went past the stored position.",
+        faults=(Fault(condition="SQLSERVER_POSITION_LOST"),),
+        patterns=(r"CHANGE_TRACKING_MIN_VALID_VERSION", r"fn_cdc_get_(?:all_changes|net_changes|min_lsn)"),
+        ways=_RESNAPSHOT,
+    ),
+    Diagnosis(
+        name="STREAM_POSITION_LOST",
+        meaning="The source does not accept the stored position any more: a resume token has expired.",
+        faults=(Fault(condition="RESUME_TOKEN_LOST"),),
+        patterns=(r"resume token", r"ChangeStreamHistoryLost"),
+        ways=_RESNAPSHOT,
+    ),
+    Diagnosis(
+        name="SOURCE_TABLE_CHANGED",
+        meaning=(
+            "A table of the source database has other columns or another key than its copy expects. Additive changes "
+            "are applied by themselves; this one is not additive."
+        ),
+        faults=(
+            Fault(condition="DATABASE_TABLE_MISSING"),
+            Fault(condition="DATABASE_NOT_A_TABLE"),
+            Fault(condition="DATABASE_COLUMN_MISSING"),
+            Fault(condition="DATABASE_COLUMN_UNKNOWN"),
+            Fault(condition="DATABASE_TEXT_COLUMN_UNKNOWN"),
+            Fault(condition="DATABASE_TABLE_WITHOUT_KEY"),
+            Fault(condition="DATABASE_TABLE_UNLOGGED"),
+            Fault(condition="DATABASE_KEY_NULLABLE"),
+            Fault(condition="DATABASE_FOREIGN_PARTITION"),
+            Fault(condition="DATABASE_REPLICA_IDENTITY"),
+            Fault(condition="DATABASE_KEY_NOT_LOGGED"),
+            Fault(condition="INGESTION_WITHOUT_KEY"),
+            Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
+            Fault(condition="INGESTION_KEY_EXCLUDED"),
+            Fault(condition="INGESTION_COLUMN_UNKNOWN"),
+            Fault(condition="INGESTION_ROW_FILTER_INVALID"),
+            Fault(condition="SNAPSHOT_COLUMN_CHANGED"),
+            Fault(condition="SNAPSHOT_SOURCE_CHANGED"),
+            Fault(condition="SNAPSHOT_ROW_FILTER_INVALID"),
+            Fault(condition="AUTOCDC_KEY_DRIFT"),
+            Fault(condition="AUTOCDC_COLUMN_DRIFT"),
+            Fault(condition="AUTOCDC_SEQUENCE_DRIFT"),
+            Fault(condition="AUTOCDC_SCD_TYPE_DRIFT"),
+            Fault(condition="SCHEMA_CANNOT_EVOLVE"),
+        ),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN, Way.RESYNC, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="SOURCE_TABLE_REPLACED",
+        meaning=(
+            "The log does not have the changes from the old rows of the source table to its present ones: the table "
+            "was created again, taken out of the publication, rewritten while its snapshot was read, or truncated "
+            "below a history. A retry fails in the same way."
+        ),
+        faults=(
+            Fault(condition="INGESTION_TABLE_REPLACED"),
+            Fault(condition="DATABASE_TABLE_REPLACED"),
+            Fault(condition="INGESTION_HISTORY_TRUNCATED"),
+            Fault(condition="SNAPSHOT_PLAN_INVALID"),
+            Fault(condition="SNAPSHOT_OFFSET_INVALID"),
+        ),
+        ways=(Way.RESYNC, Way.FOLLOW, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="SOURCE_VALUE_UNREADABLE",
+        meaning=(
+            "A change of the source table has a value that its Spark type can't hold, or that may no longer be read. "
+            "The flow stops at this change, although the source may have a valid value by now."
+        ),
+        faults=(Fault(condition="INGESTION_CHANGE_UNREADABLE"),),
+        ways=(Way.FOLLOW, Way.RESYNC),
+    ),
+    Diagnosis(
+        name="PERMISSION_MISSING",
+        meaning="A login or a grant is missing, or a password changed. A retry fails in the same way.",
+        faults=(
+            Fault(condition="DATABASE_LOGIN_REFUSED"),
+            Fault(condition="DATABASE_PERMISSION"),
+            Fault(condition="DATABASE_REPLICATION_ROLE"),
+            Fault(condition="DATABASE_LOG_NOT_READABLE"),
+            Fault(condition="DATABASE_PUBLICATION_MISSING"),
+            Fault(condition="DATABASE_PUBLICATION_WITHOUT_TABLE"),
+            Fault(condition="DATABASE_PUBLICATION_INCOMPLETE"),
+            Fault(condition="DATABASE_SCHEMA_USAGE"),
+            Fault(condition="DATABASE_SELECT_MISSING"),
+            Fault(condition="DATABASE_ROWS_HIDDEN"),
+            Fault(condition="DATABASE_TLS_FAILED"),
+            Fault(condition="STORAGE_NOT_WRITABLE"),
+            Fault(condition="STORAGE_NOT_READABLE"),
+        ),
+        patterns=(
+            r"AccessDenied", r"AccessControlException", r"Permission denied", r"403 Forbidden",
+            r"password authentication",
+        ),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
+        name="ROW_NOT_USABLE",
+        meaning=(
+            "A row can't be parsed, cast or applied. It is read again in each update, so the flow stops at the same "
+            "row until the row, the query or the expectation is corrected."
+        ),
+        faults=(
+            Fault(condition="EXPECTATION_VIOLATION"),
+            Fault(condition="PYTHON_EXCEPTION"),
+            Fault(condition="DATABASE_VALUE_NOT_REPRESENTABLE"),
+            Fault(condition="DATABASE_TEXT_NOT_UTF8"),
+            Fault(condition="AUTOCDC_MICROBATCH_VALIDATION"),
+            Fault(condition="AUTOCDC_CONSTRAINT_VIOLATED"),
+            Fault(condition="CAST_INVALID_INPUT", sqlstate="22018"),
+            Fault(condition="CAST_OVERFLOW", sqlstate="22003"),
+            Fault(condition="NUMERIC_VALUE_OUT_OF_RANGE", sqlstate="22003"),
+            Fault(condition="DIVIDE_BY_ZERO", sqlstate="22012"),
+            Fault(condition="MALFORMED_RECORD_IN_PARSING", sqlstate="22023"),
+            Fault(condition="MALFORMED_CSV_RECORD", sqlstate="KD000"),
+            Fault(condition="FAILED_READ_FILE", sqlstate="KD001"),
+            Fault(condition="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", sqlstate="23001"),
+            Fault(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", sqlstate="23502"),
+        ),
+        ways=(Way.QUARANTINE, Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
+        name="RESOURCES_EXHAUSTED",
+        meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
+        faults=(
+            Fault(condition="SPARK_LOST"),
+            Fault(condition="EVENT_LOG_NOT_WRITABLE"),
+            Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
+            Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
+            Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
+        ),
+        patterns=(
+            r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
+            r"Python worker (?:failed|exited)", r"Disk quota exceeded",
+        ),
+        ways=(Way.FREE_RESOURCES, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
+        name="CONFLICTING_WRITER",
+        meaning="Another writer changed the same table at the same time. Nothing was written by the failed attempt.",
+        faults=(
+            Fault(condition="DELTA_CONCURRENT", sqlstate="2D521"),
+            Fault(condition="DELTA_METADATA_CHANGED", sqlstate="2D521"),
+            Fault(condition="DELTA_PROTOCOL_CHANGED", sqlstate="2D521"),
+        ),
+        patterns=(
+            r"Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception", r"(?:Metadata|Protocol)Changed",
+        ),
+        ways=(Way.RUN_AGAIN,),
+    ),
+    Diagnosis(
+        name="CONNECTION_LOST",
+        meaning="The source or the storage could not be reached. Retries did not help; the position is kept.",
+        faults=(
+            Fault(condition="DATABASE_UNREACHABLE"),
+            Fault(condition="DATABASE_CONNECTION_LOST"),
+            Fault(condition="DATABASE_BUSY"),
+            Fault(condition="DATABASE_SLOT_IN_USE"),
+            Fault(condition="DATABASE_POSITION_BUSY"),
+            Fault(condition="DATABASE_TRANSACTIONS_OPEN"),
+            Fault(condition="DATABASE_COMMIT_NOT_VISIBLE"),
+            Fault(condition="SNAPSHOT_CHUNK_TIMEOUT"),
+        ),
+        patterns=(
+            r"Connection (?:refused|reset)", r"Connection(?:Refused|Reset|Aborted)Error", r"timed? ?out",
+            r"TimeoutException", r"UnknownHostException", r"SocketException", r"Stale file handle", r"503 Service",
+            r"429 Too Many", r"SlowDown",
+        ),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+)  # fmt: skip
+"""In the order in which patterns are tried: a permission that is refused while connecting is no connection fault."""
+
+WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, UNKNOWN)
+"""The diagnoses that are not those of an error's condition."""
+
+
+def diagnosis_of(condition: str, text: str = "") -> Diagnosis:
+    """Return the diagnosis of an error: of the longest matching condition, else of the first matching pattern.
+
+    Args:
+        condition: the error's condition.
+        text: its cause chain as text.
+
+    Examples:
+        >>> diagnosis_of("KAFKA_DATA_LOSS.START_OFFSET_RESET").name
+        'KAFKA_OFFSETS_GONE'
+        >>> diagnosis_of("FLOW_FAILED", "java.net.ConnectException: Connection refused").name
+        'CONNECTION_LOST'
+    """
+    matching = [(fault, each) for each in DIAGNOSES for fault in each.faults if condition.startswith(fault.condition)]
+    if matching:
+        return max(matching, key=lambda pair: len(pair[0].condition))[1]
+    found = (each for each in DIAGNOSES for pattern in each.patterns if re.search(pattern, text))
+    return next(found, UNKNOWN)
+
+
+def sqlstate_of(condition: str) -> str:
+    """Return the SQLSTATE of a condition of Spark, Delta or Kafka's connector; empty for one of Sluice.
+
+    Examples:
+        >>> sqlstate_of("DELTA_SOURCE_IGNORE_DELETE")
+        '0A000'
+    """
+    states = [
+        (len(fault.condition), fault.sqlstate)
+        for each in DIAGNOSES
+        for fault in each.faults
+        if condition.startswith(fault.condition)
+    ]
+    return max(states, default=(0, ""))[1]

@@ -1,0 +1,105 @@
+"""Examines the flows of one pipeline, and repairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Unpack
+
+from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.plan.request import RequestOptions
+from framework.record.events import Event
+from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.findings import Examination, Finding, Position, examine, position_of, unplannable
+from framework.recovery.doctor.treatment import Treatment, chosen_way, treat
+from framework.run.flows.state_reader import StateReader
+from framework.run.tables.table_store import TableStore
+from framework.run.update.results import UpdateResult
+
+Observer = Callable[[Event], None]
+
+
+class RunUpdate(Protocol):
+    """Runs an update, as `Pipeline.run` does."""
+
+    def __call__(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
+        """Run it, and return its result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Doctor:
+    """The doctor of one pipeline.
+
+    Args:
+        name: the pipeline's name.
+        graph: returns its graph.
+        store: its tables.
+        run: runs an update of it.
+        clock: the present time.
+    """
+
+    name: str
+    graph: Callable[[], DataflowGraph]
+    store: TableStore
+    run: RunUpdate
+    clock: Clock = SystemClock()  # noqa: RUF009 - it has no state
+
+    def examine(self, flows: Sequence[str] = ()) -> Examination:
+        """Return what is wrong with flows, what it means, and the ways out; no stream is started.
+
+        Args:
+            flows: names of the flows to examine, full or their last parts; () for all.
+
+        A database that can't be read is a finding too: then no flow can be examined.
+
+        Raises:
+            UserError: FLOW_NOT_FOUND.
+        """
+        try:
+            graph = self.graph()
+        except OperationError as error:
+            return unplannable(error, self.store.storage)
+        return examine(graph, self.store, clock=self.clock, flows=flows)
+
+    def treat(
+        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
+    ) -> Treatment:
+        """Do a way out of a finding, and record who did it, why, and where the flow was before and is after.
+
+        Args:
+            finding: a finding of `examine`.
+            number: the number of its way out, from 1.
+            reason: why, in the user's words.
+            observers: called with each event of the update that the way runs.
+
+        Raises:
+            UserError: DOCTOR_WAY_UNKNOWN, DOCTOR_WAY_FOR_PERSON; DOCTOR_FINDING_CHANGED since `examine`.
+            OperationError: another update is running.
+        """
+        way = chosen_way(finding, number)
+        present = self.examine([str(finding.flow)]).findings
+        if not any(way in each.ways and each.position == finding.position for each in present):
+            raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
+        return treat(
+            finding,
+            way,
+            storage=self.store.storage,
+            pipeline=self.name,
+            reason=reason,
+            run=lambda request: self.run(observers=observers, **request),
+            position=self._position,
+        )
+
+    def _position(self, name: QualifiedName) -> Position:
+        graph = self.graph()
+        flow = graph.flow(name)
+        dataset = None if flow is None else graph.dataset(flow.spec.target)
+        if flow is None or dataset is None:
+            return Position()
+        states = StateReader(graph=graph, store=self.store)
+        state = states.flow_state(flow)
+        return position_of(Case(graph=graph, dataset=dataset, flow=flow, states=states, state=state))

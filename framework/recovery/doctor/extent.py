@@ -1,0 +1,203 @@
+"""Rows that the sources of a flow hold, and those that it has read; from positions and logs, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from framework.checkpoints.offsets import CheckpointProgress
+from framework.foundation.storage_port import Storage
+from framework.foundation.wording import counted
+from framework.recovery.doctor.amounts import NONE, Amount, unknown
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import local_path
+from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.delta.log import commit_files, read_commit
+from framework.sources.delta.source import DeltaSource
+from framework.sources.kinds import flow_positions, kind_named
+from framework.sources.port import SourcePosition, SourceReference, StreamingSource
+
+_DELTA = "delta"
+_MOST_COMMITS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Rows of a flow's sources.
+
+    Args:
+        held: what the sources hold now.
+        read: the part of it that the flow has read.
+        gone: what the flow may have read and the sources no longer hold.
+    """
+
+    held: Amount
+    read: Amount
+    gone: Amount
+
+    def plus(self, other: Extent) -> Extent:
+        """Return the sum over two sources."""
+        return Extent(held=self.held.plus(other.held), read=self.read.plus(other.read), gone=self.gone.plus(other.gone))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedRows:
+    """The rows of one commit of a Delta table.
+
+    Args:
+        added: rows of the files that it adds; None if unknown.
+        changes: whether it removes or rewrites rows that were there.
+        columns: whether it changes the table's metadata.
+    """
+
+    added: int | None
+    changes: bool
+    columns: bool
+
+
+_NOTHING = Extent(held=NONE, read=NONE, gone=NONE)
+
+
+def unknown_extent(why: str) -> Extent:
+    """Return an extent of which nothing is known."""
+    return Extent(held=unknown(why), read=unknown(why), gone=unknown(why))
+
+
+def measure(
+    storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], progress: CheckpointProgress | None
+) -> Extent:
+    """Return the extent of all sources of a flow.
+
+    Args:
+        storage: reads checkpoint and logs.
+        checkpoint: the path of the flow's checkpoint.
+        sources: the references of its sources.
+        progress: its progress, in place of that of the checkpoint.
+    """
+    positions = flow_positions(storage, checkpoint, sources, settled=False, progress=progress)
+    if positions is None and all(source.kind == _DELTA for source in sources):
+        lost = SourcePosition(storage=storage, checkpoint=checkpoint, sources=sources, offsets=(), source_count=0)
+        positions = ((kind_named(_DELTA), lost),)  # what a table holds does not depend on the position
+    if positions is None:
+        return unknown_extent("the checkpoint's position can't be read")
+    return reduce(Extent.plus, (_measured(kind, position) for kind, position in positions), _NOTHING)
+
+
+def committed_rows(storage: Storage, path: str, first: int) -> Mapping[int, CommittedRows]:
+    """Return the commits of a Delta table from a version on that its log still has, at most 500."""
+    files = [(version, file) for version, file in commit_files(storage, path).items() if version >= first]
+    return {version: _commit(read_commit(storage, file)) for version, file in files[:_MOST_COMMITS]}
+
+
+def _commit(actions: list[dict[str, Any]]) -> CommittedRows:
+    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
+    removed = any(action.get("remove", {}).get("dataChange") for action in actions)
+    rows = [_rows(add) for add in added]
+    return CommittedRows(
+        added=None if None in rows else sum(count or 0 for count in rows),
+        changes=removed,
+        columns=any("metaData" in action for action in actions),
+    )
+
+
+def _rows(add: Mapping[str, Any]) -> int | None:
+    """Return the rows of a file, without those that its deletion vector marks; None if it has no statistics."""
+    try:
+        rows = int(json.loads(add.get("stats") or "{}")["numRecords"])
+    except (ValueError, KeyError):
+        return None
+    return rows - int((add.get("deletionVector") or {}).get("cardinality", 0))
+
+
+def _measured(kind: StreamingSource, position: SourcePosition) -> Extent:
+    if kind.kind == _DELTA:
+        return _of_delta(kind, position)
+    if kind.kind == "cloud_files":
+        return _of_cloud_files(position)
+    if kind.kind == "kafka":
+        return _of_kafka(position)
+    names = ", ".join(str(source.location) for source in position.sources)
+    return unknown_extent(f"only the source knows its rows ({names})" if names else "only the source knows its rows")
+
+
+def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
+    """Return the rows of tables: their files by replaying the log, less those that are unread."""
+    assert isinstance(kind, DeltaSource)
+    held, gone = NONE, NONE
+    for source in position.sources:
+        path = str(source.location)
+        files = commit_files(position.storage, path)
+        rows, changed = _replayed(position.storage, files)
+        held = held.plus(
+            unknown(f"the log of {path} starts at version {min(files, default=0)}")
+            if rows is None
+            else Amount(rows=rows)
+        )
+        gone = gone.plus(unknown(f"rows that were deleted from {path}") if changed else NONE)
+    if held.rows is None:
+        return Extent(held=held, read=held, gone=gone)
+    unread = kind.lag(position, now=0.0).records
+    if unread is None or gone.rows is None:  # a commit that rewrites files adds rows that were read before
+        return Extent(held=held, read=_bounded(held.rows), gone=gone)
+    # A source that was added has the position of another one of the same table, and has read nothing.
+    is_paired = len(position.offsets) == len(position.sources)
+    return Extent(held=held, read=Amount(rows=max(held.rows - unread, 0), at_most=not is_paired), gone=gone)
+
+
+def _replayed(storage: Storage, files: Mapping[int, str]) -> tuple[int | None, bool]:
+    """Return the rows of a table and whether rows were ever removed; None and True if the log is not complete."""
+    if not files or list(files) != list(range(len(files))) or len(files) > _MOST_COMMITS:
+        return None, True
+    present: dict[str, int | None] = {}
+    changed = False
+    for file in files.values():
+        for action in read_commit(storage, file):
+            if "remove" in action:
+                present.pop(action["remove"]["path"], None)
+                changed = changed or bool(action["remove"].get("dataChange"))
+            elif "add" in action:
+                present[action["add"]["path"]] = _rows(action["add"])
+    counts = [*present.values()]
+    return (None if None in counts else sum(count or 0 for count in counts)), changed
+
+
+def _bounded(rows: int) -> Amount:
+    return Amount(rows=rows, at_most=True)
+
+
+def _of_cloud_files(position: SourcePosition) -> Extent:
+    total = _NOTHING
+    for number, (source, offset) in enumerate(zip(position.sources, position.offsets, strict=False)):
+        log = FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
+        read = log.between(log.first_unread - 1, min(offset_number(offset) or 0, log.last))
+        local = [path for file in read if (path := local_path(file.uri)) is not None]
+        gone = sum(not position.storage.exists(path) for path in local)
+        folder = source.location
+        total = total.plus(
+            Extent(
+                held=unknown(f"the rows of the files in {folder}"),
+                read=_files(len(read) - gone, f"that were read from {folder}"),
+                gone=unknown(f"the files of {folder} can't be checked")
+                if len(local) < len(read)
+                else _files(gone, f"that are no longer in {folder}"),
+            )
+        )
+    return total
+
+
+def _files(number: int, what: str) -> Amount:
+    return unknown(f"the rows of {counted(number, 'file')} {what}") if number else NONE
+
+
+def _of_kafka(position: SourcePosition) -> Extent:
+    """Return at most as many records as the committed offsets: a topic numbers the records of a partition from 0."""
+    topics = [json.loads(offset) for offset in position.offsets]
+    read = sum(sum(partitions.values()) for offsets in topics for partitions in offsets.values())
+    return Extent(
+        held=unknown("only Kafka knows its records"),
+        read=Amount(rows=read, at_most=True),
+        gone=unknown("records that Kafka has deleted"),
+    )

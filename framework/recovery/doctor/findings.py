@@ -1,0 +1,371 @@
+"""The examination of a pipeline: one finding for each flow that is broken, stuck, held or behind.
+
+It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its slot. No stream
+is started, and no Spark job but the one that counts the rows of a quarantine. If a source can't be read, no update can
+be planned, and the error is the only finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import meant_names, qualified_hint
+from framework.foundation.storage_port import Storage
+from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.ingest.status import GatewayStatus
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.state import StoredState
+from framework.plan.steps import RefuseTable, RunFlow, breakage_error, refusal
+from framework.record.events import Event, EventType
+from framework.record.log import EVENTS_FOLDER
+from framework.record.reader import read_events
+from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.damage import inspect_checkpoint
+from framework.recovery.doctor.diagnoses import (
+    CHECKPOINT_DAMAGED,
+    HELD,
+    SILENT,
+    diagnosis_of,
+    sqlstate_of,
+)
+from framework.recovery.doctor.diagnosis import Diagnosis
+from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
+from framework.recovery.doctor.pace import pace_of
+from framework.recovery.doctor.slots import read_gateways, slot_evidence
+from framework.recovery.doctor.ways import WayOut, person_ways, ways_out
+from framework.recovery.lag import FlowHealth, FlowLag, read_lag
+from framework.recovery.quarantine.quarantine import Quarantine
+from framework.recovery.quarantine.waiting import WaitingRows
+from framework.run.flows.state_reader import StateReader
+from framework.run.tables.table_store import TableStore
+
+_LAST_EVENTS = 20_000
+_NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+_OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a flow is: the generation of its checkpoint, and where its sources go on.
+
+    Args:
+        generation: its number; None before the first.
+        starts: for each source, the start that continues there; () if unknown.
+    """
+
+    generation: int | None = None
+    starts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A flow that needs someone, or the update itself.
+
+    Args:
+        flow: the flow; None for a fault of the update outside of its flows.
+        dataset: its target.
+        diagnosis: what it means.
+        condition: the condition of the fault; empty if it has none.
+        sqlstate: the condition's SQLSTATE; empty if it has none.
+        cause: the first cause.
+        location: file and line of the declaration; empty if unknown.
+        since: when it was seen first, ISO 8601 in UTC; empty if no update has seen it yet.
+        updates: the number of updates that failed since.
+        evidence: what was found, with paths and positions.
+        position: where the flow is.
+        ways: the ways out, best first.
+    """
+
+    flow: QualifiedName | None
+    dataset: QualifiedName | None
+    diagnosis: Diagnosis
+    condition: str = ""
+    sqlstate: str = ""
+    cause: str = ""
+    location: str = ""
+    since: str = ""
+    updates: int = 0
+    evidence: tuple[str, ...] = ()
+    position: Position = field(default_factory=Position)
+    ways: tuple[WayOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was examined and found.
+
+    Args:
+        flows: the number of flows that were examined.
+        findings: the findings, in order of declaration.
+        quarantined: the flows with rows that wait in the quarantine.
+    """
+
+    flows: int
+    findings: tuple[Finding, ...]
+    quarantined: tuple[WaitingRows, ...] = ()
+
+
+def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Sequence[str] = ()) -> Examination:
+    """Examine a pipeline.
+
+    Args:
+        graph: the pipeline's graph.
+        store: its tables.
+        clock: the present time.
+        flows: names of the flows to examine, full or their last parts; () for all.
+
+    Raises:
+        UserError: FLOW_NOT_FOUND.
+    """
+    chosen = _chosen(graph, flows)
+    examiner = _Examiner.of(graph, store, clock)
+    found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
+    if not flows and not found:
+        found += examiner.update()
+    names = {str(flow.spec.name) for flow in chosen}
+    waiting = Quarantine(store=store, graph=lambda: graph).waiting()
+    quarantined = tuple(each for each in waiting if each.flow in names)
+    return Examination(flows=len(chosen), findings=tuple(found), quarantined=quarantined)
+
+
+def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
+    flows = [flow for flow in graph.flows if not _is_view(graph, flow)]
+    if not names:
+        return flows
+    known = [str(flow.spec.name) for flow in flows]
+    chosen: set[str] = set()
+    for text in names:
+        meant = meant_names(text, known)
+        if not meant:
+            raise UserError("FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, known))
+        chosen.update(meant)
+    return [flow for flow in flows if str(flow.spec.name) in chosen]
+
+
+def _is_view(graph: DataflowGraph, flow: GraphFlow) -> bool:
+    dataset = graph.dataset(flow.spec.target)
+    return dataset is None or not (dataset.is_table or dataset.is_sink)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Seen:
+    """What is wrong with a flow, before its ways out are computed."""
+
+    condition: str = ""
+    cause: str = ""
+    remedy: str = ""
+    location: str = ""
+    diagnosis: Diagnosis | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Examiner:
+    graph: DataflowGraph
+    store: TableStore
+    states: StateReader
+    state: StoredState
+    errors: Mapping[QualifiedName, SluiceError]
+    failures: Mapping[str, Failure]
+    lag: Mapping[QualifiedName, FlowLag]
+    gateways: Mapping[QualifiedName, GatewayStatus]
+    events: Sequence[Event]
+
+    @classmethod
+    def of(cls, graph: DataflowGraph, store: TableStore, clock: Clock) -> _Examiner:
+        states = StateReader(graph=graph, store=store)
+        state = states.read()
+        plan = make_plan(graph, UpdateRequest(), state)
+        errors: dict[QualifiedName, SluiceError] = {}
+        for step in plan.steps:
+            if isinstance(step, RunFlow) and step.broken is not None:
+                errors[step.flow] = breakage_error(graph, step.flow, step.broken)
+            elif isinstance(step, RefuseTable):
+                errors |= dict.fromkeys(step.flows, refusal(graph, step))
+        return cls(
+            graph=graph, store=store, states=states, state=state, errors=errors,
+            failures=read_failures(store.storage),
+            lag={each.flow: each for each in read_lag(graph, store, clock=clock)},
+            gateways=read_gateways(store, clock),
+            events=read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS),
+        )  # fmt: skip
+
+    def examine(self, flow: GraphFlow) -> Finding | None:
+        """Return the finding of one flow; None if it is sound, or as sound as one can know."""
+        dataset = self.graph.dataset(flow.spec.target)
+        assert dataset is not None  # views are not examined
+        case = Case(
+            graph=self.graph, dataset=dataset, flow=flow, states=self.states, state=self.state.flow(flow.spec.name)
+        )
+        if case.checkpoint is not None and flow.streaming:
+            case = replace(case, damages=inspect_checkpoint(self.store.storage, case.checkpoint))
+        failure = self._failure(case)
+        seen = self._seen(case, failure)
+        if seen is None:
+            return None
+        case = replace(case, condition=seen.condition, cause=seen.cause, remedy=seen.remedy)
+        diagnosis = seen.diagnosis or _diagnosis(case)
+        return Finding(
+            flow=flow.spec.name,
+            dataset=dataset.name,
+            diagnosis=diagnosis,
+            condition=seen.condition,
+            sqlstate=sqlstate_of(seen.condition),
+            cause=seen.cause,
+            location=seen.location,
+            since="" if failure is None else failure.since,
+            updates=0 if failure is None else failure.updates,
+            evidence=tuple(self._evidence(case, failure)),
+            position=position_of(case),
+            ways=ways_out(case, diagnosis),
+        )
+
+    def update(self) -> list[Finding]:
+        """Return the failure of the last update outside of its flows."""
+        failure = read_update_failure(self.store.storage)
+        return [] if failure is None else [_of_update(failure, (_log_of(self.store.storage, failure),))]
+
+    def _failure(self, case: Case) -> Failure | None:
+        """Return the last failure of a flow, unless its checkpoint was changed since."""
+        failure = self.failures.get(str(case.flow.spec.name))
+        since = case.current.current_since if case.current is not None else None
+        return None if failure is None or failure.last < (since or "") else failure
+
+    def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
+        """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
+        name = case.flow.spec.name
+        if case.damages:
+            return _Seen(condition=case.damages[0].condition, cause=case.damages[0].problem)
+        if name in self.errors:
+            return _seen_error(self.errors[name])
+        gateway = self.gateways.get(name)
+        gap = None if gateway is None else gateway.gap
+        if failure is not None and gap in (None, failure.condition):
+            return _Seen(
+                condition=failure.condition, cause=failure.cause, remedy=failure.remedy, location=failure.location
+            )
+        if gap is not None:
+            return _Seen(condition=gap, cause="The source no longer has the changes after the position.")
+        return _held(case) or self._pace(name)
+
+    def _pace(self, name: QualifiedName) -> _Seen | None:
+        lag = self.lag.get(name)
+        if lag is None or lag.health not in (FlowHealth.STUCK, FlowHealth.RUNNING):
+            return None
+        if lag.health is FlowHealth.STUCK:
+            return _Seen(cause=lag.reason, diagnosis=SILENT)
+        update = self.events[-1].origin.update_id if self.events else ""
+        mine = [
+            event for event in self.events
+            if event.origin.flow_name == str(name) and event.origin.update_id == update
+        ]  # fmt: skip
+        diagnosis = pace_of(mine)
+        return None if diagnosis is None else _Seen(cause=lag_text(lag), diagnosis=diagnosis)
+
+    def _evidence(self, case: Case, failure: Failure | None) -> Iterator[str]:
+        """Yield what was found, with paths and positions."""
+        storage, current = self.store.storage, case.current
+        if current is not None and case.checkpoint is not None and case.flow.streaming:
+            progress = read_progress(storage, case.checkpoint)
+            batch = "no batch" if progress.last_commit_batch is None else f"batch {progress.last_commit_batch}"
+            yield f"checkpoint: generation {current.number}, {batch} committed, {case.checkpoint}"
+        yield from (f"damaged: {damage.path}: {damage.problem}" for damage in case.damages)
+        position = position_of(case)
+        yield from (f"position: {start}" for start in position.starts)
+        yield from (f"lost: {gap.location}: {gap.problem}" for gap in case.state.gaps)
+        gateway = self.gateways.get(case.flow.spec.name)
+        if gateway is not None:
+            yield from slot_evidence(gateway)
+        if case.state.held and case.state.held not in case.cause:
+            yield f"held: {case.state.held}"
+        if failure is not None:
+            if failure.condition != case.condition:
+                yield f"reported: [{failure.condition}] {failure.cause}"
+            yield _log_of(storage, failure)
+        lag = self.lag.get(case.flow.spec.name)
+        if lag is not None and lag.lag.records:
+            yield f"unread: {lag_text(lag)}"
+
+
+def unplannable(error: OperationError, storage: Storage) -> Examination:
+    """Return the finding of a pipeline whose updates can't be planned, because a source can't be read.
+
+    Args:
+        error: why.
+        storage: the pipeline's storage, with the event log.
+    """
+    failure = read_update_failure(storage)
+    seen = parse_error(error.render())
+    if failure is not None and failure.condition == seen.condition:
+        seen = replace(seen, since=failure.since, updates=failure.updates, update_id=failure.update_id)
+    evidence = (_log_of(storage, seen),) if seen.update_id else ()
+    return Examination(flows=0, findings=(_of_update(seen, evidence),))
+
+
+def _of_update(failure: Failure, evidence: tuple[str, ...]) -> Finding:
+    return Finding(
+        flow=None,
+        dataset=None,
+        diagnosis=diagnosis_of(failure.condition, failure.cause),
+        condition=failure.condition,
+        sqlstate=sqlstate_of(failure.condition),
+        cause=failure.cause,
+        location=failure.location,
+        since=failure.since,
+        updates=failure.updates if failure.since else 0,
+        evidence=evidence,
+        ways=person_ways(failure.remedy),
+    )
+
+
+def _log_of(storage: Storage, failure: Failure) -> str:
+    return f"event log: {storage.path(EVENTS_FOLDER, f'{failure.update_id}.jsonl')}"
+
+
+def _seen_error(error: SluiceError) -> _Seen:
+    parsed = parse_error(error.render())
+    return _Seen(condition=error.condition, cause=error.what, remedy=error.remedy, location=parsed.location)
+
+
+def _diagnosis(case: Case) -> Diagnosis:
+    """Return the diagnosis of a fault; a state that is missing is damage only if the flow ever had one."""
+    if case.damages:
+        return CHECKPOINT_DAMAGED
+    had_state = case.state_rows() is not None
+    if case.condition == _NO_STATE and not had_state:
+        return diagnosis_of(_OPERATORS)
+    return diagnosis_of(case.condition, case.cause)
+
+
+def _held(case: Case) -> _Seen | None:
+    """Return that an operator holds a flow; a snapshot that is skipped on purpose has nothing to do."""
+    held = case.state.held
+    if not held or case.is_skipped:
+        return None
+    return _Seen(cause=f"It does not run, because {held}.", diagnosis=HELD)
+
+
+def position_of(case: Case) -> Position:
+    """Return where a flow is."""
+    current, checkpoint = case.current, case.checkpoint
+    if current is None or checkpoint is None:
+        return Position()
+    if not case.flow.streaming or case.progress is None:
+        return Position(generation=current.number)
+    try:
+        starts = case.states.resume(case.flow, checkpoint, case.progress)
+    except SluiceError:
+        starts = ()
+    return Position(generation=current.number, starts=starts)
+
+
+def lag_text(lag: FlowLag) -> str:
+    """Return what a flow has not read, as text."""
+    rows, size = lag.lag.records, lag.lag.bytes
+    parts = [f"{rows:,} rows" if rows is not None else "", f"{size:,} bytes" if size is not None else ""]
+    return ", ".join(part for part in parts if part) or "an unknown number of rows"

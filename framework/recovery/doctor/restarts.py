@@ -1,0 +1,197 @@
+"""Where a reset may begin, and which rows it loses or repeats: one function for each kind of source and fault."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from framework.foundation.wording import counted
+from framework.plan.foretelling import may_resume
+from framework.recovery.doctor.amounts import NONE, Amount, unknown
+from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.extent import CommittedRows, committed_rows
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import FoundFile
+from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.delta.log import commit_files
+from framework.sources.port import SourceReference
+
+_DEDUPLICATES = frozenset({"dedupe", "dedupeWithinWatermark"})
+_PARTITION = re.compile(r"\b([A-Za-z0-9._-]+)-(\d+)\b")
+_RESET_TO = re.compile(r"was (?P<wanted>\d+) but consumer reset to (?P<first>\d+)")
+_CHANGED = re.compile(r"was changed from (?P<wanted>\d+) to (?P<first>\d+)")
+_EARLIEST = -2  # Spark's number for the earliest offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A start of a new checkpoint.
+
+    Args:
+        starts: as a user writes them; () for those of the code.
+        lost: rows that it skips.
+        repeated: rows that may be in the target twice afterwards.
+        reread: rows that it reads a second time.
+    """
+
+    starts: tuple[str, ...]
+    lost: Amount = NONE
+    repeated: Amount = NONE
+    reread: Amount = NONE
+
+
+def at_position(case: Case) -> Restart | None:
+    """Return the restart where the checkpoint ends; None if that is unknown, or if the sources lost it."""
+    if not may_resume(case.condition, case.state) and case.state.resume:
+        return None
+    progress, checkpoint = case.progress, case.checkpoint
+    if progress is None or checkpoint is None:
+        return None
+    starts = case.states.resume(case.flow, checkpoint, progress)
+    if not starts:
+        return _after_files(case)
+    reread = _partly_read(case)
+    repeated = reread.plus(_forgotten_keys(case))
+    if case.has_open_batch:
+        repeated = repeated.plus(unknown("rows of the batch that was planned and not committed, if they were written"))
+    return Restart(starts=starts, lost=_open_state(case), repeated=repeated, reread=reread)
+
+
+def _partly_read(case: Case) -> Amount:
+    """Return the rows of a Delta commit that was read in part, because a start is a whole version."""
+    assert case.progress is not None
+    offsets = [json.loads(offset) for offset in case.progress.sources if offset.startswith('{"')]
+    begun = [offset for offset in offsets if int(offset.get("index", -1)) >= 0 and "reservoirVersion" in offset]
+    return unknown(f"the rows of {counted(len(begun), 'commit')} that were read in part") if begun else NONE
+
+
+def _open_state(case: Case) -> Amount:
+    """Return the rows of aggregations and joins that the old state holds and that were not written yet."""
+    stored = case.state.query.operators if case.state.query is not None else ()
+    holding = [operator.words for operator in stored or () if operator.name not in _DEDUPLICATES]
+    if not holding:
+        return NONE
+    note = f"what the state of {', '.join(holding)} has not written yet"
+    rows = case.state_rows()
+    return unknown(note) if rows is None else Amount(rows=rows, at_most=True, note=note)
+
+
+def _forgotten_keys(case: Case) -> Amount:
+    """Return the duplicates that an empty state lets through, if the query drops duplicates."""
+    drops = any(operator.name in _DEDUPLICATES for operator in case.flow.operators or ())
+    return unknown("later duplicates of rows that were read before") if drops else NONE
+
+
+def _after_files(case: Case) -> Restart | None:
+    """Return the restart after the newest file that a `cloudFiles` flow has read; None for other flows."""
+    sources = case.states.stream_sources(case.flow)
+    assert case.progress is not None
+    if sources is None or len(sources) != 1 or sources[0].kind != "cloud_files" or len(case.progress.sources) != 1:
+        return None
+    log = FileLog(case.states.storage, f"{log_folder(case.checkpoint or '', 0)}/files").load()
+    last = min(offset_number(case.progress.sources[0]) or 0, log.last)
+    read, unread = log.between(log.first_unread - 1, last), log.between(last, log.last)
+    if not read:
+        return None
+    newest = max(file.modified_ms for file in read)
+    skipped = [file for file in unread if file.modified_ms <= newest]
+    note = f"the rows of files that are older than {_time(newest)} and not read"
+    lost = (
+        unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
+    )
+    return Restart(
+        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost), repeated=_forgotten_keys(case)
+    )
+
+
+def _names(files: list[FoundFile]) -> str:
+    shown = ", ".join(file.uri.rpartition("/")[2] for file in files[:3])
+    return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="milliseconds")
+
+
+def at_first_kept(case: Case) -> Restart | None:
+    """Return the restart at the first version that the log of the only Delta source still has."""
+    found = _delta_position(case)
+    if found is None:
+        return None
+    source, version = found
+    first = min(commit_files(case.states.storage, str(source.location)), default=None)
+    if first is None or first <= version:
+        return None
+    gone = f"version {version}" if first == version + 1 else f"versions {version} to {first - 1}"
+    return Restart(
+        starts=(f"startingVersion={first}",),
+        lost=unknown(f"the rows of {gone} of {source.location}, which its log lost"),
+    )
+
+
+def after_change(case: Case) -> Restart | None:
+    """Return the restart after the commit of the only Delta source that the flow can't read."""
+    found = _delta_position(case)
+    if found is None:
+        return None
+    source, version = found
+    commits = committed_rows(case.states.storage, str(source.location), version)
+    by_columns = "SCHEMA" in case.condition
+    blocking = [number for number, commit in commits.items() if (commit.columns if by_columns else commit.changes)]
+    if not blocking:
+        return None
+    return Restart(
+        starts=(f"startingVersion={blocking[0] + 1}",), lost=_skipped(commits, blocking, by_columns=by_columns)
+    )
+
+
+def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_columns: bool) -> Amount:
+    """Return the rows of the commits up to the first blocking one, which the restart skips."""
+    change = "" if by_columns else f"the change of version {blocking[0]} is not applied"
+    if blocking[1:]:
+        change = "; ".join(filter(None, (change, f"version {blocking[1]} will stop the flow again")))
+    skipped = [
+        commit for number, commit in commits.items() if number <= blocking[0] and (by_columns or not commit.changes)
+    ]
+    rows = [commit.added for commit in skipped]
+    if None in rows:
+        return unknown("; ".join(filter(None, (f"the rows of {counted(len(rows), 'commit')}", change))))
+    return Amount(rows=sum(row or 0 for row in rows), note=change)
+
+
+def _delta_position(case: Case) -> tuple[SourceReference, int] | None:
+    """Return the only source of a flow and the next version that it reads; None for other flows."""
+    sources, progress = case.states.stream_sources(case.flow), case.progress
+    if sources is None or progress is None or len(sources) != 1 or len(progress.sources) != 1:
+        return None
+    offset = json.loads(progress.sources[0])
+    if sources[0].kind != "delta" or not isinstance(offset, dict) or offset.get("isStartingVersion"):
+        return None
+    return sources[0], int(offset["reservoirVersion"])
+
+
+def at_lost_partitions(case: Case) -> Restart | None:
+    """Return the restart of a Kafka flow at its offsets, and at the earliest ones of the partitions in the error."""
+    progress = case.progress
+    if progress is None or len(progress.sources) != 1:
+        return None
+    offsets: dict[str, dict[str, int]] = json.loads(progress.sources[0])
+    # A partition that was added since has no offset yet.
+    named = [(topic, number) for topic, number in _PARTITION.findall(case.cause) if topic in offsets]
+    if not named:
+        return None
+    for topic, number in named:
+        offsets[topic][number] = _EARLIEST
+    start = json.dumps(offsets, separators=(",", ":"), sort_keys=True)
+    return Restart(starts=(f"offsets={start}",), lost=_lost_records(case, named))
+
+
+def _lost_records(case: Case, named: list[tuple[str, str]]) -> Amount:
+    reset = _RESET_TO.search(case.cause) or _CHANGED.search(case.cause)
+    if reset is not None and int(reset["first"]) > int(reset["wanted"]) and len(named) == 1:
+        return Amount(rows=int(reset["first"]) - int(reset["wanted"]))
+    partitions = ", ".join(f"{topic}-{number}" for topic, number in named)
+    return unknown(f"the unread records that Kafka has deleted from {partitions}")

@@ -1,0 +1,321 @@
+"""The ways out of a fault of one flow: for each what it does, its command or why only a person can do it, its cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from framework.cdc.model.reserved_names import END_AT
+from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.operators import read_query
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.errors import SluiceError
+from framework.ingest.state import GatewayStore, Mode
+from framework.plan.foretelling import RESTORE, foretell
+from framework.plan.selection import is_resettable
+from framework.recovery.doctor.actions import (
+    Action,
+    FullRefresh,
+    RebuildCopy,
+    ReplaceSlot,
+    ResetCheckpoint,
+    Resume,
+    Resync,
+    RollBack,
+    RunAgain,
+    command_of,
+)
+from framework.recovery.doctor.amounts import FREE, NONE, Amount, Cost, unknown
+from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.diagnosis import Diagnosis, Way
+from framework.recovery.doctor.quarantining import quarantining
+from framework.recovery.doctor.restarts import (
+    Restart,
+    after_change,
+    at_first_kept,
+    at_lost_partitions,
+    at_position,
+)
+from framework.run.update.checkpoint_actions import last_kept
+
+_IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """One way out.
+
+    Args:
+        way: its kind.
+        text: what it does, as a sentence.
+        action: what `--apply` does; None if only a person can do it.
+        cost: what it does to rows.
+    """
+
+    way: Way
+    text: str
+    action: Action | None = None
+    cost: Cost = FREE
+
+    @property
+    def command(self) -> str | None:
+        """The command that does the same; None if only a person can do it."""
+        return None if self.action is None else command_of(self.action)
+
+
+def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
+    """Return the ways out that a diagnosis has for a flow, best first."""
+    found = (_WAYS[way](case) for way in diagnosis.ways)
+    return tuple(way for way in found if way is not None)
+
+
+def person_ways(remedy: str) -> tuple[WayOut, ...]:
+    """Return what an error says to do as the only way out; () if it says nothing."""
+    return (WayOut(way=Way.FOLLOW, text=_one_line(remedy)),) if remedy.strip() else ()
+
+
+def _one_line(remedy: str) -> str:
+    return " ".join(line.strip().removeprefix("-> ") for line in remedy.splitlines() if line.strip())
+
+
+def _repeated(case: Case, amount: Amount) -> Amount:
+    """Return what an amount of rows that are read again repeats in the target."""
+    if case.is_idempotent:
+        return NONE if amount == NONE else Amount(rows=0, note=_IDEMPOTENT)
+    return amount
+
+
+def _restore(case: Case) -> WayOut | None:
+    text = RESTORE.get(case.condition.partition(".")[0])
+    return None if text is None or case.damages else WayOut(way=Way.RESTORE, text=text)
+
+
+def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut | None:
+    if restart is None or not case.has_checkpoint:
+        return None
+    return WayOut(
+        way=way,
+        text=text,
+        action=ResetCheckpoint(flow=case.flow.spec.name, starts=restart.starts),
+        cost=Cost(lost=restart.lost, repeated=_repeated(case, restart.repeated), reread=restart.reread),
+    )
+
+
+def _reset_here(case: Case) -> WayOut | None:
+    try:
+        restart = at_position(case)
+    except SluiceError:  # a part of the checkpoint can't be read, so its position is unknown
+        return None
+    text = "Keep the table, and continue where the checkpoint ends, with a new checkpoint."
+    if case.flow.operators:
+        text = "Keep the table, and continue where the checkpoint ends, with an empty state."
+    return _reset(case, Way.RESET_HERE, text, restart)
+
+
+def _reset_start(case: Case) -> WayOut | None:
+    if not case.has_checkpoint:
+        return None
+    extent = case.extent()
+    text = "Keep the table, and read the sources from where the code starts."
+    return _reset(case, Way.RESET_START, text, Restart(starts=(), repeated=extent.read, reread=extent.held))
+
+
+def _reset_first_kept(case: Case) -> WayOut | None:
+    text = "Keep the table, and continue at the first version that the source still has."
+    return _reset(case, Way.RESET_FIRST_KEPT, text, at_first_kept(case))
+
+
+def _reset_after_change(case: Case) -> WayOut | None:
+    text = "Keep the table, and continue after the commit that can't be read."
+    return _reset(case, Way.RESET_AFTER_CHANGE, text, after_change(case))
+
+
+def _reset_partitions(case: Case) -> WayOut | None:
+    text = "Keep the table. Read the named partitions from their earliest record, and the others where they were."
+    return _reset(case, Way.RESET_PARTITIONS, text, at_lost_partitions(case))
+
+
+def _reset_earliest(case: Case) -> WayOut | None:
+    extent = case.extent()
+    restart = Restart(starts=("earliest",), lost=extent.gone, repeated=extent.read, reread=extent.held)
+    text = "Keep the table, and read everything that the topic still has."
+    return _reset(case, Way.RESET_EARLIEST, text, restart)
+
+
+def _reset_latest(case: Case) -> WayOut | None:
+    lost = unknown("all unread records up to the start of the next update")
+    return _reset(
+        case, Way.RESET_LATEST, "Keep the table, and read new records only.", Restart(starts=("latest",), lost=lost)
+    )
+
+
+def _roll_back(case: Case) -> WayOut | None:
+    """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
+    kept = last_kept(case.manifest.generations)
+    if kept is None or not case.has_checkpoint or not case.is_sound(kept):
+        return None
+    path, storage = case.path_of(kept), case.states.storage
+    state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path))
+    if foretell(case.dataset, case.flow, state) is not None:
+        return None
+    before, now = case.extent_of(case.flow, path, read_progress(storage, path)).read, case.extent().read
+    again = unknown("the rows that were read since that generation")
+    if before.rows is not None and now.rows is not None:
+        again = Amount(rows=max(now.rows - before.rows, 0), at_most=now.at_most)
+    return WayOut(
+        way=Way.ROLL_BACK,
+        text=f"Continue from generation {kept.number} of the checkpoint, which is kept.",
+        action=RollBack(flow=case.flow.spec.name, dataset=case.dataset.name, generation=kept.number),
+        cost=Cost(repeated=_repeated(case, again), reread=again),
+    )
+
+
+def _full_refresh(case: Case) -> WayOut | None:
+    if not case.dataset.is_table or not is_resettable(case.dataset):
+        return None
+    found = case.ingested()
+    if found is not None:
+        return _rebuild_copy(case, *found)
+    extent = case.extent_of_target()
+    return WayOut(
+        way=Way.FULL_REFRESH,
+        text="Rebuild the table from all data that its sources still have.",
+        action=FullRefresh(dataset=case.dataset.name),
+        cost=Cost(lost=extent.gone, reread=extent.held),
+    )
+
+
+def _rebuild_copy(case: Case, gateway: IngestedGateway, table: IngestedTable | None) -> WayOut | None:
+    """Return the rebuild of a copy; None for the table of changes, without which no copy is exact."""
+    if table is None:
+        return None
+    lost = unknown("versions that were replaced before the changes begin") if _keeps_history(case) else NONE
+    return WayOut(
+        way=Way.FULL_REFRESH,
+        text=f"Rebuild the copy from a new snapshot of {table.source}, with the columns that it has now.",
+        action=RebuildCopy(gateway=gateway.name, table=table.source, dataset=case.dataset.name),
+        cost=Cost(lost=lost, reread=unknown(f"all rows of {table.source}")),
+    )
+
+
+def _run_again(case: Case) -> WayOut | None:
+    if case.dataset.is_sink or case.dataset.is_table:
+        text = "When the cause is gone, run it again. It continues at its checkpoint."
+        return WayOut(way=Way.RUN_AGAIN, text=text, action=RunAgain(dataset=case.dataset.name))
+    return None
+
+
+def _resync(case: Case) -> WayOut | None:
+    found = case.ingested()
+    gateway, table = (None, None) if found is None else found
+    if gateway is None or table is None:
+        return None
+    return WayOut(
+        way=Way.RESYNC,
+        text=f"Read {table.source} again while the other tables go on. The copy stays readable.",
+        action=Resync(gateway=gateway.name, table=table.source),
+        cost=Cost(lost=_missing_history(case), reread=unknown(f"all rows of {table.source}")),
+    )
+
+
+def _replace_slot(case: Case) -> WayOut | None:
+    found = case.ingested()
+    if found is None:
+        return None
+    gateway, _ = found
+    tables = ", ".join(table.source for table in gateway.tables)
+    return WayOut(
+        way=Way.REPLACE_SLOT,
+        text="Create a new replication slot, and read all tables of the gateway again. The copies stay readable.",
+        action=ReplaceSlot(gateway=gateway.name),
+        cost=Cost(
+            lost=Amount(
+                rows=0, note="except versions between the position and the new snapshot, in copies with history"
+            ),
+            reread=unknown(f"all rows of {tables}"),
+        ),
+    )
+
+
+def _missing_history(case: Case) -> Amount:
+    if _keeps_history(case):
+        return Amount(rows=0, note="except versions between the position and the new snapshot")
+    return NONE
+
+
+def _keeps_history(case: Case) -> bool:
+    """Whether the target has SCD type 2; of one whose table has a fault only the stored columns are known."""
+    if case.dataset.cdc is not None:
+        return case.dataset.cdc.scd_type == 2
+    columns = json.loads(case.dataset.schema or "{}").get("fields", ())
+    return any(column["name"] == END_AT for column in columns)
+
+
+def _resume(case: Case) -> WayOut | None:
+    """Return the end of a hold, of the flow's table or of its whole gateway; None if neither is held."""
+    found = case.ingested()
+    if found is None or not case.state.held:
+        return None
+    gateway, table = found
+    requests = GatewayStore(case.states.storage)
+    is_whole = requests.request(gateway.name).mode is Mode.PAUSED
+    source = None if is_whole or table is None else table.source
+    text = f"Let {source} go on where it was." if source else "Let all tables of the gateway go on where they were."
+    return WayOut(way=Way.RESUME, text=text, action=Resume(gateway=gateway.name, table=source))
+
+
+def _quarantine(case: Case) -> WayOut | None:
+    text = quarantining(case)
+    return None if text is None else WayOut(way=Way.QUARANTINE, text=text)
+
+
+def _follow(case: Case) -> WayOut | None:
+    return next(iter(person_ways(case.remedy)), None)
+
+
+def _person(way: Way, text: str) -> Callable[[Case], WayOut]:
+    return lambda _: WayOut(way=way, text=text)
+
+
+_WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
+    Way.RESTORE: _restore,
+    Way.TRACK_SCHEMA: _person(
+        Way.TRACK_SCHEMA,
+        "Set the read option `schemaTrackingLocation` to a folder of its own. Then Delta reads up to the change, and "
+        "asks before it goes on with the new columns.",
+    ),
+    Way.ROLL_BACK: _roll_back,
+    Way.RESET_HERE: _reset_here,
+    Way.RESET_PARTITIONS: _reset_partitions,
+    Way.RESET_FIRST_KEPT: _reset_first_kept,
+    Way.RESET_AFTER_CHANGE: _reset_after_change,
+    Way.RESET_EARLIEST: _reset_earliest,
+    Way.RESET_LATEST: _reset_latest,
+    Way.RESET_START: _reset_start,
+    Way.FULL_REFRESH: _full_refresh,
+    Way.RUN_AGAIN: _run_again,
+    Way.RESYNC: _resync,
+    Way.REPLACE_SLOT: _replace_slot,
+    Way.RESUME: _resume,
+    Way.QUARANTINE: _quarantine,
+    Way.FOLLOW: _follow,
+    Way.FREE_RESOURCES: _person(
+        Way.FREE_RESOURCES,
+        "Disk: free space where the error says. Memory: raise `spark.driver.memory` (local) or "
+        "`spark.executor.memory`, or read less in a batch with the read option "
+        "`maxFilesPerTrigger` or `maxBytesPerTrigger`.",
+    ),
+    Way.RESTART: _person(
+        Way.RESTART, "Stop the update (Ctrl-C), and run it again. Every flow continues at its checkpoint."
+    ),
+    Way.ADD_CAPACITY: _person(
+        Way.ADD_CAPACITY,
+        "Raise `pipelines.maxParallelFlows` or the cores of the master. Look at the duration and the state of the "
+        "batches: `sluice events --type stream_progress`.",
+    ),
+    Way.REPORT: _person(
+        Way.REPORT,
+        "Remove rows of other writers from the target. If there are none, report it with the event log.",
+    ),
+}

@@ -1,0 +1,259 @@
+"""How far each flow is behind its sources, and whether it is idle, running or stuck; without Spark jobs.
+
+What is unread is read from checkpoints, source folders and Delta logs. Whether a flow is alive is read from the event
+log: a continuous update writes an event for each of its flows every minute, also if there are no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from framework.checkpoints.generations import Generation, GenerationStore
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import meant_names, qualified_hint
+from framework.foundation.storage import LocalStorage, Storage
+from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.record.events import Event, EventType
+from framework.record.reader import read_events
+from framework.recovery.quarantine.waiting import WaitingRows
+from framework.run.flows.state_reader import StateReader
+from framework.run.tables.table_store import TableStore
+from framework.run.update.lock import check_unlocked
+from framework.run.update.supervisor import ALIVE_SECONDS
+from framework.sources.kinds import flow_lag
+from framework.sources.port import UNKNOWN_LAG, Lag
+
+SILENT_INTERVALS = 3
+"""A flow of a continuous update that is silent for more than this many intervals of its events is stuck."""
+
+_LAST_EVENTS = 20_000
+_ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
+
+
+class FlowHealth(StrEnum):
+    """Whether a flow does what it should."""
+
+    IDLE = "idle"
+    """It has read everything that its sources hold."""
+    RUNNING = "running"
+    """An update runs it, and it has unread data or may have some."""
+    STUCK = "stuck"
+    """A continuous update runs it, but it is silent."""
+    BEHIND = "behind"
+    """It has unread data, and no update runs."""
+    FAILED = "failed"
+    """Its last run failed."""
+    DONE = "done"
+    """It is a once flow that has read its source."""
+    NOT_STARTED = "not started"
+    UNKNOWN = "unknown"
+    """No update runs, and only the source knows whether it has more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowLag:
+    """The lag of one flow.
+
+    Args:
+        flow: its full name.
+        dataset: its target.
+        health: whether it does what it should.
+        lag: what is unread; None where the number is unknown.
+        last_event: the time of its last event, ISO 8601 in UTC; None without one.
+        silent_seconds: the time since then.
+        reason: why it is stuck or failed; empty otherwise.
+        quarantined: its rows that wait in the quarantine; None without one.
+    """
+
+    flow: QualifiedName
+    dataset: QualifiedName
+    health: FlowHealth
+    lag: Lag
+    last_event: str | None = None
+    silent_seconds: float | None = None
+    reason: str = ""
+    quarantined: WaitingRows | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """What the event log says about one flow."""
+
+    last: Event | None = None
+    backlog: Lag = UNKNOWN_LAG
+    error: str = ""
+
+    @property
+    def status(self) -> str:
+        return "" if self.last is None else str(_details(self.last).get("status", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastUpdate:
+    """The last update: whether it runs now, and whether it is a continuous one, which reports each flow regularly."""
+
+    update_id: str | None = None
+    runs: bool = False
+    is_continuous: bool = False
+
+
+def read_lag(
+    graph: DataflowGraph,
+    store: TableStore,
+    *,
+    clock: Clock,
+    flow: str | None = None,
+    waiting: Sequence[WaitingRows] = (),
+) -> tuple[FlowLag, ...]:
+    """Return the lag of each streaming flow, in order of declaration.
+
+    Args:
+        graph: the pipeline's graph.
+        store: its tables.
+        clock: the present time.
+        flow: one flow, by its full name or its last parts; None for all.
+        waiting: the rows that wait in the quarantine.
+
+    Raises:
+        UserError: LAG_FLOW_NOT_FOUND.
+    """
+    flows = [each for each in graph.flows if each.streaming and _has_checkpoint(graph, each)]
+    chosen = flows if flow is None else _named(flow, flows)
+    events = read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS)
+    update = _last_update(store.storage)
+    states = StateReader(graph=graph, store=store)
+    records = _records(events)
+    found = (_flow_lag(each, states, records.get(str(each.spec.name), _Record()), update, clock) for each in chosen)
+    quarantined = {each.flow: each for each in waiting}
+    return tuple(replace(each, quarantined=quarantined.get(str(each.flow))) for each in found)
+
+
+def _has_checkpoint(graph: DataflowGraph, flow: GraphFlow) -> bool:
+    dataset = graph.dataset(flow.spec.target)
+    return dataset is not None and (dataset.is_table or dataset.is_sink)
+
+
+def _named(text: str, flows: Sequence[GraphFlow]) -> list[GraphFlow]:
+    names = [str(flow.spec.name) for flow in flows]
+    meant = meant_names(text, names)
+    if not meant:
+        raise UserError("LAG_FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, names))
+    return [flow for flow in flows if str(flow.spec.name) in meant]
+
+
+def _last_update(storage: Storage) -> _LastUpdate:
+    last = next(iter(read_events(storage, type=EventType.UPDATE_PROGRESS, last=1)), None)
+    if last is None:
+        return _LastUpdate()
+    update_id = last.origin.update_id
+    state = last.details.get(str(EventType.UPDATE_PROGRESS), {}).get("state")
+    created = read_events(storage, type=EventType.CREATE_UPDATE, update_id=update_id, last=1)
+    requests = [event.details.get(str(EventType.CREATE_UPDATE), {}) for event in created]
+    return _LastUpdate(
+        update_id=update_id,
+        runs=state not in _ENDED and _is_locked(storage),
+        is_continuous=any(request.get("continuous") for request in requests),
+    )
+
+
+def _is_locked(storage: Storage) -> bool:
+    """Whether an update holds the lock; True also on storage that is not local, where a lease tells only its holder."""
+    try:
+        check_unlocked(storage)
+    except OperationError:
+        return True
+    return not isinstance(storage, LocalStorage)
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = event.details.get(str(EventType.FLOW_PROGRESS), {})
+    return found
+
+
+def _records(events: Sequence[Event]) -> dict[str, _Record]:
+    """Return what the events, oldest first, say about each flow."""
+    found: dict[str, _Record] = {}
+    for event in events:
+        name = event.origin.flow_name
+        if name is None:
+            continue
+        backlog = _backlog(_details(event).get("metrics", {}))
+        before = found.get(name, _Record())
+        error = event.error.exceptions[0].message if event.error and event.error.exceptions else ""
+        found[name] = _Record(last=event, backlog=before.backlog if backlog is None else backlog, error=error)
+    return found
+
+
+def _backlog(metrics: Mapping[str, Any]) -> Lag | None:
+    names = ("backlog_records", "backlog_bytes", "backlog_seconds")
+    records, size, seconds = (metrics.get(name) for name in names)
+    if records is None and size is None and seconds is None:
+        return None
+    return Lag(records=records, bytes=size, seconds=seconds)
+
+
+def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:
+    name, target = flow.spec.name, flow.spec.target
+    generations = GenerationStore(states.storage)
+    current = generations.current(target, name)
+    checkpoint = None if current is None else generations.path(target, name, current.number)
+    lag = _unread(flow, states, checkpoint, clock)
+    runs = update.runs and (record.last is None or record.last.origin.update_id == update.update_id)
+    if lag == UNKNOWN_LAG and runs:  # in the middle of a batch; its last event says how much was unread
+        lag = record.backlog
+    silent = None if record.last is None else _seconds_since(record.last.timestamp, clock)
+    health = _health(current, checkpoint is not None and _has_batch(states.storage, checkpoint), lag, record, runs=runs)
+    reason = record.error.splitlines()[0] if health is FlowHealth.FAILED and record.error else ""
+    if runs and update.is_continuous and silent is not None and silent > SILENT_INTERVALS * ALIVE_SECONDS:
+        health = FlowHealth.STUCK
+        reason = f"A continuous update runs, but the flow has reported nothing for {silent:.0f} s."
+    return FlowLag(
+        flow=name,
+        dataset=target,
+        health=health,
+        lag=lag,
+        last_event=None if record.last is None else record.last.timestamp,
+        silent_seconds=silent,
+        reason=reason,
+    )
+
+
+def _unread(flow: GraphFlow, states: StateReader, checkpoint: str | None, clock: Clock) -> Lag:
+    sources = states.stream_sources(flow)
+    if checkpoint is None or sources is None:
+        return UNKNOWN_LAG
+    return flow_lag(states.storage, checkpoint, sources, now=clock.now().timestamp())
+
+
+def _has_batch(storage: Storage, checkpoint: str) -> bool:
+    return read_progress(storage, checkpoint).last_commit_batch is not None
+
+
+def _health(current: Generation | None, has_batch: bool, lag: Lag, record: _Record, *, runs: bool) -> FlowHealth:  # noqa: FBT001 - a fact, not an option
+    if current is not None and current.completed:
+        return FlowHealth.DONE
+    if record.status == "FAILED":
+        return FlowHealth.FAILED
+    if has_batch and _is_nothing(lag):
+        return FlowHealth.IDLE
+    if runs:
+        return FlowHealth.RUNNING
+    if not has_batch:
+        return FlowHealth.NOT_STARTED
+    return FlowHealth.UNKNOWN if lag == UNKNOWN_LAG else FlowHealth.BEHIND
+
+
+def _is_nothing(lag: Lag) -> bool:
+    known = [value for value in (lag.records, lag.bytes) if value is not None]
+    return bool(known) and not any(known)
+
+
+def _seconds_since(timestamp: str, clock: Clock) -> float:
+    return max((clock.now() - datetime.fromisoformat(timestamp)).total_seconds(), 0.0)

@@ -1,0 +1,1 @@
+"""Operations on the quarantine of a pipeline: list, show, replay and drop."""

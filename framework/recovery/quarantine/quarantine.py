@@ -1,0 +1,201 @@
+"""The quarantine of a pipeline for programs and commands: its rows with their states, replay, and drop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.nearest import meant_names, qualified_hint
+from framework.graph.graph import DataflowGraph
+from framework.record.drafts import user_action
+from framework.recovery.quarantine.replay import Replay, replay_rows
+from framework.recovery.quarantine.states import RowState, RowStates
+from framework.recovery.quarantine.waiting import WaitingRows
+from framework.run.flows.streaming_query import session_for
+from framework.run.quarantine.table import QuarantineTable
+from framework.run.tables.table_store import TableStore
+from framework.run.update.checkpoint_actions import changing, user_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STATE = "state"
+_SHOWN = (
+    "id", "flow", "dataset", STATE, "reasons", "quarantined_at", "generation", "batch", "update_id", "position", "file",
+    "replays", "replayed_at", "row",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedRows:
+    """The quarantined rows of a flow that have the same reasons and state.
+
+    Args:
+        flow: the flow's full name.
+        dataset: its target.
+        reasons: the reasons of each row, sorted.
+        rows: their number.
+        first: when the first of them was quarantined.
+        last: when the last one was.
+    """
+
+    flow: str
+    dataset: str
+    reasons: tuple[str, ...]
+    state: RowState
+    rows: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quarantine:
+    """The quarantine of a pipeline.
+
+    Args:
+        store: the pipeline's tables.
+        graph: returns the pipeline's graph; only a replay needs it.
+    """
+
+    store: TableStore
+    graph: Callable[[], DataflowGraph]
+
+    def list(self) -> tuple[QuarantinedRows, ...]:
+        """Return the numbers of rows by flow, reasons and state."""
+        grouped = self.rows().groupBy("flow", "dataset", F.array_sort("reasons").alias("reasons"), STATE)
+        times = F.min("quarantined_at").alias("first"), F.max("quarantined_at").alias("last")
+        found = grouped.agg(F.count(F.lit(1)).alias("rows"), *times).orderBy("flow", "reasons", STATE).collect()
+        return tuple(
+            QuarantinedRows(
+                flow=row["flow"], dataset=row["dataset"], reasons=tuple(row["reasons"]), state=RowState(row[STATE]),
+                rows=row["rows"], first=row["first"], last=row["last"],
+            )
+            for row in found
+        )  # fmt: skip
+
+    def waiting(self) -> tuple[WaitingRows, ...]:
+        """Return the flows with rows that wait for a fix and a replay, by name.
+
+        Rows that are replayed, superseded, or of a batch that is not committed wait for nobody. No Spark job runs if no
+        row was ever quarantined.
+        """
+        found: dict[str, WaitingRows] = {}
+        for each in self.list() if self._exists() else ():
+            if each.state is RowState.OPEN:
+                known = found.get(each.flow, WaitingRows(flow=each.flow, rows=0, since=each.first))
+                found[each.flow] = replace(known, rows=known.rows + each.rows, since=min(known.since, each.first))
+        return tuple(found.values())
+
+    def rows(self, flow: str | None = None, *, reason: str | None = None) -> DataFrame:
+        """Return quarantined rows with their states; `row` is the row itself, as a VARIANT.
+
+        Args:
+            flow: one flow, by its full name or its last parts; None for all.
+            reason: only rows with this reason, an expectation or a condition.
+
+        Raises:
+            UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND.
+        """
+        found = self._of_pipeline()
+        if flow is not None:
+            found = _with_reason(found, self._flow(found, flow), reason)
+        return found.withColumn(STATE, self._states().column(found)).select(*_SHOWN)
+
+    def replay(self, flow: str, *, reason: str | None = None, dry_run: bool = False) -> Replay:
+        """Check the open rows of a flow again, by the expectations as they are now, and write those that pass.
+
+        Args:
+            flow: the flow, by its full name or its last parts.
+            reason: only rows with this reason.
+            dry_run: whether to write nothing.
+
+        Raises:
+            UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND, QUARANTINE_FLOW_NOT_DECLARED.
+            OperationError: an update is running.
+        """
+        name = self._flow(self._of_pipeline(), flow)
+        _with_reason(self._of_pipeline(), name, reason)
+        graph = self.graph()
+        if dry_run:
+            return replay_rows(graph, self.store, name, reason=reason, dry_run=True)
+        with changing(self.store.storage, self.store.pipeline) as log:
+            done = replay_rows(graph, self.store, name, reason=reason, dry_run=False)
+            text = f"Quarantine of {name} replayed: {done.passed} rows written, {done.failed} failed again."
+            log.record(user_action(action="REPLAY_QUARANTINE", user_name=user_name(), message=text))
+            return done
+
+    def drop(self, flow: str, *, reason: str | None = None, replayed: bool = False) -> int:
+        """Delete the rows of a flow that are not replayed, for good: one commit.
+
+        Args:
+            flow: the flow, by its full name or its last parts.
+            reason: only rows with this reason.
+            replayed: delete the rows that are replayed in place of those that are not.
+
+        Returns:
+            The number of deleted rows.
+
+        Raises:
+            UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND.
+            OperationError: an update is running.
+        """
+        with changing(self.store.storage, self.store.pipeline) as log:
+            rows = self._of_pipeline()
+            name = self._flow(rows, flow)
+            rows = _with_reason(rows, name, reason)
+            is_replayed = self._states().column(rows) == RowState.REPLAYED.value
+            chosen = rows.where(is_replayed if replayed else ~is_replayed).select("id")
+            count = chosen.count()
+            if count:
+                merge = self._table().table().alias("kept").merge(chosen.alias("gone"), _same_row(name))
+                merge.whenMatchedDelete().execute()
+            text = f"Quarantine of {name}: {count} rows dropped."
+            log.record(user_action(action="DROP_QUARANTINE", user_name=user_name(), message=text))
+            return count
+
+    def _states(self) -> RowStates:
+        try:
+            graph = self.graph()
+        except SluiceError:  # the rows must be readable while the code has errors
+            return RowStates.of(self.store, None)
+        return RowStates.of(self.store, graph)
+
+    def _table(self) -> QuarantineTable:
+        return QuarantineTable(storage=self.store.storage, session=session_for(self.store.spark, {}))
+
+    def _exists(self) -> bool:
+        return QuarantineTable(storage=self.store.storage, session=self.store.spark).exists()
+
+    def _of_pipeline(self) -> DataFrame:
+        return self._table().rows().where(F.col("pipeline") == F.lit(self.store.pipeline))
+
+    def _flow(self, rows: DataFrame, flow: str) -> str:
+        """Return the full name of a flow with quarantined rows."""
+        known = [str(row["flow"]) for row in rows.select("flow").distinct().collect()]
+        found = meant_names(flow, known)
+        if len(found) == 1:
+            return found[0]
+        several = f" It has several flows of that name: {', '.join(sorted(found))}."
+        hint = several if found else qualified_hint(flow, known)
+        raise UserError("QUARANTINE_FLOW_NOT_FOUND", flow=flow, hint=hint)
+
+
+def _with_reason(rows: DataFrame, flow: str, reason: str | None) -> DataFrame:
+    found = rows.where(F.col("flow") == F.lit(flow))
+    if reason is None:
+        return found
+    chosen = found.where(F.array_contains("reasons", reason))
+    if chosen.isEmpty():
+        known = sorted(row[0] for row in found.select(F.explode("reasons")).distinct().collect())
+        raise UserError("QUARANTINE_REASON_NOT_FOUND", flow=flow, reason=reason, reasons=", ".join(known))
+    return chosen
+
+
+def _same_row(flow: str) -> str:
+    quoted = flow.replace("\\", "\\\\").replace("'", "\\'")
+    return f"kept.flow = '{quoted}' AND kept.id = gone.id"

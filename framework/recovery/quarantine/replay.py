@@ -1,0 +1,230 @@
+"""Replays quarantined rows: checks them again where they were taken out, and writes those that pass to the target.
+
+A row is stored as the flow's query returned it, or for AUTO CDC as its source did. So a replay begins there, with the
+expectations, keys and sequence of the current code; the query itself does not run again.
+
+The durable effects for the rows of one set of columns in order, and why a crash after each is safe. The update lock is
+held, so that no update and no other replay runs in between.
+
+1. One commit of the quarantine: rows that pass are claimed under the id of the replay, the others get their new
+   reasons -> nothing is in the target. The next replay releases the claim, and decides the rows anew.
+2. The target's commit, with the id of the replay as its transaction. It has the claimed rows, read from the quarantine,
+   and evaluates no expectation -> the rows count as replayed, and the next replay finds the transaction and marks them.
+3. The rows are marked as replayed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, StructField, StructType
+
+from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.spark.execution import computed_once
+from framework.cdc.writer import AutoCdcWriter
+from framework.declare.specs import ViolationAction
+from framework.foundation.errors import UserError
+from framework.foundation.failpoints import failpoint
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.recovery.quarantine.states import REPLAY_NUMBER, RowState, RowStates, replay_application
+from framework.run.flows.expectations import reasons
+from framework.run.flows.streaming_query import session_for
+from framework.run.quarantine.append_once import append_once
+from framework.run.quarantine.faults import checked_rows, faults_of
+from framework.run.quarantine.table import REASONS, QuarantineTable
+from framework.run.quarantine.values import from_variant
+from framework.run.tables.table_store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_ID = "__sluice_id"
+_STAYING = frozenset({ViolationAction.DROP, ViolationAction.FAIL})
+TYPE_CHANGED = "QUARANTINE_TYPE_CHANGED"
+"""The reason of a row with a value that does not fit the present type of its column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The result of a replay.
+
+    Args:
+        flow: the flow's full name.
+        dataset: its target.
+        passed: the number of rows that were written, or would be by a replay that is not dry.
+        failed_by_reasons: the number of rows that stay, by their new reasons.
+        dry_run: whether nothing was written.
+    """
+
+    flow: str
+    dataset: str
+    passed: int
+    failed_by_reasons: tuple[tuple[tuple[str, ...], int], ...]
+    dry_run: bool
+
+    @property
+    def failed(self) -> int:
+        """The number of rows that stay in the quarantine."""
+        return sum(count for _, count in self.failed_by_reasons)
+
+
+def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: str | None, dry_run: bool) -> Replay:
+    """Replay the open rows of a flow.
+
+    Args:
+        graph: the pipeline's graph.
+        store: its tables.
+        flow: the flow's full name; it has quarantined rows.
+        reason: only rows with this reason.
+        dry_run: whether to decide only.
+
+    Raises:
+        UserError: QUARANTINE_FLOW_NOT_DECLARED.
+        OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
+    """
+    found = next((each for each in graph.flows if str(each.spec.name) == flow), None)
+    dataset = None if found is None else graph.dataset(found.spec.target)
+    if found is None or dataset is None or not dataset.is_table or found.spec.from_snapshots:
+        raise UserError("QUARANTINE_FLOW_NOT_DECLARED", flow=flow)
+    store.check_readable(dataset.spec)
+    session = session_for(store.spark, graph.settings(found))
+    work = _Work(
+        graph=graph, flow=found, dataset=dataset, store=store, session=session, reason=reason,
+        table=QuarantineTable(storage=store.storage, session=session),
+    )  # fmt: skip
+    if not dry_run:
+        work.settle()
+    return work.run(dry_run=dry_run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """One replay of one flow."""
+
+    graph: DataflowGraph
+    flow: GraphFlow
+    dataset: GraphDataset
+    store: TableStore
+    session: SparkSession
+    table: QuarantineTable
+    reason: str | None
+
+    def settle(self) -> None:
+        """Finish the replays that a crash interrupted: mark their rows if the target has them, else release them."""
+        unfinished = self._rows().where("replay IS NOT NULL AND replayed_at IS NULL")
+        claims = unfinished.select("dataset", "flow", "replay").distinct().collect()
+        states = RowStates.of(self.store, self.graph)
+        for claim in claims:
+            is_claimed = F.col("replay") == F.lit(claim["replay"])
+            if states.is_written(claim):
+                self._mark(claim["replay"])
+            else:
+                self.table.table().update(is_claimed, {"replay": F.lit(None).cast("string")})
+
+    def run(self, *, dry_run: bool) -> Replay:
+        """Replay the open rows, those of each set of columns apart."""
+        rows = self._rows()
+        states = RowStates.of(self.store, self.graph).column(rows)
+        chosen = rows.where(states == F.lit(RowState.OPEN.value))
+        if self.reason is not None:
+            chosen = chosen.where(F.array_contains("reasons", self.reason))
+        # Ids, because a claim changes the states of the rows that are still to be chosen.
+        chosen = chosen.localCheckpoint()
+        passed = 0
+        failed: dict[tuple[str, ...], int] = {}
+        for row in chosen.select("columns").distinct().orderBy("columns").collect():
+            columns = StructType.fromJson(json.loads(row["columns"]))
+            of_columns = chosen.where(F.col("columns") == F.lit(row["columns"]))
+            with computed_once(self._decided(of_columns, columns)) as decided:
+                counts = decided.groupBy(F.array_sort(REASONS).alias("reasons")).count().collect()
+                found = {tuple(each["reasons"]): int(each["count"]) for each in counts}
+                passed += found.pop((), 0)
+                failed = {key: failed.get(key, 0) + found.get(key, 0) for key in [*failed, *found]}
+                if not dry_run:
+                    self._write(decided, columns)
+        return Replay(
+            flow=str(self.flow.spec.name), dataset=str(self.dataset.name), passed=passed, dry_run=dry_run,
+            failed_by_reasons=tuple(sorted(failed.items())),
+        )  # fmt: skip
+
+    def _decided(self, stored: DataFrame, columns: StructType) -> DataFrame:
+        """Return ids and reasons of rows, by the current code."""
+        values, lost = self._fitted(columns)
+        rows = stored.select(F.col("id").alias(_ID), *from_variant(F.col("row"), columns))
+        rows = rows.select(_ID, lost.alias("__sluice_lost"), *values)
+        source = rows.drop(_ID, "__sluice_lost")
+        faults = {TYPE_CHANGED: F.col("__sluice_lost"), **faults_of(source, self.flow.spec, self.dataset)}
+        found = reasons(
+            self.dataset.spec.expectations, _STAYING, held=checked_rows(self.flow.spec), faults=faults
+        )  # fmt: skip
+        return rows.select(_ID, found.alias(REASONS))
+
+    def _write(self, decided: DataFrame, columns: StructType) -> None:
+        """Claim the rows that pass, write them to the target, and mark them."""
+        replay = str(uuid.uuid4())
+        name = str(self.flow.spec.name)
+        quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+        merge = self.table.table().alias("kept")
+        merging = merge.merge(decided.alias("new"), f"kept.flow = '{quoted}' AND kept.id = new.{_ID}")
+        merging = merging.whenMatchedUpdate(
+            f"size(new.{REASONS}) = 0", {"replay": F.lit(replay), "replays": "kept.replays + 1"}
+        )
+        merging.whenMatchedUpdate(set={"reasons": f"new.{REASONS}", "replays": "kept.replays + 1"}).execute()
+        failpoint("quarantine.after_claim")
+        claimed = self.table.rows().where(F.col("replay") == F.lit(replay))
+        if claimed.isEmpty():
+            return
+        values, _ = self._fitted(columns)
+        rows = claimed.select(*from_variant(F.col("row"), columns)).select(*values)
+        self._write_to_target(rows, replay_application(self.store.pipeline, replay))
+        failpoint("quarantine.after_replay")
+        self._mark(replay)
+
+    def _write_to_target(self, rows: DataFrame, application: str) -> None:
+        address = self.store.address(self.dataset.spec)
+        if self.dataset.cdc is None:
+            append_once(rows, address, application, REPLAY_NUMBER)
+            return
+        assert self.flow.spec.cdc is not None  # all flows of an AUTO CDC target are AUTO CDC flows
+        writer = AutoCdcWriter(
+            target=self.dataset.cdc,
+            flow=self.flow.spec.name,
+            spec=self.flow.spec.cdc,
+            table=address,
+            auxiliary=self.store.auxiliary(self.dataset.spec),
+            application_id=application,
+        )
+        writer.apply(rows, REPLAY_NUMBER)
+
+    def _fitted(self, stored: StructType) -> tuple[list[Column], Column]:
+        """Return the values of stored rows in the columns of the current query, and whether a value is lost.
+
+        A column that the row lacks is NULL. One that the query no longer has is kept, for the table has it.
+        """
+        wanted = StructType.fromJson(json.loads(self.flow.schema or '{"type": "struct", "fields": []}'))
+        values, lost = [], F.lit(False)  # noqa: FBT003 - a literal column
+        for field in stored.fields:
+            value, known = column(field.name), find_field(wanted, field.name)
+            fitted = value if known is None else _converted(value, field, known)
+            lost = lost | (value.isNotNull() & fitted.isNull())
+            values.append(fitted.alias(field.name))
+        missing = [field for field in wanted.fields if find_field(stored, field.name) is None]
+        return [*values, *(F.lit(None).cast(each.dataType).alias(each.name) for each in missing)], lost
+
+    def _rows(self) -> DataFrame:
+        is_ours = F.col("pipeline") == F.lit(self.store.pipeline)
+        return self.table.rows().where(is_ours & (F.col("flow") == F.lit(str(self.flow.spec.name))))
+
+    def _mark(self, replay: str) -> None:
+        self.table.table().update(F.col("replay") == F.lit(replay), {"replayed_at": F.current_timestamp()})
+
+
+def _converted(value: Column, have: StructField, want: StructField) -> Column:
+    types = (have.dataType, want.dataType)
+    if types[0] != types[1] and all(isinstance(each, AtomicType) for each in types):
+        return value.try_cast(want.dataType)
+    return align_column(value, *types)

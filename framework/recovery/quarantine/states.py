@@ -1,0 +1,144 @@
+"""The states of quarantined rows, from checkpoints, the transactions of the targets, and the claims of replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
+from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.rebuilds import REBUILD_MARK
+from framework.foundation.table_address import TableAddress
+from framework.run.quarantine.append_once import has_taken, last_taken
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+    from framework.graph.graph import DataflowGraph
+    from framework.run.tables.table_store import TableStore
+
+REPLAY_NUMBER = 0
+"""The number of a replay's only batch in the target's transactions."""
+
+
+class RowState(StrEnum):
+    """The state of a quarantined row.
+
+    `OPEN` rows can be replayed. The batch of an `UNCOMMITTED` row is not committed: the next update runs it again, and
+    decides the row anew. A full refresh has read the source of a `SUPERSEDED` row again, or its checkpoint is deleted.
+    """
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    UNCOMMITTED = "uncommitted"
+    SUPERSEDED = "superseded"
+
+
+def replay_application(pipeline: str, replay: str) -> str:
+    """Return the application in the target's transaction of a replay."""
+    return f"sluice:{pipeline}:replay:{replay}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowStates:
+    """Decides the states of rows.
+
+    Args:
+        store: the pipeline's tables.
+        manifests: the manifests of the pipeline's flows by the names of dataset and flow.
+        graph: the pipeline's graph; None if the code has errors: then the paths of tables are the recorded ones.
+    """
+
+    store: TableStore
+    manifests: Mapping[tuple[str, str], Manifest]
+    graph: DataflowGraph | None
+
+    @classmethod
+    def of(cls, store: TableStore, graph: DataflowGraph | None) -> RowStates:
+        """Read the manifests of a pipeline."""
+        found = GenerationStore(store.storage).list_all()
+        manifests = {(str(each.dataset), str(each.flow)): each for each in found}
+        return cls(store=store, manifests=manifests, graph=graph)
+
+    def column(self, rows: DataFrame) -> Column:
+        """Return the state of each of these rows of the quarantine."""
+        unreplayed = rows.where("replayed_at IS NULL")
+        claims = unreplayed.where("replay IS NOT NULL").select("dataset", "flow", "replay").distinct().collect()
+        done = [claim["replay"] for claim in claims if self.is_written(claim)]
+        state = F.when(
+            F.col("replayed_at").isNotNull() | F.coalesce(F.col("replay").isin(done), F.lit(False)),  # noqa: FBT003 - a literal column
+            F.lit(RowState.REPLAYED.value),
+        )
+        origins = unreplayed.select("dataset", "flow", "generation", "transaction").distinct().collect()
+        for origin in origins:
+            is_same = F.lit(True)  # noqa: FBT003 - a literal column
+            for name in ("dataset", "flow", "generation", "transaction"):
+                is_same = is_same & (F.col(name) == F.lit(origin[name]))
+            for condition, value in self._cases(origin, is_same):
+                state = state.when(condition, F.lit(value.value))
+        return state.otherwise(F.lit(RowState.OPEN.value))
+
+    def is_written(self, claim: Row) -> bool:
+        """Return whether the target has the rows of a replay.
+
+        Args:
+            claim: `dataset`, `flow` and `replay`.
+        """
+        table = self._table(claim["dataset"], claim["flow"])
+        application = replay_application(self.store.pipeline, claim["replay"])
+        return table is not None and has_taken(self.store.spark, table, application, REPLAY_NUMBER)
+
+    def _cases(self, origin: Row, is_same: Column) -> list[tuple[Column, RowState]]:
+        manifest = self.manifests.get((origin["dataset"], origin["flow"]))
+        generation = None if manifest is None else manifest.find(origin["generation"])
+        if manifest is None or generation is None:
+            return [(is_same, RowState.SUPERSEDED)]
+        cases = []
+        refresh = _last_refresh(manifest)
+        if refresh is not None and generation.number < refresh.number:
+            # Rows that the generation quarantined later, after a roll-back to it, were not read by the refresh.
+            is_read_again = F.col("quarantined_at") < F.lit(refresh.begun_at).cast("timestamp")
+            cases.append((is_same & is_read_again, RowState.SUPERSEDED))
+        last = self._last_committed(manifest, generation, origin)
+        return cases if last is None else [*cases, (is_same & (F.col("batch") > last), RowState.UNCOMMITTED)]
+
+    def _last_committed(self, manifest: Manifest, generation: Generation, origin: Row) -> int | None:
+        """Return the last batch of a generation whose rows are in the target; None for all."""
+        if generation.state is GenerationState.BUILDING:
+            return -1
+        if generation.completed:
+            return None
+        path = GenerationStore(self.store.storage).path(manifest.dataset, manifest.flow, generation.number)
+        committed = read_progress(self.store.storage, path).last_commit_batch
+        table = self._table(origin["dataset"], origin["flow"])
+        taken = -1 if table is None else last_taken(self.store.spark, table, origin["transaction"])
+        return max(taken, -1 if committed is None else committed)
+
+    def _table(self, dataset: str, flow: str) -> TableAddress | None:
+        manifest = self.manifests.get((dataset, flow))
+        if manifest is None:
+            return None
+        declared = None if self.graph is None else self.graph.dataset(manifest.dataset)
+        if declared is not None and declared.is_table:
+            address = self.store.address(declared.spec)
+        else:
+            record = self.store.record(manifest.dataset)
+            if record is None:
+                return None
+            address = TableAddress(path=record.path)
+        return address if self.store.exists(address) else None
+
+
+def _last_refresh(manifest: Manifest) -> Generation | None:
+    """Return the generation of the last published full refresh, which has read everything again; None without one."""
+    published = [
+        each
+        for each in manifest.generations
+        if each.fingerprint.startswith(REBUILD_MARK) and each.state is not GenerationState.BUILDING
+    ]
+    return max(published, key=lambda each: each.number, default=None)

@@ -1,0 +1,77 @@
+"""A side of a comparison as a user writes it: a dataset, a table, a folder, or a table of a source database."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_DATABASE = re.compile(r"(?:postgres|postgresql):(?P<connection>[^/]+)/(?P<table>.+)")
+_VERSION = re.compile(r"(?P<table>.+)@v(?P<version>\d+)")
+_FOLDER = re.compile(r"delta\.`(?P<path>.+)`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReference:
+    """A dataset of the pipeline or a table of Spark's catalog.
+
+    Args:
+        name: one to three parts.
+        version: a version of the Delta table; None for the newest.
+    """
+
+    name: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderReference:
+    """A Delta table by its folder.
+
+    Args:
+        path: a path or URI.
+        version: a version of the table; None for the newest.
+    """
+
+    path: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseReference:
+    """A table of a source database.
+
+    Args:
+        connection: name of the connection.
+        table: `schema.table`; names with other characters in double quotes.
+    """
+
+    connection: str
+    table: str
+
+
+Reference = TableReference | FolderReference | DatabaseReference
+
+
+def parse_reference(text: str) -> Reference:
+    """Read a side of a comparison; a suffix such as `@v12` selects a version of a Delta table.
+
+    Examples:
+        >>> parse_reference("main.bank.accounts@v12")
+        TableReference(name='main.bank.accounts', version=12)
+        >>> parse_reference("delta.`/data/accounts`")
+        FolderReference(path='/data/accounts', version=None)
+        >>> parse_reference("postgres:bank/public.accounts")
+        DatabaseReference(connection='bank', table='public.accounts')
+    """
+    text = text.strip()
+    database = _DATABASE.fullmatch(text)
+    if database is not None:
+        return DatabaseReference(connection=database["connection"], table=database["table"])
+    at = _VERSION.fullmatch(text)
+    name, version = (at["table"], int(at["version"])) if at is not None else (text, None)
+    folder = _FOLDER.fullmatch(name)
+    if folder is not None:
+        return FolderReference(path=folder["path"], version=version)
+    if "/" in name and "`" not in name:
+        return FolderReference(path=name, version=version)
+    return TableReference(name=name, version=version)

@@ -1,0 +1,207 @@
+"""Whether a rewind has everything that it needs: files of versions, checkpoints, and rows that sources still have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.checkpoints.rebuilds import RebuildStore
+from framework.checkpoints.rewinds import RewoundFlow
+from framework.checkpoints.truncation import missing_for
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.recovery.rewind.moment import time_text
+from framework.recovery.rewind.plan import TableRewind
+from framework.recovery.rewind.positions import FlowPosition, Positions, is_stream
+from framework.recovery.rewind.tables import StoredTable
+from framework.run.flows.state_reader import StateReader
+from framework.run.tables.table_store import TableStore
+from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.log import read_tip
+from framework.sources.delta.source import NextVersion
+from framework.sources.kinds import KINDS
+from framework.sources.port import RewindableSource, RewindPosition, SourceReference, StreamingSource
+
+Found = tuple[GraphFlow, FlowPosition, RewoundFlow]
+Restored = Mapping[str | None, QualifiedName]
+
+_STARTS = frozenset({"startingversion", "startingtimestamp"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checks:
+    """Checks the decisions of a rewind, and describes where flows read on."""
+
+    graph: DataflowGraph
+    store: TableStore
+    positions: Positions
+
+    def of_tables(self, tables: Iterable[StoredTable]) -> list[SluiceError]:
+        """Return the errors of tables whose flows have no position that can be found."""
+        faults: list[SluiceError] = []
+        for table in tables:
+            name, location = table.dataset.name, table.dataset.spec.location
+            rebuild = RebuildStore(self.store.storage).read(name)
+            if rebuild is not None and not rebuild.finished:
+                faults.append(UserError("REWIND_DURING_FULL_REFRESH", location=location, dataset=name))
+            tip = read_tip(self.store.storage, table.path)
+            if tip is not None and tip.properties.get("delta.appendOnly", "").lower() == "true":
+                faults.append(UserError("REWIND_OF_APPEND_ONLY_TABLE", location=location, dataset=name))
+        return faults
+
+    def of_versions(self, tables: Iterable[TableRewind]) -> list[SluiceError]:
+        """Return the errors of versions that can't be restored, and of flows that only the old code has."""
+        faults: list[SluiceError] = []
+        for each in tables:
+            name, time = each.table.dataset, time_text(each.time_ms)
+            dataset = self.graph.dataset(name)
+            assert dataset is not None  # it is in the scope
+            place, version = dataset.spec.location, each.table.version
+            if each.rows is None:
+                faults.append(
+                    UserError("REWIND_VERSION_GONE", location=place, dataset=name, version=version, time=time)
+                )
+            elif each.rows.missing:
+                count, file = len(each.rows.missing), each.rows.missing[0]
+                faults.append(
+                    UserError(
+                        "REWIND_FILES_GONE", location=place, dataset=name, version=version, time=time, count=count,
+                        file=file,
+                    )
+                )  # fmt: skip
+            faults += [
+                UserError("REWIND_FLOW_NOT_DECLARED", location=place, dataset=name, time=time, flow=flow)
+                for flow in self._undeclared(each)
+            ]
+        return faults
+
+    def _undeclared(self, table: TableRewind) -> Iterator[QualifiedName]:
+        """Yield the flows that wrote after the version and that the code no longer declares."""
+        name = table.table.dataset
+        declared = {flow.spec.name: flow for flow in self.graph.flows_into(name)}
+        history = CommitHistory(self.store.storage, table.table.path)
+        for manifest in self.positions.undeclared(name, declared):
+            taken = history.last_taken(self.positions.applications(manifest), history.versions[-1])
+            if taken is not None and taken[0] > (table.table.version or 0):
+                yield manifest.flow
+
+    def of_flows(self, flows: Sequence[Found], restored: Restored) -> list[SluiceError]:
+        """Return the errors of flows that can't continue from their positions."""
+        faults: list[SluiceError] = []
+        for flow, position, rewound in flows:
+            location = flow.spec.location
+            if not is_stream(flow):
+                continue
+            if rewound.batch in {None, 0}:  # a stream whose only batch is restarted begins with its start, too
+                faults += self._of_start(flow, rewound, restored)
+            if rewound.batch is None:
+                continue
+            missing = missing_for(self.store.storage, position.checkpoint, rewound.batch)
+            if missing is not None:
+                faults.append(
+                    UserError(
+                        "REWIND_CHECKPOINT_GONE", location=location, flow=flow.spec.name, missing=missing,
+                        earliest=self._earliest(flow, position, rewound.batch),
+                    )
+                )  # fmt: skip
+                continue
+            faults += self._of_sources(flow, position, restored)
+        return faults
+
+    def _earliest(self, flow: GraphFlow, position: FlowPosition, batch: int) -> str:
+        """Return the earliest time from which a flow's checkpoint could continue, as a sentence."""
+        dataset = self.graph.dataset(flow.spec.target)
+        assert dataset is not None  # it is in the scope
+        assert position.generation is not None  # it has a batch
+        application = self.positions.application(flow, dataset, position.generation)
+        history = CommitHistory(self.store.storage, self.store.path(dataset.spec))
+        for version in history.versions:
+            number = history.commit(version).batches.get(application, -1)
+            if number > batch and missing_for(self.store.storage, position.checkpoint, number) is None:
+                return f"Its earliest time is {time_text(history.time_ms(version))}."
+        return "It has no time to go back to."
+
+    def _of_start(self, flow: GraphFlow, rewound: RewoundFlow, restored: Restored) -> Iterator[SluiceError]:
+        """Yield the error of a flow that starts anew at a version of a table that is restored: it may be undone."""
+        names = set(restored.values())
+        for read in flow.reads:
+            is_version = bool({key.lower() for key, _ in read.options} & _STARTS) or rewound.start is not None
+            if read.streaming and read.dataset in names and is_version:
+                yield UserError(
+                    "REWIND_START_IN_RESTORED_TABLE", location=flow.spec.location, flow=flow.spec.name,
+                    source=read.dataset,
+                )  # fmt: skip
+
+    def _of_sources(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> Iterator[SluiceError]:
+        yield from self._of_restores(flow, position, restored)
+        for kind, sources in self._kinds(flow, position, restored):
+            if not isinstance(kind, RewindableSource):
+                yield UserError(
+                    "REWIND_SOURCE_NOT_REREADABLE", location=flow.spec.location, flow=flow.spec.name, kind=kind.kind
+                )
+                continue
+            lost = kind.lost_since(self._position(position, sources))
+            if lost:
+                yield UserError("REWIND_SOURCE_GONE", location=flow.spec.location, flow=flow.spec.name, lost=lost)
+
+    def _of_restores(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> Iterator[SluiceError]:
+        """Yield the errors of tables that an earlier rewind has restored since: the flow would read what it undid."""
+        for dataset in self.graph.datasets:
+            path = self.store.path(dataset.spec) if dataset.is_table else ""
+            tip = read_tip(self.store.storage, path) if dataset.is_table else None
+            if tip is None or tip.table_id in restored:
+                continue
+            first = [place.version for place in position.places if place.table_id == tip.table_id]
+            history = CommitHistory(self.store.storage, path)
+            for version in history.versions:
+                if any(version >= (each or 0) for each in first) and "rewind" in history.commit(version).mark:
+                    yield UserError(
+                        "REWIND_PAST_RESTORE", location=flow.spec.location, flow=flow.spec.name, source=dataset.name,
+                        version=version,
+                    )  # fmt: skip
+                    break
+
+    def reads(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> tuple[str, ...]:
+        """Return where a flow reads on, in words, for each of its sources."""
+        if flow.spec.from_snapshots:
+            return ("the next snapshot is compared with the table",)
+        if position.batch is None or not is_stream(flow):
+            return ("from the start",)
+        found = [
+            f"{restored[place.table_id]} after its restore" for place in position.places if place.table_id in restored
+        ]
+        for kind, sources in self._kinds(flow, position, restored):
+            if isinstance(kind, RewindableSource):
+                found += kind.describe(self._position(position, sources, restored))
+        return tuple(found)
+
+    def _kinds(
+        self, flow: GraphFlow, position: FlowPosition, restored: Restored
+    ) -> Iterator[tuple[StreamingSource, tuple[SourceReference, ...]]]:
+        """Yield the kinds of a flow's offsets, with its sources of the kind that are not restored."""
+        states = StateReader(graph=self.graph, store=self.store)
+        sources = states.stream_sources(flow) or flow.sources
+        paths = {self.store.path(found.spec) for name in restored.values() if (found := self.graph.dataset(name))}
+        kept = [source for source in sources if source.location not in paths]
+        owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in _unmoved(position.offsets, restored)]
+        for kind in dict.fromkeys(owners):
+            yield kind, tuple(source for source in kept if source.kind == kind.kind)
+
+    def _position(
+        self, position: FlowPosition, sources: tuple[SourceReference, ...], restored: Restored | None = None
+    ) -> RewindPosition:
+        """Return a position; without the offsets in restored tables if these are given."""
+        offsets = tuple("-" if restored and _is_moved(text, restored) else text for text in position.offsets)
+        return RewindPosition(
+            storage=self.store.storage, checkpoint=position.checkpoint, offsets=offsets, sources=sources
+        )
+
+
+def _is_moved(offset: str, restored: Restored) -> bool:
+    place = NextVersion.of(offset)
+    return place is not None and place.table_id in restored
+
+
+def _unmoved(offsets: Sequence[str], restored: Restored) -> list[str]:
+    return [offset for offset in offsets if offset != "-" and not _is_moved(offset, restored)]

@@ -1,0 +1,77 @@
+"""A decided rewind: what becomes of each table and each flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.foundation.names import QualifiedName
+from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.stored_version import RestoredRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRewind:
+    """A table that goes back.
+
+    Args:
+        table: what is restored; nothing if the version is the newest one.
+        auxiliary: what is restored of its auxiliary table; None if that stays.
+        time_ms: when the version was committed.
+        rows: the rows before and after; None if the log no longer has the version.
+    """
+
+    table: RewoundTable
+    auxiliary: RewoundTable | None
+    time_ms: int
+    rows: RestoredRows | None
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether rows of the table itself change."""
+        return self.table.version != self.table.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRewind:
+    """A flow that goes back.
+
+    Args:
+        flow: its new generation.
+        reads: where it reads on, in words, for each of its sources.
+    """
+
+    flow: RewoundFlow
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPlan:
+    """What a rewind does.
+
+    Args:
+        moment: the moment that was asked for.
+        chosen: the tables that were asked for.
+        tables: the tables whose rows change.
+        flows: the flows that get a new checkpoint.
+        computed: materialized views that the next update computes anew.
+        replays: the replays of quarantined rows that are undone.
+    """
+
+    moment: Moment
+    chosen: tuple[QualifiedName, ...]
+    tables: tuple[TableRewind, ...]
+    flows: tuple[FlowRewind, ...]
+    computed: tuple[QualifiedName, ...] = ()
+    replays: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened since."""
+        return not self.tables and not self.flows
+
+    @property
+    def stored_tables(self) -> tuple[RewoundTable, ...]:
+        """All tables to restore, the auxiliary table of a target before the target."""
+        pairs = ((each.auxiliary, each.table) for each in self.tables)
+        return tuple(table for pair in pairs for table in pair if table is not None and table.version != table.before)

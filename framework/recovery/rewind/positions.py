@@ -1,0 +1,179 @@
+"""Where each flow was when its table had a version: the batches in the table, by the transactions of its commits.
+
+No clock is compared for a batch with rows. Times decide which generation of the checkpoint was current (the one that
+wrote or became current last), and which batches without rows had run: those have no transaction in an AUTO CDC target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
+from framework.checkpoints.offsets import read_offsets, read_progress
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.graph.graph import GraphDataset, GraphFlow
+from framework.run.flows.flow_run import application_id
+from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.source import NextVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPosition:
+    """Where a flow was.
+
+    Args:
+        generation: the generation that was current; None if the flow had none.
+        batch: its last batch in the table; None if it had none.
+        commit: the version of the table that has that batch as its newest; None if it is in an earlier table.
+        checkpoint: the path of its checkpoint; empty without a generation.
+        offsets: the offsets of its sources after the batch; () if there is none, or if they are not there any more.
+        is_done: whether a once flow over a batch had written its rows.
+    """
+
+    generation: Generation | None = None
+    batch: int | None = None
+    commit: int | None = None
+    checkpoint: str = ""
+    offsets: tuple[str, ...] = ()
+    is_done: bool = False
+
+    @property
+    def places(self) -> tuple[NextVersion, ...]:
+        """The places in Delta tables where the flow read on."""
+        found = (NextVersion.of(offset) for offset in self.offsets)
+        return tuple(place for place in found if place is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMoment:
+    """A version of a table, and the time up to which generations of its flows count."""
+
+    version: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Positions:
+    """Reads the positions of the flows of a pipeline.
+
+    Args:
+        pipeline: its name.
+        storage: its storage.
+    """
+
+    pipeline: str
+    storage: Storage
+    _applications: dict[tuple[QualifiedName, int], str] = field(default_factory=dict)
+
+    def manifest(self, dataset: QualifiedName, flow: QualifiedName) -> Manifest:
+        """Return the generations of a flow."""
+        return GenerationStore(self.storage).manifest(dataset, flow)
+
+    def at(self, flow: GraphFlow, dataset: GraphDataset, history: CommitHistory, moment: TableMoment) -> FlowPosition:
+        """Return where a flow into a table was.
+
+        Raises:
+            UserError: REWIND_POSITION_UNKNOWN.
+        """
+        manifest = self.manifest(dataset.name, flow.spec.name)
+        generations = [each for each in manifest.generations if each.state is not GenerationState.BUILDING]
+        applications = {self.application(flow, dataset, each): each for each in generations}
+        events = [(milliseconds(each.current_since or each.begun_at), each) for each in generations]
+        events = [(time, each) for time, each in events if time <= moment.time_ms]
+        taken = history.last_taken(applications, moment.version)
+        if taken is not None:
+            events.append((history.time_ms(taken[0]), applications[taken[1]]))
+        if not events:
+            return FlowPosition()
+        chosen = max(events, key=lambda event: (event[0], event[1].number))[1]
+        return self._of(flow, dataset, chosen, history, moment)
+
+    def _of(
+        self, flow: GraphFlow, dataset: GraphDataset, generation: Generation, history: CommitHistory,
+        moment: TableMoment,
+    ) -> FlowPosition:  # fmt: skip
+        path = GenerationStore(self.storage).path(dataset.name, flow.spec.name, generation.number)
+        taken = history.last_taken([self.application(flow, dataset, generation)], moment.version)
+        commit = None if taken is None else taken[0]
+        application = self.application(flow, dataset, generation)
+        if not is_stream(flow):
+            # A full refresh is published without the transaction of its flows, and old commits leave the log.
+            is_older = generation.completed and history.last_taken([application], history.versions[-1]) is None
+            number, done = None if taken is None else taken[2], taken is not None or is_older
+            return FlowPosition(generation=generation, batch=number, commit=commit, checkpoint=path, is_done=done)
+        batch = generation.after_batch if taken is None else taken[2]
+        later = batches_after(history, application, moment.version)
+        batch = self._with_empty_batches(path, batch, later, moment.time_ms)
+        if (
+            batch is None
+            and history.versions[0] > 0
+            and read_progress(self.storage, path).last_commit_batch is not None
+        ):
+            raise UserError(
+                "REWIND_POSITION_UNKNOWN", location=flow.spec.location, flow=flow.spec.name, dataset=dataset.name,
+                first=history.versions[0],
+            )  # fmt: skip
+        offsets = () if batch is None else read_offsets(self.storage, path, batch)
+        return FlowPosition(generation=generation, batch=batch, commit=commit, checkpoint=path, offsets=offsets)
+
+    def _with_empty_batches(self, checkpoint: str, batch: int | None, later: set[int], time_ms: int) -> int | None:
+        """Return the last batch that had ended by a time, if all after `batch` have written nothing to the table.
+
+        The table is the same after each of them. If the times of the files are wrong, batches without rows run again.
+        """
+        first_later = min(later, default=None)
+        for file in sorted(self.storage.list_files(f"{checkpoint}/commits"), key=lambda file: file.modified_at):
+            if not file.name.isdecimal() or file.modified_at * 1000 > time_ms:
+                continue
+            number = int(file.name)
+            if (batch is None or number > batch) and (first_later is None or number < first_later):
+                batch = number
+        return batch
+
+    def application(self, flow: GraphFlow, dataset: GraphDataset, generation: Generation) -> str:
+        """Return the application of a generation in the transactions of its table; it may never have had one."""
+        key = (flow.spec.name, generation.number)
+        if key not in self._applications:
+            path = GenerationStore(self.storage).path(dataset.name, flow.spec.name, generation.number)
+            own = application_id(self.pipeline, flow.spec.name, generation.number)
+            is_spark_sink = dataset.cdc is None and is_stream(flow)
+            self._applications[key] = str(read_progress(self.storage, path).query_id) if is_spark_sink else own
+        return self._applications[key]
+
+    def undeclared(self, dataset: QualifiedName, declared: Mapping[QualifiedName, object]) -> Iterator[Manifest]:
+        """Yield the manifests of flows into a dataset that the code no longer declares."""
+        for manifest in GenerationStore(self.storage).list_all():
+            if manifest.dataset == dataset and manifest.flow not in declared:
+                yield manifest
+
+    def applications(self, manifest: Manifest) -> list[str]:
+        """Return all applications that a flow may have in the transactions of its table."""
+        found = []
+        for each in manifest.generations:
+            path = GenerationStore(self.storage).path(manifest.dataset, manifest.flow, each.number)
+            found += [
+                application_id(self.pipeline, manifest.flow, each.number),
+                str(read_progress(self.storage, path).query_id),
+            ]
+        return found
+
+
+def batches_after(history: CommitHistory, application: str, version: int) -> set[int]:
+    """Return the batches of an application that a table got after a version."""
+    later = (history.commit(number) for number in history.versions if number > version)
+    return {commit.batches[application] for commit in later if application in commit.batches}
+
+
+def is_stream(flow: GraphFlow) -> bool:
+    """Whether a flow runs as a streaming query with a checkpoint of Spark's."""
+    return flow.streaming and not flow.spec.from_snapshots
+
+
+def milliseconds(text: str) -> int:
+    """Return the epoch milliseconds of a time in ISO 8601."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)

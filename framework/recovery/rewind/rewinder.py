@@ -1,0 +1,92 @@
+"""Decides rewinds of one pipeline, and has them executed under the update lock."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from framework.checkpoints.rewinds import RewindStore, StoredRewind
+from framework.foundation.clock import Clock, SystemClock, timestamp_text
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.recovery.rewind.decision import Decision
+from framework.recovery.rewind.moment import parse_moment
+from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.scope import chosen_tables
+from framework.run.tables.table_store import TableStore
+from framework.run.update.checkpoint_actions import user_name
+from framework.run.update.lock import update_lock
+from framework.run.update.rewinds import Rewinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rewinder:
+    """Rewinds of one pipeline.
+
+    Args:
+        graph: returns its graph.
+        store: its tables.
+        complete: completes the name of a dataset.
+        clock: the present time.
+    """
+
+    graph: Callable[[], DataflowGraph]
+    store: TableStore
+    complete: Callable[[str], QualifiedName]
+    clock: Clock = SystemClock()  # noqa: RUF009 - it has no state
+
+    def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
+        """Return what a rewind would do; nothing is written.
+
+        Args:
+            to: a time in ISO 8601 with a zone, or the id of an update, whose end is meant.
+            datasets: names of streaming tables; () for all of them. Tables that read theirs go back too.
+
+        Raises:
+            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK,
+                REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as RequestErrors.
+            OperationError: TABLE_NOT_OWNED; REWIND_UNFINISHED.
+        """
+        RewindStore(self.store.storage).check_none()
+        moment = parse_moment(to, self.store.storage, self.clock)
+        graph = self.graph()
+        chosen = chosen_tables(graph, [self.complete(name) for name in datasets])
+        return Decision(graph=graph, store=self.store, moment=moment).plan(chosen)
+
+    def rewind(self, plan: RewindPlan, reason: str = "") -> StoredRewind:
+        """Do a rewind, and record who did it and why.
+
+        Args:
+            plan: what `plan` returned and the user has seen.
+            reason: why, in the user's words.
+
+        Raises:
+            UserError: those of `plan`; REWIND_CHANGED if it would do something else by now.
+            OperationError: an update is running.
+        """
+        rewind_id, now = str(uuid.uuid4()), timestamp_text(self.clock.now())
+        with update_lock(self.store.storage, rewind_id):
+            present = self.plan(plan.moment.request, [str(name) for name in plan.chosen])
+            if present != plan:
+                raise UserError("REWIND_CHANGED", to=plan.moment.text)
+            rewind = StoredRewind(
+                rewind_id=rewind_id, to=plan.moment.request, begun_at=now, user=user_name(),
+                why=reason, tables=plan.stored_tables, flows=tuple(each.flow for each in plan.flows),
+                replays=plan.replays,
+            )  # fmt: skip
+            if not plan.is_empty:
+                Rewinds(store=self.store, clock=self.clock).execute(rewind)
+            return rewind
+
+    def finish(self) -> StoredRewind | None:
+        """Finish a rewind that was interrupted; return it, None if there is none.
+
+        Raises:
+            OperationError: an update is running.
+        """
+        if RewindStore(self.store.storage).read() is None:
+            return None
+        with update_lock(self.store.storage, str(uuid.uuid4())):
+            return Rewinds(store=self.store, clock=self.clock).finish_begun()

@@ -1,0 +1,120 @@
+"""The batches of a flow with a quarantine: computed once, faulty rows quarantined, then the others written.
+
+The durable effects of a batch in order, and why a crash after each is safe:
+
+1. Spark records the offsets of the batch -> the batch runs.
+2. The quarantine's commit -> the batch runs again, and its rows replace these. The target does not have the batch yet,
+   so each row is decided anew, and ends in one of both tables although its expectation may have changed in between.
+3. The target's commit, with the batch's transaction identifier -> the batch runs again and is skipped: both commits
+   are there. A batch without a row for the target has no such commit, and is decided anew as after 2.
+4. Spark records the batch as committed.
+
+A row of a batch after 2 is in the quarantine of a batch that is not committed; such rows are not replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.cdc.model.columns import column
+from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.spark.execution import computed_once
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.failpoints import failpoint
+from framework.foundation.table_address import TableAddress
+from framework.run.flows.flow_run import FlowRun
+from framework.run.flows.metrics import FlowOutcome
+from framework.run.quarantine.append_once import append_once, has_taken
+from framework.run.quarantine.position import batch_position
+from framework.run.quarantine.table import FILE, REASONS, QuarantinedBatch, QuarantineTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Write = Callable[["DataFrame", int], CdcMetrics]
+
+
+class QuarantinedBatches:
+    """Writes the batches of one run of a flow, whose rows have `REASONS` and `FILE`.
+
+    Args:
+        run: the flow's run.
+    """
+
+    def __init__(self, run: FlowRun) -> None:
+        self._run = run
+        self._table = TableAddress(path=run.path)
+        self._is_first = True
+
+    def append(self, rows: DataFrame, number: int) -> FlowOutcome:
+        """Append a micro-batch of a stream."""
+        # The identifier of Spark's own sink: the table takes a batch once, also if the quarantine is new.
+        query_id = str(read_progress(self._run.storage, self._run.checkpoint).query_id)
+        return self._append(rows, number, query_id)
+
+    def append_once(self, rows: DataFrame) -> FlowOutcome:
+        """Append the rows of a once flow over a batch."""
+        return self._append(rows, self._run.step.generation, self._run.application_id, is_stream=False)
+
+    def apply(self, events: DataFrame, number: int, write: Write, *, is_stream: bool = True) -> FlowOutcome:
+        """Apply a batch by AUTO CDC.
+
+        Args:
+            events: the rows of the source.
+            number: the batch's number.
+            write: applies the valid events.
+            is_stream: whether a stream reports the observed counts.
+        """
+        transaction = self._run.application_id
+        if self._has(events, transaction, number):
+            return FlowOutcome(written=0)
+        with self._split(events, number, transaction, is_stream=is_stream) as (valid, _, quarantined):
+            return FlowOutcome.of_cdc(write(valid, number)).plus(FlowOutcome(quarantined=quarantined))
+
+    def _append(self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool = True) -> FlowOutcome:
+        if self._has(rows, transaction, number):
+            return FlowOutcome(written=0)
+        with self._split(rows, number, transaction, is_stream=is_stream) as (valid, count, quarantined):
+            if count:
+                append_once(valid, self._table, transaction, number)
+                failpoint("quarantine.after_target")
+            return FlowOutcome(written=count, quarantined=quarantined)
+
+    def _has(self, rows: DataFrame, transaction: str, number: int) -> bool:
+        return has_taken(rows.sparkSession, self._table, transaction, number)
+
+    @contextmanager
+    def _split(
+        self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool
+    ) -> Iterator[tuple[DataFrame, int, int]]:
+        """Quarantine the faulty rows; yield the others, their number, and the number of quarantined rows."""
+        is_faulty = F.size(column(REASONS)) > 0
+        # Computed once: a second evaluation would read the source again, and could decide a row in another way.
+        with computed_once(rows, at_once=not is_stream) as kept:
+            counts = kept.agg(F.count_if(~is_faulty).alias("valid"), F.count_if(is_faulty).alias("faulty")).first()
+            assert counts is not None  # an aggregate without groups has one row
+            # Only the first batch of a run may have been tried before.
+            if counts["faulty"] or self._is_first:
+                table = QuarantineTable(storage=self._run.storage, session=rows.sparkSession)
+                origin = self._origin(number, transaction, is_stream=is_stream)
+                table.replace_batch(kept.where(is_faulty), origin, count=counts["faulty"])
+                failpoint("quarantine.after_rows")
+            self._is_first = False
+            yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]
+
+    def _origin(self, number: int, transaction: str, *, is_stream: bool) -> QuarantinedBatch:
+        run = self._run
+        return QuarantinedBatch(
+            pipeline=run.context.pipeline,
+            flow=run.flow.spec.name,
+            dataset=run.dataset.name,
+            generation=run.step.generation,
+            number=number,
+            transaction=transaction,
+            update_id=run.context.update_id,
+            position=batch_position(run.storage, run.checkpoint, number) if is_stream else None,
+        )

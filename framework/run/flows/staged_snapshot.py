@@ -1,0 +1,191 @@
+"""The fast path of flows that read a database snapshot: tasks write chunks into Parquet files, Spark reads the files.
+
+The stream has one row for each chunk. A micro-batch evaluates these rows once, which writes the files; then the flow's
+query is computed over the files and committed. A flow that returns the snapshot unchanged commits the files themselves.
+
+The durable effects of a batch in order, and why a crash after each is safe:
+
+1. Spark records the offsets of the batch -> the next start reads the same ranges of the table again.
+2. Tasks write files -> no commit names them, and the batch runs again and writes others.
+3. The target's commit, with the batch's transaction identifier -> the batch runs again and is skipped. Appends are
+   skipped before a chunk is read. AUTO CDC reads the chunks again, finds the identifier, and commits nothing.
+4. The files are deleted, unless they are the table's -> as after 3.
+5. Spark records the batch as committed.
+
+Files that an attempt left are deleted by the next start, those in the folder of a table not before the first batch is
+committed. An attempt that was given up but still runs could commit the files until then; afterwards its commit is a
+conflict, because the table has the batch's identifier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+from framework.cdc.delta.table_version import TableVersion
+from framework.cdc.model.metrics import CdcMetrics
+from framework.checkpoints.generations import folder_name
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.failpoints import failpoint
+from framework.foundation.table_address import TableAddress
+from framework.graph.relations import scanned_files
+from framework.graph.row_queries import RowQuery
+from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.flow_run import FlowRun
+from framework.run.flows.metrics import observing
+from framework.run.flows.reads import FlowQuery
+from framework.run.flows.streaming_query import Progress
+from framework.run.tables.appended_files import NewFile, TableAppend, can_append, delete_leftovers, takes_files
+from framework.sources.databases.formats import SNAPSHOT_FORMAT, STAGED_SNAPSHOT_FORMAT, register_format
+from framework.sources.databases.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_STAGED_FORMATS = {SNAPSHOT_FORMAT: STAGED_SNAPSHOT_FORMAT}
+# A file that is missing or damaged is an error, whatever the session's settings are.
+_EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+
+
+class StagedSnapshot:
+    """One run of a flow whose source is a snapshot in files.
+
+    Args:
+        run: the flow's run.
+        query: the flow's query, with its expectations.
+        rows: the same query, row by row.
+        in_table: whether the files are written to the folder of the target, so that they can become the table's.
+    """
+
+    def __init__(self, run: FlowRun, query: FlowQuery, rows: RowQuery, *, in_table: bool) -> None:
+        self._run = run
+        self._query = query
+        self._rows = rows
+        self._in_table = in_table
+        self._table = TableAddress(path=run.path)
+        self._has_cleaned = not in_table
+        self._rows_of_batches: dict[int, int] = {}
+        name = f"{run.context.pipeline}:{run.step.flow}"
+        self._staging = Staging(
+            folder=run.path if in_table else f"{_folder(run)}/{uuid4().hex}",
+            prefix=f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}",
+            columns=tuple((each.name, each.dataType.simpleString()) for each in rows.schema.fields),
+        )
+
+    @classmethod
+    def of(cls, run: FlowRun, query: FlowQuery, session: SparkSession) -> Self | None:
+        """Return the run of a flow that can have its source in files; None if Spark must read the source itself."""
+        rows = RowQuery.of(query.frame)
+        if rows is None or rows.format not in _STAGED_FORMATS or not run.dataset.is_table:
+            return None
+        in_table = False
+        if run.dataset.cdc is None:
+            table, spec = TableAddress(path=run.path), run.dataset.spec
+            if not can_append(session, table, query.frame.schema):
+                return None
+            is_clustered = bool(spec.cluster_by) or spec.cluster_by_auto
+            in_table = rows.returns_source and not is_clustered and takes_files(TableVersion(session, table))
+        found = cls(run, query, rows, in_table=in_table)
+        return found if found._staging.is_writable() else None
+
+    def begin(self, session: SparkSession) -> DataFrame:
+        """Delete the files of earlier attempts outside of the table, and return the stream of the chunks' files."""
+        self._run.storage.delete_tree(_folder(self._run))
+        name = _STAGED_FORMATS[self._rows.format]
+        register_format(session, name)
+        return session.readStream.format(name).options(**self._rows.options, **self._staging.options()).load()
+
+    def append(self, chunks: DataFrame, number: int, on_quality: Callable[[QualityCounts], None]) -> None:
+        """Append a micro-batch to the target in one commit, unless the target has it.
+
+        Args:
+            chunks: the micro-batch of the stream of `begin`.
+            number: its number.
+            on_quality: receives the counts of the expectations.
+        """
+        session = chunks.sparkSession
+        query_id = str(read_progress(self._run.storage, self._run.checkpoint).query_id)
+        if not TableAppend.begin(session, self._table, query_id, number).has_applied():
+            with self._files(chunks, number) as files:
+                # The table may have changed since the flow started.
+                transaction = TableAppend.begin(session, self._table, query_id, number)
+                if self._in_table and transaction.takes_files(self._rows.schema):
+                    transaction.append_files(files)
+                else:
+                    transaction.append_rows(self._frame(session, files, on_quality))
+                    self._has_cleaned = not self._in_table
+        if not self._has_cleaned:
+            delete_leftovers(session, self._run.storage, self._table, self._staging.prefix)
+            self._has_cleaned = True
+
+    def apply(
+        self,
+        chunks: DataFrame,
+        number: int,
+        write: Callable[[DataFrame, int], CdcMetrics],
+        on_quality: Callable[[QualityCounts], None],
+    ) -> CdcMetrics:
+        """Apply a micro-batch by AUTO CDC.
+
+        Args:
+            chunks: the micro-batch of the stream of `begin`.
+            number: its number.
+            write: the writer of the flow.
+            on_quality: receives the counts of the expectations.
+        """
+        with self._files(chunks, number) as files:
+            return write(self._frame(chunks.sparkSession, files, on_quality), number)
+
+    def with_rows(self, progress: Progress) -> Progress:
+        """Return the progress of a batch with its rows in place of its chunks."""
+        rows = self._rows_of_batches.pop(progress["batchId"], 0)
+        sources = [{**source, "numInputRows": rows} for source in progress["sources"]]
+        return {**progress, "numInputRows": rows, "sources": sources}
+
+    @contextmanager
+    def _files(self, chunks: DataFrame, number: int) -> Iterator[list[NewFile]]:
+        """Write the files of a micro-batch, and delete them after the commit unless they are the table's."""
+        # Each evaluation of `chunks` reads the table again, so this is the only one.
+        files = [_file(row) for row in chunks.where("name IS NOT NULL").collect()]
+        self._rows_of_batches[number] = sum(file.rows for file in files)
+        failpoint("staging.after_files")
+        yield files
+        failpoint("staging.after_commit")
+        if not self._in_table:
+            self._run.storage.delete_tree(self._staging.folder)
+
+    def _frame(
+        self, session: SparkSession, files: list[NewFile], on_quality: Callable[[QualityCounts], None]
+    ) -> DataFrame:
+        """Return the query's rows over files, with its expectations counted and met."""
+        frame = self._rows.over(self._scan(session, [f"{self._staging.folder}/{file.name}" for file in files]))
+        if self._query.expectations:
+            # A pass of its own: no query of a batch reads each row exactly once.
+            with observing(session) as observed:
+                frame.write.format("noop").mode("overwrite").save()
+            on_quality(counted(observed, self._query.expectations))
+        return frame
+
+    def _scan(self, session: SparkSession, paths: list[str]) -> DataFrame:
+        """Return the rows of some files."""
+        if not paths:
+            return session.createDataFrame([], self._rows.schema)
+        # Spark takes a path as a pattern. Its option `__globPaths__`, which stops that, reads each of n files n times.
+        escaped = [_PATTERN.sub(r"\\\1", path) for path in paths]
+        frame = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE).parquet(*escaped)
+        assert scanned_files(frame) == len(paths), paths
+        return frame
+
+
+def _folder(run: FlowRun) -> str:
+    """The folder of the files of one flow, which nothing else uses."""
+    return run.storage.path("staged", folder_name(run.dataset.name), folder_name(run.flow.spec.name))
+
+
+def _file(row: Row) -> NewFile:
+    return NewFile(name=row["name"], rows=row["rows"], bytes=row["bytes"], statistics=row["stats"])

@@ -1,0 +1,81 @@
+"""The Spark session of one pipeline: an existing one, or one that is started at the first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.declare.pipeline_spec import PipelineSpec
+from framework.foundation.storage import is_local, open_storage
+from framework.record.reader import longest_update_seconds
+from framework.run.flows.streaming_query import session_for
+from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHORT_UPDATE_SECONDS = 60.0
+
+
+class PipelineSession:
+    """A session for one pipeline, so that two pipelines in one process don't mix settings.
+
+    Args:
+        base: an existing session; None to start one.
+        master: URL of the Spark master; default `local[*]`.
+        short: start Spark for a short-running command; None: if the last updates were short.
+        verbose: print Spark's log.
+        cold: start Spark, even if a session server has it ready.
+    """
+
+    def __init__(
+        self,
+        *,
+        base: SparkSession | None = None,
+        master: str | None = None,
+        short: bool | None = False,
+        verbose: bool = False,
+        cold: bool = False,
+    ) -> None:
+        self._base, self._master = base, master
+        self._short, self._verbose, self._cold = short, verbose, cold
+        self._own: SparkSession | None = None
+        self._is_ours = False
+
+    def get(self, spec: PipelineSpec) -> SparkSession:
+        """Return the session with the settings of a pipeline."""
+        if self._own is None:
+            if self._base is None:
+                # An active session belongs to another pipeline or to the user, and `close` does not stop it.
+                self._is_ours = active_session() is None
+                self._base = start_session(
+                    app_name=f"sluice {spec.name}",
+                    master=self._master or DEFAULT_MASTER,
+                    spark_conf=dict(spec.spark_conf),
+                    verbose=self._verbose,
+                    short=_updates_are_short(spec) if self._short is None else self._short,
+                    cold=self._cold,
+                )
+            # An existing session may lack our settings; static ones can't be changed.
+            base = self._base
+            settings = {key: value for key, value in spec.spark_conf if base.conf.isModifiable(key)}
+            self._own = session_for(base, {**settings, **dict(spec.configuration)})
+        return self._own
+
+    def close(self) -> bool:
+        """Stop the session if it was started here; return whether it was."""
+        if not self._is_ours or self._base is None:
+            return False
+        stop_session(self._base)
+        self._base = self._own = None
+        return True
+
+
+def _updates_are_short(spec: PipelineSpec) -> bool:
+    """Return whether the last updates took less than a minute each: then Java compiles for its start only.
+
+    Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26).
+    """
+    if spec.continuous or not is_local(spec.storage):
+        return False
+    longest = longest_update_seconds(open_storage(spec.storage, None))
+    return longest is not None and longest < _SHORT_UPDATE_SECONDS

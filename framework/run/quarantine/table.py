@@ -1,0 +1,175 @@
+"""The quarantine table: its columns, and its writes, each one commit.
+
+A flow writes the quarantined rows of a batch before it writes the others to its target. A crash in between is safe: the
+batch runs again, and its rows replace those that the first attempt left, also if the code has changed in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from framework.cdc.model.columns import column
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.run.quarantine.values import to_variant
+from framework.sources.delta.log import latest_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REASONS, FILE = "__sluice_reasons", "__sluice_file"
+"""Columns of a flow's rows: why a row is quarantined (an empty array if it is not), and the file of the row."""
+
+_FOLDER = "quarantine"
+_FEW_ROWS = 100_000
+SCHEMA = StructType(
+    [
+        StructField("id", StringType()),
+        StructField("pipeline", StringType()),
+        StructField("flow", StringType()),
+        StructField("dataset", StringType()),
+        StructField("generation", IntegerType()),
+        StructField("batch", LongType()),
+        StructField("update_id", StringType()),
+        StructField("reasons", ArrayType(StringType())),
+        StructField("quarantined_at", TimestampType()),
+        StructField("position", StringType()),
+        StructField("file", StringType()),
+        StructField("columns", StringType()),
+        StructField("row", VariantType()),
+        StructField("transaction", StringType()),
+        StructField("replays", IntegerType()),
+        StructField("replay", StringType()),
+        StructField("replayed_at", TimestampType()),
+    ]
+)
+_creation = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedBatch:
+    """The origin of quarantined rows.
+
+    Args:
+        pipeline: the pipeline's name.
+        flow: the flow's full name.
+        dataset: its target.
+        generation: the generation of its checkpoint.
+        number: the batch's number, as in the transaction of the target.
+        transaction: the identifier of the application in that transaction.
+        update_id: the update that ran the batch.
+        position: JSON with the offsets of the sources before and after the batch; None for a once flow over a batch.
+    """
+
+    pipeline: str
+    flow: QualifiedName
+    dataset: QualifiedName
+    generation: int
+    number: int
+    transaction: str
+    update_id: str
+    position: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QuarantineTable:
+    """The quarantine table in a pipeline's storage, which is created with the first row.
+
+    Args:
+        storage: the pipeline's storage.
+        session: reads and writes the table.
+    """
+
+    storage: Storage
+    session: SparkSession
+
+    @property
+    def path(self) -> str:
+        """The folder of the table."""
+        return self.storage.path(_FOLDER)
+
+    def exists(self) -> bool:
+        """Whether a row was ever quarantined."""
+        return latest_version(self.storage, self.path) is not None
+
+    def rows(self) -> DataFrame:
+        """Return all rows; none before the first is quarantined."""
+        if not self.exists():
+            return self.session.createDataFrame([], SCHEMA)
+        return self.session.read.format("delta").load(self.path)
+
+    def table(self) -> DeltaTable:
+        """Return the table for changes; it must exist."""
+        return DeltaTable.forPath(self.session, self.path)
+
+    def replace_batch(self, rows: DataFrame, batch: QuarantinedBatch, *, count: int) -> None:
+        """Make these the quarantined rows of a batch, whatever an earlier attempt at it has written: one commit.
+
+        Args:
+            rows: the rows, with `REASONS` and `FILE`.
+            batch: their origin.
+            count: their number.
+        """
+        condition = f"flow = {_text(str(batch.flow))} AND generation = {batch.generation} AND batch = {batch.number}"
+        if not count and (not self.exists() or self.rows().where(condition).isEmpty()):
+            return
+        self._create()
+        stored = _stored(rows, batch)
+        stored = stored.coalesce(1) if count < _FEW_ROWS else stored
+        # Only this flow writes to its partition, so other flows that quarantine rows meanwhile cause no conflict.
+        writer = stored.write.format("delta").mode("overwrite").option("replaceWhere", condition)
+        writer.save(self.path)
+
+    def _create(self) -> None:
+        with _creation:
+            if self.exists():
+                return
+            # A process that was killed while it created the table left a log folder, where Delta then creates none.
+            self.storage.delete_tree(f"{self.path}/_delta_log")
+            builder = DeltaTable.createIfNotExists(self.session).location(self.path).addColumns(SCHEMA)
+            builder.partitionedBy("flow").execute()
+
+
+def _stored(rows: DataFrame, batch: QuarantinedBatch) -> DataFrame:
+    schema = StructType([field for field in rows.schema.fields if field.name not in {REASONS, FILE}])
+    values = {
+        "id": F.uuid(),
+        "pipeline": F.lit(batch.pipeline),
+        "flow": F.lit(str(batch.flow)),
+        "dataset": F.lit(str(batch.dataset)),
+        "generation": F.lit(batch.generation),
+        "batch": F.lit(batch.number),
+        "update_id": F.lit(batch.update_id),
+        "reasons": column(REASONS),
+        "quarantined_at": F.current_timestamp(),
+        "position": F.lit(batch.position),
+        "file": column(FILE),
+        "columns": F.lit(schema.json()),
+        "row": to_variant(schema),
+        "transaction": F.lit(batch.transaction),
+        "replays": F.lit(0),
+    }
+    return rows.select(
+        *(values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in SCHEMA.fields)
+    )
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

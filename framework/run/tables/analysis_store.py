@@ -1,0 +1,40 @@
+"""The file of the kept analyses of a pipeline; without it, all queries are analysed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage import Storage
+from framework.graph.kept_analyses import KeptAnalysis, analyses_text, read_analyses
+
+
+class AnalysisStore:
+    """Reads and replaces the kept analyses of one pipeline.
+
+    An analysis is used only where its key says that another one would have the same result. So a file that is missing,
+    old, or of another process costs analyses, and is never wrong.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: the pipeline's name; several pipelines may share a storage.
+    """
+
+    def __init__(self, storage: Storage, pipeline: str) -> None:
+        self._storage = storage
+        digest = hashlib.sha256(pipeline.encode()).hexdigest()[:16]  # a name may have any characters
+        self._path = storage.path("analyses", f"{digest}.json")
+
+    def read(self) -> dict[QualifiedName, KeptAnalysis]:
+        """Return the kept analyses, by dataset."""
+        return read_analyses(self._storage.read_text(self._path))
+
+    def write(self, analyses: Mapping[QualifiedName, KeptAnalysis]) -> None:
+        """Replace the kept analyses; nothing is written if they are the same."""
+        if _keys(analyses) != _keys(self.read()):
+            self._storage.write_text(self._path, analyses_text(analyses))
+
+
+def _keys(analyses: Mapping[QualifiedName, KeptAnalysis]) -> dict[QualifiedName, tuple[str, str | None]]:
+    return {name: (kept.key, kept.stored) for name, kept in analyses.items()}

@@ -1,0 +1,171 @@
+"""Appends of a streaming flow to a Delta table in one commit each: of rows, or of files that hold the rows already.
+
+A commit looks as one of Spark's own streaming writes and has the same transaction identifier. So a batch that one of
+the two wrote is skipped by the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.foundation.jvm_cache import java_class
+from framework.foundation.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.foundation.table_address import TableAddress
+
+# Properties without an effect on the content of a file. Any other, such as a constraint or a column mapping, may have.
+_HARMLESS = (
+    "sluice.", "pipelines.", "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.appendOnly",
+    "delta.checkpointInterval", "delta.logRetentionDuration", "delta.deletedFileRetentionDuration",
+    "delta.autoOptimize.", "delta.enableInCommitTimestamps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A Parquet file in the folder of a table, which no commit names yet.
+
+    Args:
+        name: its name in the folder, which needs no encoding in a URI.
+        rows: number of rows.
+        bytes: its size.
+        statistics: JSON as in Delta's log.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    statistics: str
+
+
+class TableAppend:
+    """One batch of a stream for one version of a table.
+
+    Args:
+        version: the newest version of the table.
+        query_id: the stream's identifier in its checkpoint.
+        number: the batch's number.
+    """
+
+    def __init__(self, version: TableVersion, query_id: str, number: int) -> None:
+        self._version = version
+        self._query_id = query_id
+        self._number = number
+
+    @classmethod
+    def begin(cls, session: SparkSession, table: TableAddress, query_id: str, number: int) -> Self:
+        """Begin a transaction on a table that `can_append` accepts."""
+        return cls(TableVersion(session, table), query_id, number)
+
+    def has_applied(self) -> bool:
+        """Return whether the table has the batch."""
+        return int(self._version.transaction.txnVersion(self._query_id)) >= self._number
+
+    def takes_files(self, schema: StructType) -> bool:
+        """Return whether files with these columns can be added as they are."""
+        return takes_files(self._version) and _columns(self._version) == _named_types(schema)
+
+    def append_files(self, files: Sequence[NewFile]) -> None:
+        """Commit files as they are.
+
+        Raises:
+            pyspark.errors.PySparkException: a conflict with a commit that changed the table's definition.
+        """
+        adds = [self._added(file) for file in files]
+        self._commit(adds, rows=sum(file.rows for file in files), size=sum(file.bytes for file in files))
+
+    def append_rows(self, rows: DataFrame) -> None:
+        """Write rows to new files, and commit these.
+
+        Raises:
+            pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
+        """
+        if _columns(self._version) != _named_types(rows.schema):
+            # Delta's own command adds new columns to the table, or says why it can't.
+            writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+            writer = writer.option("txnAppId", self._query_id).option("txnVersion", self._number)
+            writer.save(self._version.log.dataPath().toString())
+            return
+        adds = list(each(self._version.transaction.writeFiles(rows._jdf)))
+        written = sum(int(file.numPhysicalRecords().get()) for file in adds)
+        self._commit(adds, rows=written, size=sum(int(file.size()) for file in adds))
+
+    def _added(self, file: NewFile) -> Any:
+        add = {
+            "path": file.name, "partitionValues": {}, "size": file.bytes, "modificationTime": self._version.now(),
+            "dataChange": True, "stats": file.statistics,
+        }  # fmt: skip
+        return java_class(f"{DELTA}.actions.Action").fromJson(json.dumps({"add": add}))
+
+    def _commit(self, adds: Sequence[Any], *, rows: int, size: int) -> None:
+        version, option = self._version, java_class("scala.Option")
+        transaction = version.transaction
+        transaction.txnVersion(self._query_id)  # the same batch in two processes is a conflict
+        taken = java_class(f"{DELTA}.actions.SetTransaction")(
+            self._query_id, self._number, option.apply(version.now())
+        )  # fmt: skip
+        counts = {"numOutputRows": rows, "numOutputBytes": size, "numAddedFiles": len(adds), "numRemovedFiles": 0}
+        version.set_metrics(counts)
+        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
+        operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(
+            mode, self._query_id, self._number, option.empty()
+        )
+        transaction.commit(version.sequence(taken, *adds), operation)
+
+
+def can_append(session: SparkSession, table: TableAddress, schema: StructType) -> bool:
+    """Return whether rows of a query can be appended this way: the table has exactly these columns."""
+    return can_open(table) and _columns(TableVersion(session, table)) == _named_types(schema)
+
+
+def takes_files(version: TableVersion) -> bool:
+    """Return whether a file with the table's columns is what Delta itself would write."""
+    metadata = version.snapshot.metadata()
+    fields = StructType.fromJson(json.loads(metadata.schemaString())).fields
+    properties = [str(entry._1()) for entry in each(metadata.configuration())]
+    return (
+        metadata.partitionColumns().isEmpty()
+        and all(field.nullable and set(field.metadata) <= {"comment"} for field in fields)
+        and all(name.startswith(_HARMLESS) for name in properties)
+    )
+
+
+def delete_leftovers(session: SparkSession, storage: Storage, table: TableAddress, prefix: str) -> None:
+    """Delete the files with this prefix that no commit names: those of attempts that were killed.
+
+    Args:
+        session: reads the table's log, if there are such files.
+        storage: that has the folder of the table.
+        table: the table.
+        prefix: of the names of files that only the caller writes, so that none of them is about to be committed.
+    """
+    found = [file.name for file in storage.list_files(str(table.path)) if file.name.startswith(prefix)]
+    if not found:
+        return
+    snapshot = TableVersion(session, table).snapshot
+    known: set[str] = set()
+    # Files that were removed from the table are still read at earlier versions, until VACUUM deletes them.
+    for files in (snapshot.allFiles(), snapshot.tombstones()):
+        paths = DataFrame(files.toDF(), session).select("path")
+        known.update(row.path for row in paths.where(paths.path.startswith(prefix)).collect())
+    for name in found:
+        if name not in known:
+            storage.delete_tree(f"{table.path}/{name}")
+
+
+def _columns(version: TableVersion) -> list[tuple[str, str]]:
+    return _named_types(StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())))
+
+
+def _named_types(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

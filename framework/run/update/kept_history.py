@@ -1,0 +1,222 @@
+"""The history of a table that is fully refreshed: its backup, and the rows that are put back into the rebuild.
+
+The copy is a deep one. Delta's shallow clone would refer to files that the refresh removes from the table, and the next
+VACUUM of the table deletes them (ADR 37).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from delta import DeltaTable
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+from pyspark.sql.window import Window
+
+from framework.cdc.delta.auxiliary_table import mapped_properties
+from framework.cdc.delta.destination import Destination
+from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
+from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.model.equality import comparable
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.checkpoints.backups import Backup, BackupStore
+from framework.checkpoints.rebuilds import Rebuild
+from framework.foundation.clock import Clock, timestamp_text
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.table_address import TableAddress
+from framework.graph.graph import GraphDataset
+from framework.run.flows.streaming_query import session_for
+from framework.run.tables.table_store import TableStore
+from framework.sources.delta.log import latest_version, read_tip
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_IDENTITY, _NUMBER, _COUNT = "__sluice_identity", "__sluice_number", "__sluice_count"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptHistory:
+    """Backs tables up, and puts their rows back into rebuilds."""
+
+    pipeline: str
+    store: TableStore
+    clock: Clock
+
+    @property
+    def _backups(self) -> BackupStore:
+        return BackupStore(self.store.storage)
+
+    def begin(self, dataset: GraphDataset) -> Backup:
+        """Check and back up the table of a dataset whose rebuild begins.
+
+        Raises:
+            UserError: HISTORY_NOT_KEPT; nothing was written.
+        """
+        self._check(dataset)
+        backup = self.back_up(dataset)
+        if backup.put_back is not None:  # by a rebuild that was given up
+            self._backups.write(replace(backup, put_back=None))
+        return backup
+
+    def back_up(self, dataset: GraphDataset) -> Backup:
+        """Copy the tables of a dataset, unless a backup has their current versions; no flow may write to them.
+
+        The copies are written first and the state of the backup last. After a crash in between there is no backup, and
+        the next call starts over.
+        """
+        address, auxiliary = self.store.address(dataset.spec), self.store.auxiliary(dataset.spec)
+        storage = self.store.storage
+        tip, auxiliary_version = read_tip(storage, str(address.path)), latest_version(storage, str(auxiliary.path))
+        assert tip is not None  # a table without a log is not rebuilt but created
+        versions = (tip.table_id, tip.version, auxiliary_version)
+        for known in self._backups.of(dataset.name):
+            if tip.table_id and (known.table_id, known.version, known.auxiliary_version) == versions:
+                return known
+        number = self._backups.next_number(dataset.name)
+        rows = self._copy(address, tip.version, self._backups.table(dataset.name, number))
+        if auxiliary_version is not None:
+            self._copy(auxiliary, auxiliary_version, self._backups.auxiliary(dataset.name, number))
+        failpoint("backups.after_copy")
+        backup = Backup(
+            dataset=dataset.name, number=number, made_at=timestamp_text(self.clock.now()), table_id=tip.table_id,
+            version=tip.version, auxiliary_version=auxiliary_version, rows=rows,
+        )  # fmt: skip
+        self._backups.write(backup)
+        failpoint("backups.after_mark")
+        return backup
+
+    def _check(self, dataset: GraphDataset) -> None:
+        """Check that the rows of a dataset's table can become rows of its rebuild."""
+        session = session_for(self.store.spark, {})
+        stored = session.read.format("delta").load(str(self.store.address(dataset.spec).path)).schema
+        if dataset.cdc is not None:
+            reason = history_difference(stored, dataset.cdc)
+        elif find_field(stored, HIDDEN_COLUMN) is not None:
+            reason = "AUTO CDC wrote them, and its flows now append"
+        else:
+            reason = column_difference(stored, StructType.fromJson(json.loads(dataset.table_schema or "")))
+        if reason is not None:
+            raise UserError("HISTORY_NOT_KEPT", location=dataset.spec.location, dataset=dataset.name, reason=reason)
+
+    def _copy(self, source: TableAddress, version: int, path: str) -> int:
+        session = session_for(self.store.spark, {})
+        rows = session.read.format("delta").option("versionAsOf", version).load(str(source.path))
+        # Without the metadata by which Delta computes values, such as those of identity columns.
+        columns = StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
+        builder = DeltaTable.createIfNotExists(session).location(path).addColumns(columns)
+        for key, value in mapped_properties(rows.schema).items():
+            builder = builder.property(key, value)
+        builder.execute()
+        rows.write.format("delta").mode("append").save(path)
+        return session.read.format("delta").load(path).count()
+
+    def put_back(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
+        """Write the rows that the rebuild lacks to its copy of the table; a repeated call changes nothing.
+
+        Args:
+            dataset: the dataset.
+            rebuild: its rebuild, whose flows are done.
+
+        Raises:
+            UserError: HISTORY_NOT_RECOGNIZED; nothing is written.
+        """
+        assert rebuild.backup is not None
+        backup = self._backups.read(dataset.name, rebuild.backup)
+        if backup is None:
+            raise OperationError("BACKUP_LOST", dataset=dataset.name, number=rebuild.backup)
+        if dataset.cdc is None:
+            self._append_lost(dataset, rebuild, backup)
+        else:
+            self._merge_lost(dataset, rebuild, backup)
+
+    def publish(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
+        """Record the version of the table with the rows of the rebuild."""
+        assert rebuild.backup is not None
+        backup = self._backups.read(dataset.name, rebuild.backup)
+        version = latest_version(self.store.storage, str(self.store.address(dataset.spec).path))
+        if backup is not None:
+            self._backups.write(replace(backup, published_version=version))
+
+    def _merge_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+        assert dataset.cdc is not None
+        session, name = session_for(self.store.spark, {}), dataset.name
+        auxiliary = self.store.auxiliary(dataset.spec, rebuild.number)
+        table = self.store.address(dataset.spec, rebuild.number)
+        copy = StoredTarget(
+            rows=_read(session, self._backups.table(name, backup.number)),
+            auxiliary=self._optional(session, self._backups.auxiliary(name, backup.number)),
+        )
+        rebuilt = StoredTarget(
+            rows=_read(session, str(table.path)), auxiliary=self._optional(session, str(auxiliary.path))
+        )
+        destination = Destination(
+            target=dataset.cdc, table=table, auxiliary=auxiliary, flow=name,
+            application_id=f"{self._application(dataset)}:{rebuild.number}", truncates=has_truncates(copy),
+        )  # fmt: skip
+        put_back(copy, rebuilt, destination, found=lambda count: self._found(backup, count))
+
+    def _append_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+        session, path = session_for(self.store.spark, {}), str(self.store.address(dataset.spec, rebuild.number).path)
+        rebuilt = _read(session, path)
+        copy = _aligned(_read(session, self._backups.table(dataset.name, backup.number)), rebuilt.schema)
+        lost = _lost_keys(copy, rebuilt, rebuild.history_keys) if rebuild.history_keys else _lost_rows(copy, rebuilt)
+        count = lost.count()
+        if count and count == backup.rows and not rebuild.history_keys and not rebuilt.isEmpty():
+            raise UserError(
+                "HISTORY_NOT_RECOGNIZED", location=dataset.spec.location, dataset=dataset.name, rows=count,
+                path=self._backups.table(dataset.name, backup.number),
+            )  # fmt: skip
+        self._found(backup, count)
+        writer = lost.write.format("delta").mode("append")
+        writer.option("txnAppId", self._application(dataset)).option("txnVersion", rebuild.number).save(path)
+
+    def _application(self, dataset: GraphDataset) -> str:
+        return f"sluice:{self.pipeline}:history:{dataset.name}"
+
+    def _found(self, backup: Backup, count: int) -> None:
+        """Record the number of rows to put back, before they are: after a crash, none is lacking any more."""
+        if backup.put_back is None:
+            self._backups.write(replace(backup, put_back=count))
+
+    def _optional(self, session: SparkSession, path: str) -> DataFrame | None:
+        return None if latest_version(self.store.storage, path) is None else _read(session, path)
+
+
+def _read(session: SparkSession, path: str) -> DataFrame:
+    return session.read.format("delta").load(path)
+
+
+def _aligned(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows with the columns and types of another schema; columns that it does not have are left out."""
+    pairs = [(field, find_field(rows.schema, field.name)) for field in schema.fields]
+    return rows.select(
+        *(align_column(column(own.name), own.dataType, field.dataType).alias(field.name) for field, own in pairs if own)
+    )
+
+
+def _lost_keys(copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the rows of the copy whose keys the rebuild does not have."""
+    known = _identified(rebuilt, keys).select(_IDENTITY).distinct()
+    return _identified(copy, keys).join(known, _IDENTITY, "left_anti").drop(_IDENTITY)
+
+
+def _lost_rows(copy: DataFrame, rebuilt: DataFrame) -> DataFrame:
+    """Return the rows of the copy that the rebuild does not have: of equal rows as many as it has fewer."""
+    counts = _identified(rebuilt, copy.columns).groupBy(_IDENTITY).agg(F.count(F.lit(1)).alias(_COUNT))
+    alike = Window.partitionBy(_IDENTITY).orderBy(F.lit(0))
+    numbered = _identified(copy, copy.columns).withColumn(_NUMBER, F.row_number().over(alike))
+    joined = numbered.join(counts, _IDENTITY, "left")
+    is_lost = column(_NUMBER) > F.coalesce(column(_COUNT), F.lit(0))
+    return joined.where(is_lost).drop(_IDENTITY, _NUMBER, _COUNT)
+
+
+def _identified(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return rows with `_IDENTITY`, the values of columns as one struct, which is never null."""
+    fields = [field for name in names if (field := find_field(rows.schema, name)) is not None]
+    values = [comparable(column(field.name), field.dataType).alias(f"c{place}") for place, field in enumerate(fields)]
+    return rows.withColumn(_IDENTITY, F.struct(*values))

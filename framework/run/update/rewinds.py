@@ -1,0 +1,195 @@
+"""Rewinds: tables are restored to earlier versions, and their flows get the checkpoints that belong to them.
+
+The effects in order, and why a crash after each is safe. From the first on, no update, reset or replay runs before the
+rest is done: the next update and the next rewind do it first, all others refuse.
+
+1. the decision is written: the version of each table, and the batch of each flow -> nothing is changed;
+2. each table is restored in one commit that names the rewind -> a table with that commit is not restored again;
+3. the new checkpoint of each flow is copied from the old one, up to its batch -> it is copied again, because no
+   manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
+   the commits that are undone, and over the restore itself;
+4. rows of undone batches leave the quarantine, and rows that were replayed into undone commits are open again -> the
+   same two commits have no effect when they are repeated;
+5. each flow begins the generation with its new checkpoint -> a manifest with that generation is not changed again.
+   The generation has another identifier in Delta's transactions. With the old one, the table would skip the batches
+   that are read again: a restore keeps the transactions of the undone commits;
+6. the decision is deleted -> nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from delta import DeltaTable
+from pyspark.sql import functions as F
+
+from framework.cdc.delta.transaction_identifiers import USER_METADATA
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_offsets
+from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.truncation import copy_until
+from framework.foundation.clock import Clock
+from framework.foundation.failpoints import failpoint
+from framework.record.drafts import user_action
+from framework.record.events import Origin
+from framework.record.log import EventLog
+from framework.run.flows.streaming_query import session_for
+from framework.run.quarantine.table import QuarantineTable
+from framework.run.tables.table_store import TableStore
+from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.source import NextVersion, moved_offset
+from framework.sources.kinds import KINDS
+from framework.sources.port import RewindableSource, RewindPosition
+
+ACTION = "REWIND"
+"""The action in the events of a rewind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rewinds:
+    """Executes decided rewinds; the update lock is held."""
+
+    store: TableStore
+    clock: Clock
+
+    @property
+    def _stored(self) -> RewindStore:
+        return RewindStore(self.store.storage)
+
+    def finish_begun(self) -> StoredRewind | None:
+        """Finish the rewind that a crash interrupted; return it, None if there is none."""
+        rewind = self._stored.read()
+        if rewind is not None:
+            self._finish(rewind)
+        return rewind
+
+    def execute(self, rewind: StoredRewind) -> None:
+        """Execute a rewind whose tables, files and checkpoints were checked; none is in progress."""
+        self._record(rewind, "BEGUN")
+        self._stored.write(rewind)
+        failpoint("rewinds.after_mark")
+        self._finish(rewind)
+
+    def _finish(self, rewind: StoredRewind) -> None:
+        restored: dict[str, int] = {}
+        for table in rewind.tables:
+            version = self._restore(table, rewind)
+            if table.table_id is not None:
+                restored[table.table_id] = version
+            failpoint("rewinds.after_table")
+        for flow in rewind.flows:
+            self._copy(flow, restored)
+            failpoint("rewinds.after_checkpoint")
+        self._clear_quarantine(rewind)
+        failpoint("rewinds.after_quarantine")
+        generations = GenerationStore(self.store.storage, self.clock)
+        for flow in rewind.flows:
+            generations.adopt(
+                flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
+                start=flow.start, after_batch=flow.batch,
+            )  # fmt: skip
+            failpoint("rewinds.after_generation")
+        self._record(rewind, "DONE")
+        self._stored.delete()
+
+    def _restore(self, table: RewoundTable, rewind: StoredRewind) -> int:
+        """Restore a table, and return the version of the commit that did it."""
+        done = self._restored_version(table, rewind)
+        if done is not None:
+            return done
+        flows = [str(flow.flow) for flow in rewind.flows if flow.dataset == table.dataset]
+        mark = json.dumps({"sluice": {"rewind": rewind.rewind_id, "flows": flows}})
+        present = DeltaTable.forPath(session_for(self.store.spark, {USER_METADATA: mark}), table.path)
+        if table.version is None:
+            present.toDF().limit(0).write.format("delta").mode("overwrite").save(table.path)
+        else:
+            present.restoreToVersion(table.version)
+        done = self._restored_version(table, rewind)
+        assert done is not None, table.path
+        return done
+
+    def _restored_version(self, table: RewoundTable, rewind: StoredRewind) -> int | None:
+        history = CommitHistory(self.store.storage, table.path)
+        later = (version for version in history.versions if version > table.before)
+        found = (version for version in later if history.commit(version).mark.get("rewind") == rewind.rewind_id)
+        return next(found, None)
+
+    def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
+        """Write the checkpoint of a flow's new generation, unless the generation has begun."""
+        storage = self.store.storage
+        generations = GenerationStore(storage)
+        if generations.manifest(flow.dataset, flow.flow).find(flow.generation) is not None:
+            return
+        target = generations.path(flow.dataset, flow.flow, flow.generation)
+        if flow.batch is None or flow.origin is None:
+            storage.delete_tree(target)
+            return
+        source = generations.path(flow.dataset, flow.flow, flow.origin)
+        offsets = read_offsets(storage, source, flow.batch)
+        moved = _moved(offsets, restored)
+        copy_until(storage, source, target, flow.batch, moved)
+        position = RewindPosition(storage=storage, checkpoint=target, offsets=offsets)
+        for kind in KINDS:
+            if isinstance(kind, RewindableSource):
+                kind.truncate(position)
+
+    def _clear_quarantine(self, rewind: StoredRewind) -> None:
+        """Delete the quarantined rows of undone batches, and reopen the rows of undone replays."""
+        table = QuarantineTable(storage=self.store.storage, session=session_for(self.store.spark, {}))
+        if not table.exists():
+            return
+        for flow in rewind.flows:
+            is_undone = (F.col("pipeline") == F.lit(self.store.pipeline)) & _is_undone(flow)
+            if not table.rows().where(is_undone).isEmpty():
+                table.table().delete(is_undone)
+        if rewind.replays:
+            nothing = F.lit(None)
+            table.table().update(
+                F.col("replay").isin(*rewind.replays),
+                {"replay": nothing.cast("string"), "replayed_at": nothing.cast("timestamp")},
+            )
+
+    def _record(self, rewind: StoredRewind, status: str) -> None:
+        """Record the intention before anything changes, and the result after it."""
+        origin = Origin.of(self.store.pipeline, self.store.storage.root, str(uuid.uuid4()))
+        tables = [table for table in rewind.tables if not table.auxiliary]
+        text = f"Rewind of {', '.join(_names(rewind)) or 'nothing'} to {rewind.to}: {status}."
+        more: dict[str, Any] = {
+            "status": status,
+            "to": rewind.to,
+            "before": {str(table.dataset): table.before for table in tables},
+            "after": {str(table.dataset): table.version for table in tables},
+            "flows": [{**asdict(flow), "dataset": str(flow.dataset), "flow": str(flow.flow)} for flow in rewind.flows],
+        }
+        with EventLog(self.store.storage, origin, self.clock) as log:
+            log.record(
+                user_action(action=ACTION, user_name=rewind.user, message=text, reason=rewind.why or None, more=more)
+            )
+
+
+def _names(rewind: StoredRewind) -> list[str]:
+    return sorted({*(str(each.dataset) for each in rewind.tables), *(str(each.dataset) for each in rewind.flows)})
+
+
+def _moved(offsets: tuple[str, ...], restored: Mapping[str, int]) -> dict[int, str]:
+    """Return the offsets in restored tables, by the number of their source: after the restore."""
+    found = {}
+    for number, offset in enumerate(offsets):
+        place = NextVersion.of(offset)
+        if place is not None and place.table_id in restored:
+            found[number] = moved_offset(offset, restored[place.table_id] + 1)
+    return found
+
+
+def _is_undone(flow: RewoundFlow) -> Any:
+    """Return the condition of quarantined rows whose batches a rewind undoes."""
+    is_ours = F.col("flow") == F.lit(str(flow.flow))
+    if flow.origin is None:
+        return is_ours
+    is_later = F.col("generation") > flow.origin
+    is_same = F.col("generation") == flow.origin
+    return is_ours & (is_later | (is_same if flow.batch is None else is_same & (F.col("batch") > flow.batch)))

@@ -1,0 +1,1 @@
+"""`cloudFiles`: folders of files as a streaming source that reads each file once; Spark parses them natively."""

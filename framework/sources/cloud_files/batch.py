@@ -1,0 +1,62 @@
+"""`read_files` without `STREAM`: all files of a folder as a batch, with the columns that they have now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from framework.foundation.errors import UserError
+from framework.sources.cloud_files.listing import list_new
+from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.rows import BatchReader
+from framework.sources.cloud_files.schemas import batch_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_OF_STREAMS = (
+    "includeExistingFiles", "maxFilesPerTrigger", "maxBytesPerTrigger", "allowOverwrites", "cleanSource",
+    "schemaLocation",
+)  # fmt: skip
+
+
+def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema: StructType | None) -> DataFrame:
+    """Return the rows of all files.
+
+    Args:
+        spark: the session of the query.
+        path: the folder, or a glob.
+        given: the options of a reader of `cloudFiles`, keys in lower case.
+        schema: the columns; None if they are inferred from all files.
+
+    Raises:
+        UserError: an option is wrong, or has no effect in a batch; the columns can't be read.
+    """
+    for name in _OF_STREAMS:
+        value = given.get(f"cloudfiles.{name.lower()}")
+        if value is not None:
+            why = "a batch reads all files, each time; read `STREAM read_files(…)`"
+            raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option=name, value=value, why=why)
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    options = parse_options(path, given, has_schema=schema is not None, zone=zone)
+    files = list_new(spark, options, frozenset())
+    columns, found = batch_schema(spark, options, schema, files)
+    return BatchReader.of_folder(spark, options, columns, found, _is_selected(options))
+
+
+def _is_selected(options: CloudFilesOptions) -> Column | None:
+    """The condition on the modification times of files; None if there is none."""
+    time = F.col("_metadata.file_modification_time")
+    bounds = [
+        time > F.timestamp_millis(F.lit(round(options.modified_after * 1000)))
+        if options.modified_after is not None
+        else None,
+        time < F.timestamp_millis(F.lit(round(options.modified_before * 1000)))
+        if options.modified_before is not None
+        else None,
+    ]
+    given = [bound for bound in bounds if bound is not None]
+    return None if not given else given[0] if len(given) == 1 else given[0] & given[1]

@@ -1,0 +1,311 @@
+"""Listings of folders: the files that a source has not seen. Local ones in Python, others by one call of the JVM.
+
+A name that is known costs a comparison; only the others are looked up on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
+from framework.sources.cloud_files.options import CloudFilesOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_GLOB = re.compile(r"[*?\[{]")
+_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/]")
+_STATUS = re.compile(
+    r"FileStatus\{path=(?P<path>.*?); isDirectory=false; length=(?P<size>\d+); .*?modification_time=(?P<time>\d+);",
+    re.DOTALL,
+)
+_MOST_LINKS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """A file as a listing found it.
+
+    Args:
+        uri: its encoded URI, as Hadoop's `Path` has it.
+        size: bytes.
+        modified_ms: epoch milliseconds.
+    """
+
+    uri: str
+    size: int
+    modified_ms: int
+
+
+def list_new(
+    spark: SparkSession | None,
+    options: CloudFilesOptions,
+    known: Collection[str],
+    *,
+    stamped: Collection[FoundFile] = (),
+) -> list[FoundFile]:
+    """Return the files of a source that are not known, oldest first.
+
+    Args:
+        spark: for file systems other than the local one; None if the path is local.
+        options: the path and what it selects.
+        known: URIs of the files that were seen; with `allow_overwrites` they are ignored.
+        stamped: the newest state of the files that were seen, for `allow_overwrites`.
+
+    Raises:
+        UserError: CLOUD_FILES_FOLDER_MISSING.
+        OperationError: STORAGE_NOT_READABLE.
+    """
+    skipped: Collection[str] = frozenset() if options.allow_overwrites else known
+    local = local_path(options.path)
+    if local is not None:
+        found = _local_files(local, options, skipped)
+    else:
+        assert spark is not None, options.path
+        found = _hadoop_files(spark, options, skipped)
+    old = frozenset(stamped) if options.allow_overwrites else frozenset()
+    fresh = [file for file in found if file not in old and _is_in_time(file, options)]
+    return sorted(fresh, key=lambda file: (file.modified_ms, file.uri))
+
+
+def refreshed(files: Sequence[FoundFile]) -> list[FoundFile | None]:
+    """Return files with their present sizes, None for those that are gone; on another file system, as they were found.
+
+    A reader reads as many bytes as it is told. So a file that was replaced would lose its end without an error.
+    """
+    return [_refreshed(file) for file in files]
+
+
+def _refreshed(file: FoundFile) -> FoundFile | None:
+    if not file.uri.startswith("file:"):
+        return file
+    try:
+        status = os.stat(decoded(file.uri).removeprefix("file:"))  # noqa: PTH116 - strings throughout
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return file  # Spark reports it
+    return FoundFile(uri=file.uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def local_path(path: str) -> str | None:
+    """The path of a local folder, without its scheme; None for another file system."""
+    if path.startswith("file:"):
+        return "/" + unquote(path.removeprefix("file:")).lstrip("/") if "%" in path else "/" + path[5:].lstrip("/")
+    if path.startswith("dbfs:") or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        return None
+    return str(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, and `resolve` follows links
+
+
+def encoded(path: str) -> str:
+    """The URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
+
+    Examples:
+        >>> encoded("/in/a b%=ü.json")
+        'file:/in/a%20b%25=ü.json'
+    """
+    return "file:" + (path if _ESCAPED.search(path) is None else _ESCAPED.sub(_escape, path))
+
+
+def decoded(uri: str) -> str:
+    """The path that an encoded URI names, with its scheme.
+
+    Examples:
+        >>> decoded("file:/in/a%20b%25=ü.json")
+        'file:/in/a b%=ü.json'
+    """
+    return unquote(uri)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character > "\x7f" and unicodedata.category(character) not in {"Cc", "Cs", "Zs", "Zl", "Zp"}:
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+
+
+def _is_in_time(file: FoundFile, options: CloudFilesOptions) -> bool:
+    seconds = file.modified_ms / 1000
+    after, before = options.modified_after, options.modified_before
+    return (after is None or seconds > after) and (before is None or seconds < before)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark ignores a name: `_SUCCESS`, `.crc`, files that are being copied; not `_date=1`."""
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+
+
+def _local_files(path: str, options: CloudFilesOptions, known: Collection[str]) -> Iterator[FoundFile]:
+    accepts = glob_pattern(options.glob).fullmatch if options.glob else None
+    roots = list(_expanded(path))
+    if not roots and not _GLOB.search(path):
+        raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
+    for root in dict.fromkeys(roots):
+        if os.path.isfile(root):  # noqa: PTH113 - strings throughout: a listing has many names
+            entries: Iterator[tuple[str, str]] = iter([(os.path.dirname(root), os.path.basename(root))])  # noqa: PTH119, PTH120 - as above
+        else:
+            entries = _names_below(root, 0)
+        last, prefix = "", ""
+        for folder, name in entries:
+            try:
+                if folder is not last:
+                    last, prefix = folder, f"{encoded(folder)}/"
+                uri = prefix + (name if _ESCAPED.search(name) is None else _ESCAPED.sub(_escape, name))
+            except UnicodeEncodeError as error:  # the JVM can't open it
+                shown = ascii(f"{folder}/{name}")
+                raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
+            if uri in known or (accepts is not None and accepts(name) is None):
+                continue
+            try:
+                status = os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
+            except FileNotFoundError:
+                continue  # deleted since it was listed
+            yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Folder and name of each file in a folder and below it; links are followed, but not in circles."""
+    folders = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if _is_hidden(entry.name):
+                    continue
+                if entry.is_dir():
+                    folders.append(entry.path)
+                else:
+                    yield folder, entry.name
+    except FileNotFoundError as error:
+        if depth == 0:
+            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
+    except OSError as error:
+        raise OperationError("STORAGE_NOT_READABLE", path=folder, problem=str(error)) from error
+    if depth > _MOST_LINKS:
+        raise OperationError("STORAGE_NOT_READABLE", path=folder, problem="it is too deep, or a link leads to itself")
+    for each in folders:
+        yield from _names_below(each, depth + 1)
+
+
+def _expanded(path: str) -> Iterator[str]:
+    """The folders and files that a path names; those of a glob in any order."""
+    head, _, tail = path.partition("/") if not path.startswith("/") else ("/", "", path.lstrip("/"))
+    parts = [part for part in _split_outside_braces(tail) if part]
+    yield from _walk(head.rstrip("/"), parts)
+
+
+def _walk(folder: str, parts: list[str]) -> Iterator[str]:
+    for index, part in enumerate(parts):
+        if _GLOB.search(part):
+            pattern = glob_pattern(part)
+            try:
+                names = sorted(os.listdir(folder or "/"))  # noqa: PTH208 - strings throughout
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            for name in names:
+                if pattern.fullmatch(name) and not _is_hidden(name):
+                    yield from _walk(f"{folder}/{name}", parts[index + 1 :])
+            return
+        folder = f"{folder}/{part}"
+    if os.path.exists(folder or "/"):  # noqa: PTH110 - strings throughout
+        yield folder or "/"
+
+
+def _split_outside_braces(path: str) -> list[str]:
+    parts, depth, current = [], 0, ""
+    for character in path:
+        depth += (character == "{") - (character == "}")
+        if character == "/" and depth <= 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current]
+
+
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    r"""Return the regular expression of one name's glob, with Hadoop's `*`, `?`, `[abc]`, `[^a-c]`, `{a,b}` and `\\`.
+
+    Examples:
+        >>> bool(glob_pattern("*.{json,csv}").fullmatch("a.csv")), bool(glob_pattern("[^a]?").fullmatch("ab"))
+        (True, False)
+    """
+    text, depth, at = "", 0, 0
+    while at < len(glob):
+        character = glob[at]
+        at += 1
+        if character == "\\" and at < len(glob):
+            text += re.escape(glob[at])
+            at += 1
+        elif character == "[" and "]" in glob[at + 1 :]:
+            end = glob.index("]", at + 1)
+            inside = glob[at:end]
+            negated = inside[:1] in {"^", "!"}
+            text += f"[{'^' if negated else ''}{inside[negated:].replace('[', '')}]"
+            at = end + 1
+        elif character in "{}":
+            depth += 1 if character == "{" else -1
+            text += "(?:" if character == "{" else ")"
+        elif character == "," and depth:
+            text += "|"
+        else:
+            text += {"*": ".*", "?": "."}.get(character, re.escape(character))
+    return re.compile(text, re.DOTALL)
+
+
+def _hadoop_files(spark: SparkSession, options: CloudFilesOptions, known: Collection[str]) -> Iterator[FoundFile]:
+    """List a Hadoop file system with Spark's own parallel listing; one text brings all files over."""
+    accepts = glob_pattern(options.glob).fullmatch if options.glob else None
+    for match in _STATUS.finditer(_hadoop_listing(spark, options.path)):
+        path = match["path"]
+        scheme, separator, rest = path.partition(":")
+        uri = scheme + separator + encoded(rest).removeprefix("file:")
+        name = path.rpartition("/")[2]
+        if uri not in known and (accepts is None or accepts(name)) and not _is_hidden(name):
+            yield FoundFile(uri=uri, size=int(match["size"]), modified_ms=int(match["time"]))
+
+
+def _hadoop_listing(spark: SparkSession, path: str) -> str:
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    try:
+        root = jvm.org.apache.hadoop.fs.Path(path)
+        system = root.getFileSystem(session.sessionState().newHadoopConf())
+        qualified = system.makeQualified(root)
+        utility = scala_object("org.apache.spark.deploy.SparkHadoopUtil").get()
+        roots = utility.globPathIfNecessary(system, qualified)
+        if roots.isEmpty():
+            if _GLOB.search(path):
+                return ""
+            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
+        no_options = scala_object("scala.collection.immutable.Map").empty()
+        cache = scala_object("org.apache.spark.sql.execution.datasources.NoopCache")
+        index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
+            session, roots, no_options.updated("recursiveFileLookup", "true"), jvm.scala.Option.empty(), cache,
+            jvm.scala.Option.empty(), jvm.scala.Option.empty(),
+        )  # fmt: skip
+        return _status_texts(scala_seq([]).appendedAll(index.allFiles()))
+    except Py4JJavaError as error:
+        if "FileNotFoundException" in str(error.java_exception.toString()):
+            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
+        raise OperationError("STORAGE_NOT_READABLE", path=path, problem=error.java_exception.toString()) from error
+
+
+def _status_texts(files: Any) -> str:
+    """Describe files in one text; those of a file system that wraps another one by their getters, a call for each."""
+    texts = str(files.mkString("\n"))
+    if "FileStatus{path=null;" not in texts:
+        return texts
+    return "\n".join(
+        f"FileStatus{{path={each.getPath().toString()}; isDirectory=false; length={each.getLen()}; "
+        f"modification_time={each.getModificationTime()};"
+        for each in java_class("scala.jdk.javaapi.CollectionConverters").asJava(files)
+    )

@@ -1,0 +1,125 @@
+"""`spark.readStream.format("cloudFiles")`: its place in a query, and the source that takes the place when a flow runs.
+
+A query is analysed with a relation of Spark's own file source that reads nothing, has the columns of the stream and our
+options. When the flow starts, and its checkpoint is known, `bound` puts a source into its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
+from framework.sources.cloud_files.source import MARK
+from framework.sources.cloud_files.stream import CloudFilesStream
+from framework.sources.plans import of_plan, replaced_leaves
+from framework.sources.stream_source import SparkSource, relation_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def stand_in(
+    spark: SparkSession,
+    path: str | None,
+    given: Mapping[str, str],
+    schema: StructType | None,
+    schemas: SchemaStore,
+) -> DataFrame:
+    """Return the streaming DataFrame of a source in a query function.
+
+    Args:
+        spark: the session of the query.
+        path: the argument of `load`.
+        given: the options of the reader, keys in lower case.
+        schema: the schema of the reader; None if there is none.
+        schemas: the recorded columns.
+
+    Raises:
+        UserError: an option is wrong, or the columns are not known (see `parse_options`, `resolve_schema`).
+    """
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    options = parse_options(path, given, has_schema=schema is not None, zone=zone)
+    columns = resolve_schema(spark, options, schema, schemas)
+    mark = json.dumps(
+        {
+            "path": options.path,
+            "options": dict(given),
+            "has_schema": schema is not None,
+            "schema": columns.to_json(),
+            "schemas": schemas.root,
+            "zone": zone,
+        }
+    )
+    # `_metadata` of Parquet has one field more than that of all other formats.
+    kind = "parquet" if options.format == "parquet" else "json"
+    # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
+    reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
+    struct = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.columns.json())  # type: ignore[union-attr]  # PySpark's stubs
+    return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
+
+
+def mark_of(leaf: Any) -> dict[str, Any] | None:
+    """The content of our option of a streaming relation; None for any other leaf."""
+    if leaf.nodeName() != "StreamingRelation":
+        return None
+    found = leaf.dataSource().options().get(MARK)
+    return json.loads(found.get()) if found.isDefined() else None
+
+
+def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
+    """The options of a source from its mark."""
+    return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark["zone"])
+
+
+def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[BaseException]) -> DataFrame:
+    """Return the query with its `cloudFiles` bound to a checkpoint; the same DataFrame if it has none.
+
+    Args:
+        frame: a streaming query, in the session that will run it.
+        storage: keeps the checkpoint and the recorded columns.
+        checkpoint: the `checkpointLocation` of the query.
+        faults: gets the exception that a source raised while the query runs.
+    """
+    spark = frame.sparkSession
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
+    sources: list[tuple[Any, SparkSource]] = []
+
+    def replace(leaf: Any) -> Any:
+        mark = mark_of(leaf)
+        if mark is None:
+            return None
+        source = next((source for other, source in sources if other.equals(leaf)), None)
+        if source is None:
+            stream = _stream(spark, mark, leaf, storage=storage, checkpoint=checkpoint, number=len(sources))
+            source = SparkSource(spark, stream, f"cloudFiles[{mark['path']}]", faults)
+            sources.append((leaf, source))
+        return relation_of(spark, source, leaf.output())
+
+    new = replaced_leaves(plan, replace)
+    return frame if not sources else of_plan(spark, new)
+
+
+def _stream(
+    spark: SparkSession, mark: Mapping[str, Any], leaf: Any, *, storage: Storage, checkpoint: str, number: int
+) -> CloudFilesStream:
+    schema, options = FileSchema.from_json(mark["schema"]), options_of(mark)
+    schemas = SchemaStore(storage=storage, root=mark["schemas"])
+    schemas.settle(options)
+    return CloudFilesStream(
+        spark,
+        options,
+        schema,
+        schemas=schemas,
+        storage=storage,
+        checkpoint=checkpoint,
+        number=number,
+        with_metadata=leaf.output().size() > len(schema.columns.fields),
+    )

@@ -1,0 +1,258 @@
+"""The rows of a batch of files: a native read, with the data that does not fit beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from framework.foundation.local_storage import LocalStorage
+from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.headers import header_groups
+from framework.sources.cloud_files.listing import FoundFile
+from framework.sources.cloud_files.manifest import as_stream, manifest_reader, write_manifest
+from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
+from framework.sources.cloud_files.schemas import FileSchema, merged, new_fields
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+
+_RECORD = "__sluice_record"
+_BAD = "_corrupt_record"
+_COMPLEX = (StructType, ArrayType, MapType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReader:
+    """Reads batches of one source.
+
+    Args:
+        spark: the session of the flow.
+        options: the options of the source.
+        schema: the columns of the stream.
+        storage: keeps the list of the files of a batch while it is read.
+        folder: the folder of the lists.
+        with_metadata: whether the stream has Spark's column `_metadata`.
+    """
+
+    spark: SparkSession
+    options: CloudFilesOptions
+    schema: FileSchema
+    storage: Storage
+    folder: str
+    with_metadata: bool
+
+    def rows(self, name: str, files: Sequence[FoundFile], found: StructType) -> DataFrame:
+        """Return the rows of some files as a streaming DataFrame, with the columns of the stream.
+
+        Args:
+            name: of the batch.
+            files: its files.
+            found: the columns of the files, as far as they are needed (see `CloudFilesOptions.keeps_unknown`).
+        """
+        if self.options.format != "binaryFile" and not self.options.flag("wholetext"):
+            files = [file for file in files if file.size > 0]  # an empty archive is an error of its codec
+        folder = write_manifest(self.storage, f"{self.folder}/{name}", files)
+        if self.options.format == "csv" and self.options.flag("header"):
+            return self._by_header(folder, files)
+        return self._read(_listed(folder), self.schema.data, found)
+
+    @classmethod
+    def of_folder(
+        cls,
+        spark: SparkSession,
+        options: CloudFilesOptions,
+        schema: FileSchema,
+        found: StructType,
+        selected: Column | None,
+    ) -> DataFrame:
+        """Return the rows of all files of a folder as a batch.
+
+        CSV files with headers must have the same columns in the same order; Spark reports others.
+
+        Args:
+            spark: the session of the query.
+            options: the path and how to read it.
+            schema: the columns.
+            found: the columns of the files, as far as they are needed.
+            selected: a condition on the files; None for all.
+        """
+
+        def load(reader: DataFrameReader) -> DataFrame:
+            if options.glob:
+                reader = reader.option("pathGlobFilter", options.glob)
+            frame = reader.option("enforceSchema", "false").load(options.path)
+            return frame if selected is None else frame.where(selected)
+
+        reader = cls(
+            spark=spark, options=options, schema=schema, storage=LocalStorage(""), folder="", with_metadata=False
+        )
+        return reader._read(load, schema.data, found)
+
+    def drop(self, name: str) -> None:
+        """Delete the list of a batch that was read."""
+        self.storage.delete_tree(f"{self.folder}/{name}")
+
+    def _by_header(self, folder: str, files: Sequence[FoundFile]) -> DataFrame:
+        """The rows of CSV files by the names in their headers; Spark itself goes by the position of a column."""
+        known = {each.name: each for each in self.schema.data.fields}
+        parts = []
+        for number, (header, group) in enumerate(header_groups(self.spark, self.options, folder, files)):
+            columns = StructType([known.get(each, StructField(each, StringType())) for each in header])
+            place = write_manifest(self.storage, f"{folder}/{number}", group)
+            parts.append(self._read(_listed(place), columns, columns))
+        if not parts:
+            return self._read(_listed(folder), self.schema.data, StructType([]))
+        return reduce(lambda left, right: left.union(right), parts)
+
+    def _read(self, load: Callable[[DataFrameReader], DataFrame], data: StructType, found: StructType) -> DataFrame:
+        """The rows of files that have the columns `data`."""
+        spec, rescued = self.options, self.schema.rescued
+        extra = self._unknown(found) if rescued else []
+        # A column with fields that the stream lacks is read as its JSON text, and parsed twice.
+        texts = {each.name for each in data.fields if rescued and spec.format == "json" and _has_more(each, found)}
+        read = [StructField(each.name, StringType()) if each.name in texts else each for each in data.fields]
+        columns = StructType([*read, *extra])
+        reader = manifest_reader(self.spark).format(spec.format).options(**dict(spec.reader))
+        keeps_records = rescued is not None and spec.format in {"json", "csv"}
+        if keeps_records:
+            columns = StructType([*columns.fields, StructField(_RECORD, StringType())])
+            reader = reader.option("columnNameOfCorruptRecord", _RECORD)
+        frame = load(reader.schema(columns))
+        if columns == self.schema.columns and not self.with_metadata:
+            return frame
+        present = {each.name for each in columns.fields}
+        shown = [self._column(each, present, texts) for each in self.schema.columns.fields]
+        if rescued:
+            kinds = {each.name: each.dataType for each in data.fields}
+            nested = [(name, kinds[name], merged(data, found)[name].dataType) for name in sorted(texts)]
+            shown[-1] = _rescued(
+                _misfits(columns, spec) if keeps_records else None, extra, [_nested(*each) for each in nested]
+            ).alias(rescued)
+        if self.with_metadata:
+            shown.append(F.col("_metadata"))
+        return frame.select(*shown)
+
+    def _unknown(self, found: StructType) -> list[StructField]:
+        """The columns of the files that the stream does not have."""
+        known = {each.name.lower() for each in self.schema.columns.fields}
+        fields = [each for each in found.fields if each.name.lower() not in known]
+        if self.options.format in SELF_TYPED:
+            return fields
+        return [StructField(each.name, StringType()) for each in fields]
+
+    def _column(self, column: StructField, present: set[str], texts: set[str]) -> Column:
+        if column.name in self.schema.partitions.fieldNames():
+            return _folder_value(column)
+        if column.name in texts:
+            return _parsed(F.col(_quoted(column.name)), column.dataType)["v"].alias(column.name)
+        if column.name in present:
+            return F.col(_quoted(column.name))
+        return F.lit(None).cast(column.dataType).alias(column.name)
+
+
+def _listed(folder: str) -> Callable[[DataFrameReader], DataFrame]:
+    """Load the files of a list as a batch of a stream."""
+    return lambda reader: as_stream(reader.load(folder))
+
+
+def _rescued(misfits: Column | None, extra: Sequence[StructField], nested: Sequence[Column]) -> Column:
+    """The column of data that does not fit: a JSON object with the path of the file; NULL if all data fits."""
+    parts = list(nested)
+    if misfits is not None:
+        parts.append(misfits)
+    if extra:
+        more = F.to_json(F.struct(*(F.col(_quoted(each.name)) for each in extra)))
+        parts.append(F.from_json(more, "map<string,string>"))
+    if not parts:
+        return F.lit(None).cast("string")
+    kept = F.map_concat(*(F.coalesce(part, _nothing()) for part in parts))
+    path = F.create_map(F.lit("_file_path"), F.col("_metadata.file_path"))
+    return F.when(F.size(kept) > 0, F.to_json(F.map_concat(kept, path)))
+
+
+def _has_more(column: StructField, found: StructType) -> bool:
+    """Whether files have fields inside of a column that the column lacks."""
+    same = [each for each in found.fields if each.name == column.name]
+    return bool(new_fields(StructType([column]), StructType(same)))
+
+
+def _parsed(text: Column, kind: DataType) -> Column:
+    """A value of JSON text as `v`; `bad` is not NULL if a part of it does not fit the type."""
+    schema = StructType([StructField("v", kind), StructField("bad", StringType())])
+    wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
+    return F.from_json(wrapped, schema, {"columnNameOfCorruptRecord": "bad"})
+
+
+def _nested(name: str, known: DataType, more: DataType) -> Column:
+    """The text of a column as a map, if the column's type loses a part of it."""
+    text = F.col(_quoted(name))
+    parsed = _parsed(text, known)
+    same = F.to_json(F.struct(parsed["v"])).eqNullSafe(F.to_json(F.struct(_parsed(text, more)["v"])))
+    return F.when(text.isNotNull() & (parsed["bad"].isNotNull() | ~same), F.create_map(F.lit(name), text))
+
+
+def _false() -> Column:
+    return F.lit(False)  # noqa: FBT003 - a value, not a choice
+
+
+def _nothing() -> Column:
+    return F.from_json(F.lit("{}"), "map<string,string>")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _misfits(columns: StructType, options: CloudFilesOptions) -> Column:
+    """The values of a record that have no place in their columns; the record itself if it can't be parsed.
+
+    Spark keeps the text of a record only if one of its values has another type than its column, so that the expression
+    costs nothing for all others.
+    """
+    record = F.col(_RECORD)
+    fields = [each for each in columns.fields if each.name != _RECORD]
+    if options.format == "json":
+        raw = F.from_json(record, "map<string,string>")
+    else:
+        raw = _csv_values(record, fields, options)
+    kept = F.create_map(
+        *(item for each in fields for item in (F.lit(each.name), _is_kept(each, raw))), F.lit(_BAD), _false()
+    )
+    lost = F.map_filter(raw, lambda key, value: value.isNotNull() & ~F.coalesce(kept[key], _false()))
+    bad = F.create_map(F.lit(_BAD), record)
+    return F.when(record.isNull(), _nothing()).otherwise(F.coalesce(lost, bad))
+
+
+def _is_kept(column: StructField, raw: Column) -> Column:
+    """Whether the column has the whole value; a value inside of it may be lost although it is not NULL."""
+    if isinstance(column.dataType, _COMPLEX):
+        return _parsed(raw[column.name], column.dataType)["bad"].isNull()
+    return F.col(_quoted(column.name)).isNotNull()
+
+
+def _csv_values(record: Column, fields: Sequence[StructField], options: CloudFilesOptions) -> Column:
+    """The values of a line by column; the whole line if it has more values than columns."""
+    texts = [*(each.name for each in fields), "__more"]
+    names = ("sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue")
+    given = {name: value for name, value in options.reader if name in names}
+    values = F.from_csv(record, ", ".join(f"{_quoted(name)} STRING" for name in texts), given)
+    pairs = F.create_map(*(item for each in fields for item in (F.lit(each.name), values[each.name])))
+    return F.when(values["__more"].isNull(), pairs)
+
+
+def _folder_value(column: StructField) -> Column:
+    """The value of a folder such as `date=2025-01-01`; the URI's escapes lie over those of Hive."""
+    name = column.name.replace("\\", "\\\\")
+    text = F.regexp_extract(F.col("_metadata.file_path"), f"/\\Q{name}\\E=([^/]*)/", 1)
+    value = F.nullif(_unescaped(_unescaped(text)), F.lit("__HIVE_DEFAULT_PARTITION__"))
+    return F.nullif(value, F.lit("")).cast(column.dataType).alias(column.name)
+
+
+def _unescaped(text: Column) -> Column:
+    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))

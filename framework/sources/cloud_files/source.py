@@ -1,0 +1,177 @@
+"""`cloudFiles` as a kind of streaming source: answers from the folder and from the checkpoint's list of files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from framework.foundation.clock import SystemClock
+from framework.foundation.errors import SluiceError
+from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import FoundFile, decoded, list_new, local_path
+from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.files.source import FileSource
+from framework.sources.port import (
+    UNKNOWN_LAG,
+    Gap,
+    Lag,
+    RewindPosition,
+    SourcePosition,
+    SourceReference,
+    SourceShape,
+    StreamingRelation,
+)
+
+FORMAT = "cloudfiles"
+MARK = "sluice.cloudfiles"
+"""The option of a relation that has path, options and columns of its source as JSON."""
+
+_ZONE = "UTC"
+
+
+class CloudFilesSource:
+    """A folder that is read by `cloudFiles`; what is on another file system than the local one is unknown here."""
+
+    kind = "cloud_files"
+    starts: tuple[str, ...] = ("modifiedAfter",)
+
+    def recognize(self, relation: StreamingRelation) -> SourceReference | None:
+        """Recognize a relation by our option, and a reader by its format."""
+        mark = relation.options.get(MARK)
+        if mark is None and relation.format == FORMAT:
+            return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
+        if mark is None:
+            return None
+        return SourceReference(
+            kind=self.kind, shape=SourceShape.FOLDER, location=json.loads(mark)["path"], details=mark
+        )
+
+    def owns(self, offset: str) -> bool:
+        """Own the numbers of files."""
+        return offset_number(offset) is not None
+
+    def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
+        """The tokens of all folders; None where a change does not show in them."""
+        options = _options(source)
+        if options.allow_overwrites or local_path(options.path) is None or set("*?[{") & set(options.path):
+            return None
+        return FileSource().change_token(storage, source, previous)
+
+    def is_drained(self, position: SourcePosition) -> bool | None:
+        """Whether every file that is there is in a list, every file of a list is read, and none is to be cleaned."""
+        if len(position.offsets) != len(position.sources):
+            return False
+        if any(_has_cleaning(position, number) for number in range(len(position.sources))):
+            return False
+        answers = [
+            None if local_path(_options(source).path) is None else _unread(position, number) == []
+            for number, source in enumerate(position.sources)
+        ]
+        return False if False in answers else None if None in answers else True
+
+    def removed(self, storage: Storage, source: SourceReference) -> str:
+        """What `cleanSource` has deleted or moved."""
+        return removed_files(storage, _options(source).path)
+
+    def identity(self, storage: Storage, source: SourceReference) -> str | None:
+        """Unknown."""
+        del storage, source
+        return None
+
+    def lag(self, position: SourcePosition, *, now: float) -> Lag:
+        """Bytes and age of the unread files; the number of rows is unknown if there are any."""
+        if len(position.offsets) != len(position.sources):
+            return UNKNOWN_LAG
+        if any(local_path(_options(source).path) is None for source in position.sources):
+            return UNKNOWN_LAG
+        found = [_unread(position, number) for number in range(len(position.sources))]
+        if None in found:
+            return UNKNOWN_LAG
+        unread = [file for files in found for file in files or ()]
+        return Lag(
+            records=None if unread else 0,
+            bytes=sum(file.size for file in unread),
+            seconds=max((max(now - file.modified_ms / 1000, 0.0) for file in unread), default=0.0),
+        )
+
+    def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
+        """Lists of files that end before the position: a part of the checkpoint is missing."""
+        found = []
+        for number, (source, offset) in enumerate(zip(position.sources, position.offsets, strict=False)):
+            last = _log(position, number).last
+            wanted = offset_number(offset) or 0
+            if wanted > last:
+                problem = f"The list of files ends at {last}, but the checkpoint needs {wanted}."
+                found.append(Gap(condition="CLOUD_FILES_POSITION_LOST", location=str(source.location), problem=problem))
+        return tuple(found)
+
+    def lost_since(self, position: RewindPosition) -> str:
+        """Files after the position that are gone, such as by `cleanSource`; other file systems are not looked at."""
+        gone = [
+            file.uri
+            for number, offset in enumerate(_own(position))
+            for file in _after(position, number, offset)
+            if file.uri.startswith("file:") and not position.storage.exists(decoded(file.uri))
+        ]
+        if not gone:
+            return ""
+        first = decoded(gone[0])
+        return f"{first} is gone" if len(gone) == 1 else f"{len(gone)} files such as {first} are gone"
+
+    def describe(self, position: RewindPosition) -> tuple[str, ...]:
+        """The number of files that are read again."""
+        return tuple(
+            f"files: {len(_after(position, number, offset))} of {_log(position, number).last} again"
+            for number, offset in enumerate(_own(position))
+        )
+
+    def truncate(self, position: RewindPosition) -> None:
+        """Forget the commits after the position, so that `cleanSource` keeps the files that are read again.
+
+        The list of files stays: it only grows, and an offset is a number in it.
+        """
+        for number, offset in enumerate(_own(position)):
+            forget_commits(position.storage, position.checkpoint, number, after=offset)
+
+
+def _own(position: RewindPosition) -> list[int]:
+    """The number of the last read file of each source of the kind."""
+    found = (offset_number(offset) for offset in position.offsets)
+    return [number for number in found if number is not None]
+
+
+def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:
+    """The files of a source that are read after the position; those that were there before its start are not."""
+    log = _log(position, number)
+    return log.between(min(max(last, log.first_unread - 1), log.last), log.last)
+
+
+def _options(source: SourceReference) -> CloudFilesOptions:
+    mark: dict[str, Any] = json.loads(source.details)
+    return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark.get("zone", _ZONE))
+
+
+def _has_cleaning(position: SourcePosition, number: int) -> bool:
+    cleaner = Cleaner(
+        spark=None, options=_options(position.sources[number]), storage=position.storage,
+        checkpoint=position.checkpoint, number=number, clock=SystemClock(),
+    )  # fmt: skip
+    return cleaner.has_work(offset_number(position.offsets[number]) or 0)
+
+
+def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
+    return FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
+
+
+def _unread(position: SourcePosition, number: int) -> list[FoundFile] | None:
+    """The files of a source that no committed batch had; None if the folder is missing, which the flow reports."""
+    options, log = _options(position.sources[number]), _log(position, number)
+    last = offset_number(position.offsets[number]) or 0
+    stamped = log.newest() if options.allow_overwrites else ()
+    try:
+        return [*log.between(min(last, log.last), log.last), *list_new(None, options, log.uris, stamped=stamped)]
+    except SluiceError:
+        return None

@@ -1,0 +1,223 @@
+"""The streaming source of `cloudFiles`: finds files, numbers them, and reads each batch natively.
+
+Its offset is the number of the last file of a batch in the checkpoint's own list of files. A file is in the list, on
+disk, before an offset refers to it, and the list only grows; so a batch that Spark runs again after a crash has the
+same files. New columns are looked for before an offset is returned: a batch that Spark has planned fits the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.cleaning import Cleaner
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import FoundFile, decoded, list_new, refreshed
+from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
+from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions, EvolutionMode
+from framework.sources.cloud_files.rows import BatchReader
+from framework.sources.cloud_files.schemas import (
+    FileSchema,
+    SchemaStore,
+    case_variants,
+    columns_of_files,
+    merged,
+    new_columns_error,
+    new_fields,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LISTING_SECONDS = 1.0
+"""A continuous query without an interval asks for new files all the time; so often the folder is listed."""
+
+
+class CloudFilesStream:
+    """One source of one query, from its start to its end.
+
+    Args:
+        spark: the session of the query.
+        options: the options of the source.
+        schema: the columns of the stream.
+        schemas: records new columns.
+        storage: keeps the checkpoint.
+        checkpoint: the checkpoint of the query.
+        number: of the source in the query.
+        with_metadata: whether the stream has Spark's column `_metadata`.
+        clock: for the pause between listings.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: CloudFilesOptions,
+        schema: FileSchema,
+        *,
+        schemas: SchemaStore,
+        storage: Storage,
+        checkpoint: str,
+        number: int,
+        with_metadata: bool,
+        clock: Clock | None = None,
+    ) -> None:
+        self._spark = spark
+        self._options = options
+        self._schemas = schemas
+        self._storage = storage
+        self._checkpoint = checkpoint
+        self._folder = log_folder(checkpoint, number)
+        self._log = FileLog(storage, f"{self._folder}/files")
+        self._data = schema
+        self._clock = clock or SystemClock()
+        self._cleaner = Cleaner(
+            spark=spark, options=options, storage=storage, checkpoint=checkpoint, number=number, clock=self._clock
+        )
+        self._listed_at: float | None = None
+        self._is_triggered = False
+        self._found: dict[int, StructType] = {}
+        self._settled: int | None = None
+        self._reader = BatchReader(
+            spark=spark, options=options, schema=schema, storage=storage, folder=f"{self._folder}/batches",
+            with_metadata=with_metadata,
+        )  # fmt: skip
+        self.schema = schema.columns
+        progress = read_progress(storage, checkpoint)
+        if progress.is_settled:
+            self._settled = progress.last_commit_batch
+
+    def prepare(self) -> None:
+        """List the folder once: what is there now is read by this update."""
+        self._is_triggered = True
+        self._discover()
+
+    def next_offset(self, start: str | None) -> str | None:
+        """The end of the next batch, within the limits of files and bytes."""
+        self._settled = None
+        log = self._log.load()
+        if not self._is_triggered and self._is_read(start):
+            self._discover()
+        if log.is_new:
+            return start
+        after = self._number(start)
+        files = self._limited(log.between(after, log.last))
+        if not files:
+            return start
+        self._follow_columns(files, after + len(files))
+        return offset_text(after + len(files))
+
+    def batch(self, start: str | None, end: str) -> DataFrame:
+        """The rows of the files after `start` up to `end`."""
+        last = offset_number(end)
+        assert last is not None, end
+        if self._settled is not None:
+            # Spark asks a restarted source for its last committed batch, whose rows it does not use.
+            self._settled = None
+            return self._reader.rows("none", (), StructType([]))
+        files = self._present(self._log.load().between(self._number(start), last))
+        return self._reader.rows(str(last), files, self._columns(files, last))
+
+    def commit(self, end: str) -> None:
+        """Delete the list of a committed batch, and clean its files."""
+        last = offset_number(end) or 0
+        self._found.pop(last, None)
+        self._reader.drop(str(last))
+        self._cleaner.clean(self._log.load())
+
+    def _present(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """The files as they are now.
+
+        Overwritten ones are left out if that is allowed: their present content is in the list again, or will be with
+        the next listing. They would be read twice otherwise. What they contained before is gone.
+
+        Raises:
+            OperationError: CLOUD_FILES_FILE_MISSING.
+        """
+        pairs = list(zip(files, refreshed(files), strict=True))
+        missing = [old.uri for old, new in pairs if new is None]
+        if missing and not self._options.flag("ignoreMissingFiles"):
+            raise OperationError("CLOUD_FILES_FILE_MISSING", count=len(missing), file=decoded(missing[0]))
+        overwrites = self._options.allow_overwrites
+        return [new for old, new in pairs if new is not None and (new == old or not overwrites)]
+
+    def _discover(self) -> None:
+        now = self._clock.monotonic()
+        if not self._is_triggered and self._listed_at is not None and now < self._listed_at + _LISTING_SECONDS:
+            return
+        self._listed_at = now
+        log = self._log.load()
+        self._cleaner.clean(log)
+        if log.is_new:
+            passed_over = () if self._options.include_existing else list_new(self._spark, self._options, log.uris)
+            log.begin(passed_over)
+            failpoint("cloud_files.after_start")
+            if passed_over:
+                return
+        stamped = log.newest() if self._options.allow_overwrites else ()
+        log.append(list_new(self._spark, self._options, log.uris, stamped=stamped))
+
+    def _is_read(self, start: str | None) -> bool:
+        return self._log.is_new or self._number(start) >= self._log.last
+
+    def _number(self, offset: str | None) -> int:
+        found = offset_number(offset) if offset is not None else None
+        return self._log.first_unread - 1 if found is None else found
+
+    def _limited(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """The first files within the limits; at least one, however large it is."""
+        chosen: list[FoundFile] = []
+        total = 0
+        for file in files[: self._options.max_files]:
+            total += file.size
+            if chosen and self._options.max_bytes is not None and total > self._options.max_bytes:
+                break
+            chosen.append(file)
+        return chosen
+
+    def _follow_columns(self, files: Sequence[FoundFile], last: int) -> None:
+        """Look for new columns in files that are to be read, and record them.
+
+        Raises:
+            OperationError: UNKNOWN_FIELD if the columns were recorded; UNKNOWN_FIELD_REFUSED, UNKNOWN_FIELD_CASE.
+        """
+        if last in self._found:
+            return
+        found = self._columns(files, last)
+        known = merged(self._data.data, self._data.partitions)
+        variants = case_variants(known, found)
+        if variants and self._options.format not in SELF_TYPED:
+            raise OperationError("UNKNOWN_FIELD_CASE", path=self._options.path, columns=", ".join(variants))
+        names = new_fields(known, found)
+        if not names or not self._options.follows_columns:
+            return
+        if self._options.mode is EvolutionMode.ADD:
+            self._schemas.add(self._options, found)
+            failpoint("cloud_files.after_columns")
+        raise new_columns_error(self._options, names, self._holders(files, known))
+
+    def _holders(self, files: Sequence[FoundFile], known: StructType) -> Sequence[FoundFile]:
+        """The first file that has the new columns, for the message; found by halving."""
+        if self._options.mode is EvolutionMode.ADD:
+            return files[:1]
+        while len(files) > 1:
+            half = files[: len(files) // 2]
+            files = half if new_fields(known, self._infer(half)) else files[len(files) // 2 :]
+        return files
+
+    def _columns(self, files: Sequence[FoundFile], last: int) -> StructType:
+        """The columns of the files of a batch, inferred once; () where they are of no use."""
+        if not self._options.follows_columns and not self._options.keeps_unknown:
+            return StructType([])
+        if last not in self._found:
+            self._found = {last: self._infer(files)}
+        return self._found[last]
+
+    def _infer(self, files: Sequence[FoundFile]) -> StructType:
+        return columns_of_files(self._spark, self._options, self._present(files))

@@ -1,0 +1,71 @@
+"""Readers of a snapshot whose tasks write each chunk into a Parquet file, and return one row about the file.
+
+The rows of a table pass neither through Spark's connection to Python nor through its rows: ADBC, Arrow, Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
+from framework.sources.databases.postgres.staged_files import StagedFile
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import InputPartition
+
+    from framework.sources.databases.staging import Staging
+
+_SCHEMA = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("stats", pa.string())])
+
+
+class StagedStreamReader(SnapshotStreamReader):
+    """Plans chunks as the snapshot does; each is written into a file by a task.
+
+    Args:
+        request: what to read.
+        staging: where the files are written.
+    """
+
+    def __init__(self, request: SnapshotRequest, staging: Staging) -> None:
+        super().__init__(request, tuple(name for name, _ in staging.columns))
+        self._staging = staging
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The chunks between two offsets, exactly as they were planned.
+
+        Raises:
+            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now.
+        """
+        parts = super().partitions(start, end)
+        for name, found in self._found(parts).items():
+            expected = dict(self._staging.columns)[name]
+            if found != expected:
+                raise SourceError(
+                    "SNAPSHOT_COLUMN_CHANGED", table=self._request.table, column=name, found=found, expected=expected
+                )
+        return parts
+
+    def _found(self, parts: Sequence[InputPartition]) -> Mapping[str, str]:
+        columns = parts[0].columns if parts and isinstance(parts[0], ChunkPartition) else ()
+        return {column.name: column.spark_type.lower() for column in columns}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a chunk, and return the description of the file."""
+        assert isinstance(partition, ChunkPartition)
+        filesystem, folder = self._staging.open()
+        reader = self._request.reader(partition)
+        yield _described(
+            reader.write_parquet(partition.chunk, folder, filesystem, prefix=self._staging.prefix)
+        )  # fmt: skip
+
+
+def _described(file: StagedFile) -> pa.RecordBatch:
+    name = None if file.path is None else file.path.rpartition("/")[2]
+    values = ([name], [file.rows], [file.bytes], [file.stats])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(value, field.type) for value, field in zip(values, _SCHEMA, strict=True)], schema=_SCHEMA
+    )

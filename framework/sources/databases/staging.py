@@ -1,0 +1,79 @@
+"""Staging of snapshots: where the tasks that read chunks write files, and what they return about each file.
+
+For the runner of a flow, which names the folder, and for the readers of a dialect, which write to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+from framework.foundation.storage import LocalStorage, is_local
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+STAGED_FILES_SCHEMA = "name STRING, rows BIGINT, bytes BIGINT, stats STRING"
+"""Name in the folder (null for a chunk without rows, which has no file), rows, size, and Delta's statistics as JSON."""
+
+_FOLDER, _PREFIX, _COLUMNS = "sluiceStagingFolder", "sluiceStagingPrefix", "sluiceStagingColumns"
+STAGING_OPTIONS = frozenset(name.lower() for name in (_FOLDER, _PREFIX, _COLUMNS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """A place for the files of a snapshot, and their columns.
+
+    Args:
+        folder: a path or URI that all executors reach.
+        prefix: the beginning of the names of the files.
+        columns: name and Spark type (`simpleString`) of each column, in their order.
+    """
+
+    folder: str
+    prefix: str
+    columns: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Read the options of `options()`, with names in any case."""
+        given = {name.lower(): value for name, value in options.items()}
+        columns = tuple((name, kind) for name, kind in json.loads(given[_COLUMNS.lower()]))
+        return cls(folder=given[_FOLDER.lower()], prefix=given[_PREFIX.lower()], columns=columns)
+
+    def options(self) -> dict[str, str]:
+        """Return the staging as options of a reader."""
+        return {_FOLDER: self.folder, _PREFIX: self.prefix, _COLUMNS: json.dumps(self.columns)}
+
+    def open(self) -> tuple[FileSystem, str]:
+        """Return the file system, and the path of the folder in it; the folder is created.
+
+        Raises:
+            OSError, pyarrow.ArrowInvalid: Arrow has no file system for the URI, or can't connect to it.
+        """
+        from pyarrow.fs import FileSystem, LocalFileSystem
+
+        filesystem, path = (
+            (LocalFileSystem(), LocalStorage(self.folder).root)
+            if is_local(self.folder)
+            else FileSystem.from_uri(self.folder)
+        )
+        filesystem.create_dir(path, recursive=True)
+        return filesystem, path
+
+    def is_writable(self) -> bool:
+        """Whether Arrow can write to the folder from this process; only a remote folder is tried."""
+        if is_local(self.folder):
+            return True
+        # Arrow has fewer file systems than Hadoop, and finds its credentials elsewhere.
+        try:
+            filesystem, path = self.open()
+            probe = f"{path}/.sluice-probe-{uuid4().hex}"
+            filesystem.open_output_stream(probe).close()
+            filesystem.delete_file(probe)
+        except (OSError, ValueError):
+            return False
+        return True

@@ -1,0 +1,145 @@
+"""The commits of a Delta table that its log still has: their times, and the batches that they have; read without Spark.
+
+The time of a commit is Delta's own, as `DESCRIBE HISTORY` and `TIMESTAMP AS OF` have it: the time in the commit if the
+table records it, else the modification time of its file, made ascending.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.foundation.storage_port import Storage
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_FILES = ('{"add"', '{"remove"', '{"cdc"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit.
+
+    Args:
+        version: its version.
+        recorded_ms: its time if the table records it in the commit.
+        batches: the last batch of each application in it, by its transactions.
+        mark: what we wrote into its user metadata.
+        changes_data: whether it adds or removes rows; compaction does not.
+        removes_data: whether it removes rows.
+    """
+
+    version: int
+    recorded_ms: int | None = None
+    batches: Mapping[str, int] = field(default_factory=dict)
+    mark: Mapping[str, Any] = field(default_factory=dict)
+    changes_data: bool = False
+    removes_data: bool = False
+
+    @property
+    def batch(self) -> tuple[str, int] | None:
+        """The application and number of the batch that an auxiliary table's commit belongs to."""
+        marked = self.mark.get("batch")
+        if isinstance(marked, list) and len(marked) == 2:
+            return str(marked[0]), int(marked[1])
+        return next(iter(self.batches.items()), None)
+
+
+class CommitHistory:
+    """The commits of one table, each read when it is first asked for.
+
+    Args:
+        storage: reads the log.
+        path: the table's folder.
+    """
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._storage = storage
+        self._folder = f"{path}/_delta_log"
+        found = {
+            int(match[1]): round(file.modified_at * 1000)
+            for file in storage.list_files(self._folder)
+            if (match := _COMMIT.fullmatch(file.name))
+        }
+        self._times = _ascending(found)
+        self._commits: dict[int, Commit] = {}
+        self.versions = sorted(found)
+        """The versions whose commits are there, ascending."""
+
+    def time_ms(self, version: int) -> int:
+        """Return the time of a commit in epoch milliseconds."""
+        recorded = self.commit(version).recorded_ms
+        return self._times[version] if recorded is None else recorded
+
+    def version_at(self, time_ms: int) -> int | None:
+        """Return the newest version that was committed at a time or before; None if the log has none."""
+        place = bisect_right(self.versions, time_ms, key=self.time_ms)
+        return self.versions[place - 1] if place else None
+
+    def commit(self, version: int) -> Commit:
+        """Return a commit that the log has."""
+        if version not in self._commits:
+            text = self._storage.read_text(f"{self._folder}/{version:020d}.json") or ""
+            self._commits[version] = _parse(version, text)
+        return self._commits[version]
+
+    def last_taken(self, applications: Collection[str], version: int) -> tuple[int, str, int] | None:
+        """Return the last batch of some applications that a version has.
+
+        Args:
+            applications: the applications.
+            version: the version.
+
+        Returns:
+            The version of its commit, its application and its number; None if no commit up to `version` has one.
+        """
+        for number in reversed(self.versions):
+            if number <= version:
+                taken = [(app, batch) for app, batch in self.commit(number).batches.items() if app in applications]
+                if taken:
+                    return number, *taken[0]
+        return None
+
+    def changes_between(self, after: int, last: int) -> bool:
+        """Return whether a commit after a version and up to another one changes rows, or is not there any more."""
+        present = {version for version in self.versions if after < version <= last}
+        return len(present) < last - after or any(self.commit(version).changes_data for version in present)
+
+
+def _ascending(times: Mapping[int, int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    before = None
+    for version in sorted(times):
+        before = times[version] if before is None else max(times[version], before + 1)
+        found[version] = before
+    return found
+
+
+def _parse(version: int, text: str) -> Commit:
+    """Parse a commit; of its files, of which there may be very many, only whether they change rows."""
+    lines = text.splitlines()
+    changing = [line for line in lines if line.startswith(_FILES) and '"dataChange":true' in line]
+    actions = [json.loads(line) for line in lines if line and not line.startswith(_FILES)]
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    taken = [action["txn"] for action in actions if "txn" in action]
+    return Commit(
+        version=version,
+        recorded_ms=info.get("inCommitTimestamp"),
+        batches={each["appId"]: int(each["version"]) for each in taken},
+        mark=_mark(info.get("userMetadata")),
+        changes_data=bool(changing),
+        removes_data=any(line.startswith('{"remove"') for line in changing),
+    )
+
+
+def _mark(text: object) -> Mapping[str, Any]:
+    """Return what we wrote into the user metadata; {} for what others wrote."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    mark = found.get("sluice") if isinstance(found, dict) else None
+    return mark if isinstance(mark, dict) else {}

@@ -1,0 +1,1 @@
+"""Kafka topics as streaming sources, read by Spark's connector."""

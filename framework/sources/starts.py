@@ -1,0 +1,213 @@
+"""Starts of sources: where a new checkpoint begins to read, in place of what the code says.
+
+A start is written as `option=value` or as one word: `startingVersion=12`, `earliest`. Each kind of source has the
+reader options of its `starts`; for Kafka there are shorter names too. A start belongs to one generation of a flow's
+checkpoint and is kept in its manifest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from framework.foundation.errors import UserError
+from framework.foundation.storage_port import Storage
+from framework.sources.delta.log import commit_files, latest_version
+from framework.sources.kinds import kind_named
+from framework.sources.port import SourceReference
+
+_VERSION, _TIMESTAMP = "startingVersion", "startingTimestamp"
+_WORDS = ("earliest", "latest", "now", "position")
+# What a start of a source needs besides its own option. A start in the past means files that exist already.
+_COMPANIONS: Mapping[str, Mapping[str, str]] = {"modifiedAfter": {"cloudFiles.includeExistingFiles": "true"}}
+_KAFKA_STARTS = ("earliest", "latest", "timestamp=TIME", 'offsets={"TOPIC":{"PARTITION":OFFSET}}')
+_KAFKA_OPTIONS = (
+    "startingOffsets", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStart:
+    """One start, as the user writes it.
+
+    Args:
+        option: the option or word, such as `startingVersion` or `earliest`.
+        value: its value; None for a word.
+        source: the name of the source; None for the flow's only source.
+    """
+
+    option: str
+    value: str | None = None
+    source: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The start without the name of its source."""
+        return self.option if self.value is None else f"{self.option}={self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderStart:
+    """Reader options that implement a start.
+
+    Args:
+        options: the options to set.
+        removed: the options of the code that would contradict them.
+    """
+
+    options: Mapping[str, str]
+    removed: frozenset[str] = field(default_factory=frozenset)
+
+    def applied(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return a reader's options with the start in place of their own."""
+        gone = {name.lower() for name in self.removed | set(self.options)}
+        return {name: value for name, value in options.items() if name.lower() not in gone} | dict(self.options)
+
+
+def parse_start(text: str) -> SourceStart:
+    """Parse `option=value`, a word, or either of them after `source:`.
+
+    Raises:
+        UserError: START_INVALID.
+
+    Examples:
+        >>> parse_start("startingVersion=12").text
+        'startingVersion=12'
+        >>> parse_start("orders:earliest")
+        SourceStart(option='earliest', value=None, source='orders')
+        >>> parse_start("modifiedAfter=2025-04-09T18:15:00").value
+        '2025-04-09T18:15:00'
+    """
+    head, sign, value = text.strip().partition("=")
+    source, _, option = head.rpartition(":")
+    option, value = option.strip(), value.strip()
+    if not option or (sign and not value) or (not sign and option.lower() not in _WORDS):
+        raise UserError("START_INVALID", start=text)
+    return SourceStart(option=option, value=value if sign else None, source=source.strip() or None)
+
+
+def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC") -> ReaderStart:
+    """Return the reader options of a start.
+
+    Args:
+        kind: the kind of the source.
+        start: the start.
+        source: the source's name, for errors.
+        zone: the time zone of a time without one.
+
+    Raises:
+        UserError: START_NOT_SUPPORTED, START_INVALID.
+    """
+    if kind == "kafka":
+        return ReaderStart(options=_kafka_options(start, source, zone), removed=frozenset(_KAFKA_OPTIONS))
+    known = {name.lower(): name for name in kind_named(kind).starts}
+    option = known.get(start.option.lower())
+    if option is None or start.value is None:
+        raise _not_supported(kind, start, source)
+    _check_value(option, start)
+    others = set(known.values()) - {option}
+    return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(others))
+
+
+def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
+    """Return the start with the next version of a Delta table in place of `latest`; any other start is unchanged.
+
+    A query that begins at `latest` and finds nothing to read stores no position. The next one would begin at what is
+    the latest version then, and skip the commits in between.
+
+    Raises:
+        UserError: START_NOT_AVAILABLE if a Delta table has not the version, with those that it has.
+    """
+    if source.kind != "delta" or start.option.lower() != _VERSION.lower():
+        return start
+    path = str(source.location)
+    last = latest_version(storage, path)
+    if last is None:
+        return start
+    if start.value == "latest":
+        return replace(start, value=str(last + 1))
+    version, first = int(start.value or 0), min(commit_files(storage, path), default=0)
+    if not first <= version <= last + 1:
+        raise UserError("START_NOT_AVAILABLE", source=path, version=version, first=first, last=last)
+    return start
+
+
+def awaits_version(storage: Storage, source: SourceReference, start: SourceStart) -> bool:
+    """Whether a start names a version of a Delta table that is not committed yet.
+
+    Delta refuses to start there. `latest` would not be the same: a commit between the check and the start of the
+    query would not be read.
+    """
+    named = source.kind == "delta" and start.option.lower() == _VERSION.lower() and str(start.value).isdecimal()
+    return named and int(start.value or 0) > (latest_version(storage, str(source.location)) or 0)
+
+
+def starts_text(starts: Mapping[str, SourceStart]) -> str:
+    """Return the starts of a generation by source, as the manifest stores them."""
+    return json.dumps({source: starts[source].text for source in sorted(starts)}, ensure_ascii=False)
+
+
+def parse_starts(text: str | None) -> dict[str, SourceStart]:
+    """Return the starts of a generation by source; {} if it has none of its own."""
+    found = json.loads(text) if text else {}
+    return {source: parse_start(start) for source, start in found.items()}
+
+
+def _kafka_options(start: SourceStart, source: str, zone: str) -> dict[str, str]:
+    option, value = start.option.lower(), start.value
+    if option in {"earliest", "latest"} and value is None:
+        return {"startingOffsets": option}
+    if option in {"offsets", "startingoffsets"} and value is not None:
+        return {"startingOffsets": value if value in {"earliest", "latest"} else _offsets(start)}
+    if option in {"timestamp", "startingtimestamp"} and value is not None:
+        # A partition without a record that late starts at its end.
+        return {"startingTimestamp": _milliseconds(start, zone), "startingOffsetsByTimestampStrategy": "latest"}
+    raise _not_supported("kafka", start, source)
+
+
+def _offsets(start: SourceStart) -> str:
+    try:
+        found = json.loads(start.value or "")
+        valid = bool(found) and all(isinstance(each, int) for topic in found.values() for each in topic.values())
+    except (ValueError, AttributeError):
+        valid = False
+    if not valid:
+        raise UserError("START_INVALID", start=start.text)
+    return start.value or ""
+
+
+def _milliseconds(start: SourceStart, zone: str) -> str:
+    text = start.value or ""
+    if text.isdecimal():
+        return text
+    return str(round(_time(start, zone).timestamp() * 1000))
+
+
+def _time(start: SourceStart, zone: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(start.value or "")
+    except ValueError as error:
+        raise UserError("START_INVALID", start=start.text) from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(zone))
+
+
+def _check_value(option: str, start: SourceStart) -> None:
+    value = start.value or ""
+    if option == _VERSION:
+        if not (value.isdecimal() or value == "latest"):
+            raise UserError("START_INVALID", start=start.text)
+    elif option in {_TIMESTAMP, "modifiedAfter"}:
+        _time(start, "UTC")
+
+
+def _not_supported(kind: str, start: SourceStart, source: str) -> UserError:
+    possible = _KAFKA_STARTS if kind == "kafka" else [f"{name}=…" for name in kind_named(kind).starts]
+    return UserError("START_NOT_SUPPORTED", start=start.text, source=source, possible=_listed(possible))
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(names)
+    return f"Its starts are {', '.join(f'`{name}`' for name in found)}." if found else "It has no start to choose."

@@ -1,0 +1,170 @@
+"""The status of gateways, and the findings of a preflight, as tables and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framework.foundation.wording import seconds_text
+from framework.ingest.preflight import Preflight
+from framework.ingest.status import GatewayStatus, IngestedState, TableStatus
+from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.postgres.lsn import format_lsn
+from framework.views.table import Cell, Column, Table, Tone
+
+_STATUS = (
+    Column(name="table", wraps=False),
+    Column(name="target", wraps=False),
+    Column(name="state", wraps=False),
+    Column(name="chunks", right=True),
+    Column(name="percent", right=True),
+    Column(name="left", right=True),
+    Column(name="lag", right=True),
+    Column(name="behind", right=True),
+    Column(name="error"),
+)
+_TONES = {
+    IngestedState.FOLLOWING: Tone.GOOD,
+    IngestedState.GAP: Tone.BAD,
+    IngestedState.FAILED: Tone.BAD,
+    IngestedState.PAUSED: Tone.WARNING,
+    IngestedState.CANCELLED: Tone.WARNING,
+}
+_SEVERITIES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.WARNING, Severity.INFORMATION: Tone.QUIET}
+
+
+def status_table(gateway: GatewayStatus) -> Table:
+    """Return one row for each table of a gateway."""
+    return Table.of(_STATUS, [_status_row(each) for each in gateway.tables])
+
+
+def status_head(gateway: GatewayStatus) -> str:
+    """Return one line about a gateway: its slot, the log that it retains, and its position."""
+    found = gateway.slot_status
+    parts = [f"{gateway.name}: slot {gateway.slot}"]
+    if gateway.gap is not None:
+        parts.append(f"GAP ({gateway.gap}): see `Operate it` in docs/databases.md")
+    if gateway.error is not None:
+        parts.append(f"the source gave no answer ({gateway.error})")
+    elif found is None:
+        parts.append("no such slot at the source")
+    else:
+        retained = (
+            "its log is lost" if found.retained_bytes is None else f"retains {_size(found.retained_bytes)} of log"
+        )
+        parts += [retained, "read now" if found.is_active else "not read now"]
+    if gateway.position is not None:
+        parts.append(f"staged up to {format_lsn(gateway.position)}")
+    return ", ".join([*parts, *(["paused"] if gateway.is_paused else [])])
+
+
+def status_lines(gateway: GatewayStatus) -> list[str]:
+    """Return a line for each table, for an output that can't be redrawn."""
+    return [
+        " ".join(filter(None, (table.source, table.state.value, _percent(table), table.error or "")))
+        for table in gateway.tables
+    ]
+
+
+def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
+    """Return the gateways as JSON values."""
+    return [
+        {
+            "gateway": each.name,
+            "paused": each.is_paused,
+            "slot": each.slot,
+            "slot_active": None if each.slot_status is None else each.slot_status.is_active,
+            "retained_bytes": None if each.slot_status is None else each.slot_status.retained_bytes,
+            "position": None if each.position is None else format_lsn(each.position),
+            "gap": each.gap,
+            "error": each.error,
+            "tables": [_table_json(table) for table in each.tables],
+        }
+        for each in gateways
+    ]
+
+
+def preflight_table(findings: Sequence[Finding]) -> Table:
+    """Return one row for each finding."""
+    return Table.of(
+        (Column(name="severity", wraps=False), Column(name="table", wraps=False), Column(name="finding"),
+         Column(name="mended by")),
+        [
+            (
+                Cell(text=each.severity.value, tone=_SEVERITIES[each.severity]),
+                "" if each.table is None else str(each.table),
+                each.what,
+                each.statement or each.remedy,
+            )
+            for each in findings
+        ],
+    )  # fmt: skip
+
+
+def preflight_json(results: Sequence[Preflight]) -> list[dict[str, Any]]:
+    """Return the results as JSON values."""
+    return [
+        {
+            "gateway": each.gateway,
+            "failed": each.has_failed,
+            "tables": [str(name) for name in each.tables],
+            "findings": [
+                {
+                    "condition": finding.condition,
+                    "severity": finding.severity.value,
+                    "table": None if finding.table is None else str(finding.table),
+                    "what": finding.what,
+                    "remedy": finding.remedy,
+                    "statement": finding.statement or None,
+                }
+                for finding in each.findings
+            ],
+        }
+        for each in results
+    ]
+
+
+def _status_row(table: TableStatus) -> tuple[Cell | str, ...]:
+    snapshot = table.snapshot
+    left = None if snapshot.completed else snapshot.remaining_seconds
+    return (
+        table.source,
+        str(table.target),
+        Cell(text=table.state.value, tone=_TONES.get(table.state)),
+        str(snapshot.chunks),
+        _percent(table),
+        "" if left is None else seconds_text(left),
+        "" if table.lag_bytes is None else _size(table.lag_bytes),
+        "" if table.lag_seconds is None else seconds_text(table.lag_seconds),
+        table.error or "",
+    )
+
+
+def _percent(table: TableStatus) -> str:
+    percent = 100.0 if table.snapshot.completed else table.snapshot.percent
+    return "" if percent is None else f"{percent:.0f} %"
+
+
+def _table_json(table: TableStatus) -> dict[str, Any]:
+    snapshot = table.snapshot
+    return {
+        "table": table.source,
+        "target": str(table.target),
+        "state": table.state.value,
+        "generation": table.generation,
+        "chunks": snapshot.chunks,
+        "percent": 100.0 if snapshot.completed else snapshot.percent,
+        "remaining_seconds": 0.0 if snapshot.completed else snapshot.remaining_seconds,
+        "lag_bytes": table.lag_bytes,
+        "lag_seconds": table.lag_seconds,
+        "error": table.error,
+    }
+
+
+def _size(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

@@ -1,0 +1,237 @@
+"""`ingest_database`: copies of the tables of a schema that follow their source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import Pipeline
+from framework.foundation.errors import SluiceError
+from framework.plan.steps import RefuseTable
+from framework.run.update.results import FlowState, UpdateResult, UpdateState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+VIEWS = """
+from pyspark.sql import functions as F
+
+@dp.table
+def total():
+    return spark.read.table("copies.orders").agg(F.sum("amount").alias("total"))
+"""
+
+
+def pipeline_of(spark: SparkSession, folder: Path, call: Mapping[str, Any], more: str = "") -> Pipeline:
+    """Return the pipeline of one `ingest_database`, whose spec lies beside the connections; its name is in line 2."""
+    module = f"from framework import pipelines as dp\ndp.ingest_database(**{dict(call)!r})\n{more}"
+    (folder / "module.py").write_text(module, "utf-8")
+    spec = {"name": "shop", "storage": "storage", "libraries": [{"file": {"path": "module.py"}}]}
+    (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
+    return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
+
+
+def schema(**fields: object) -> dict[str, object]:
+    """Return the object of the schema `public`, copied to the schema `copies`."""
+    return {"schema": {"source_schema": "public", "destination_schema": "copies", **fields}}
+
+
+def table(name: str, **fields: object) -> dict[str, object]:
+    """Return the object of a table of the schema `public`, copied to the schema `copies`."""
+    return {"table": {"source_schema": "public", "source_table": name, "destination_schema": "copies", **fields}}
+
+
+def shop(*objects: object, **more: object) -> dict[str, object]:
+    """Return the arguments of a call on the connection of the test, with small chunks."""
+    return {"name": "shop", "connection": "bank", "objects": list(objects), "options": {"chunkBytes": "100k"}, **more}
+
+
+def rows_of(pipeline: Pipeline, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return columns of a copy, ordered by the first of them."""
+    frame = pipeline.table(name).select(*columns)
+    return [tuple(row) for row in frame.orderBy(frame.columns[0]).collect()]
+
+
+def failed_flows(result: UpdateResult) -> dict[str, str]:
+    """Return the conditions of the failed flows."""
+    return {
+        flow.flow.table: flow.error.condition
+        for flow in result.flows
+        if flow.state is FlowState.FAILED and flow.error is not None
+    }
+
+
+def test_a_schema_is_copied_and_a_new_table_joins(interpreting: SparkSession, folder: Path, run: Run) -> None:
+    """Each table equals its source after each update, also one that is created between two updates."""
+    run("CREATE TABLE orders (id INT PRIMARY KEY, position TEXT, amount NUMERIC(8,2))")
+    run('CREATE TABLE "Order Lines" (a INT, "b c" TEXT, operation TEXT, PRIMARY KEY (a, "b c"))')
+    run("CREATE TABLE tmp_orders (id INT PRIMARY KEY)")
+    run("INSERT INTO orders SELECT i, 'p' || i, i * 1.5 FROM generate_series(1, 3000) i; ANALYZE orders")
+    run("""INSERT INTO "Order Lines" SELECT i, 'é', 'o' FROM generate_series(1, 5) i""")
+    pipeline = pipeline_of(interpreting, folder, shop(schema(exclude=["tmp_*"])), VIEWS)
+    assert [flow.spec.name.table for flow in pipeline.graph.flows] == [
+        "total", "shop_changes",
+        "order lines_snapshot_flow", "order lines_cdc_flow", "orders_snapshot_flow", "orders_cdc_flow",
+    ]  # fmt: skip
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("UPDATE orders SET position = NULL WHERE id % 2 = 0; DELETE FROM orders WHERE id > 2990")
+    run("""UPDATE "Order Lines" SET a = a + 10 WHERE a > 3; TRUNCATE tmp_orders""")
+    run("CREATE TABLE customers (id INT PRIMARY KEY, name TEXT); INSERT INTO customers VALUES (1, 'one')")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("INSERT INTO customers VALUES (2, 'two'); UPDATE customers SET name = 'ONE' WHERE id = 1")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    copied = {name: rows_of(pipeline, f"copies.`{name}`", "*") for name in ("orders", "Order Lines", "customers")}
+    assert copied == {
+        "orders": run("SELECT id, position, amount FROM orders ORDER BY id"),
+        "Order Lines": run("""SELECT a, "b c", operation FROM "Order Lines" ORDER BY a"""),
+        "customers": run("SELECT id, name FROM customers ORDER BY id"),
+    }
+    assert rows_of(pipeline, "total", "*") == run("SELECT sum(amount) FROM orders")
+
+
+FAULTS: dict[str, tuple[str, dict[str, object], str]] = {
+    "keyless": ("(id INT, b TEXT)", {}, "INGESTION_WITHOUT_KEY"),
+    "full_keyless": ("", {"primary_keys": ["id"]}, "INGESTION_WITHOUT_KEY"),
+    "nullable_key": ("(id INT UNIQUE, b TEXT)", {}, "INGESTION_WITHOUT_KEY"),
+    "not_logged": ("(id INT NOT NULL UNIQUE, b TEXT)", {}, "DATABASE_REPLICA_IDENTITY"),
+    "unlogged": ("", {}, "DATABASE_TABLE_UNLOGGED"),
+    "missing": ("", {}, "DATABASE_TABLE_MISSING"),
+    "a_view": ("", {}, "DATABASE_NOT_A_TABLE"),
+    "wrong_key": ("(id INT PRIMARY KEY, b TEXT)", {"primary_keys": ["b"]}, "INGESTION_KEY_NOT_IN_LOG"),
+    "unknown_key": ("(id INT PRIMARY KEY, b TEXT)", {"primary_keys": ["ID"]}, "INGESTION_COLUMN_UNKNOWN"),
+    "unknown_column": ("(id INT PRIMARY KEY, b TEXT)", {"exclude_columns": ["c"]}, "INGESTION_COLUMN_UNKNOWN"),
+    "key_excluded": ("(id INT PRIMARY KEY, b TEXT)", {"exclude_columns": ["id"]}, "INGESTION_KEY_EXCLUDED"),
+    "unknown_text": ("(id INT PRIMARY KEY, b TEXT)", {"text_columns": ["c"]}, "DATABASE_TEXT_COLUMN_UNKNOWN"),
+    "filtered": ("(id INT PRIMARY KEY, b TEXT)", {"row_filter": "b === 1 +"}, "INGESTION_ROW_FILTER_INVALID"),
+    "cased": ('(id INT PRIMARY KEY, b TEXT, "B" TEXT)', {}, "FLOW_QUERY_FAILED"),
+    "twice": ("(id INT PRIMARY KEY)", {}, "INGESTION_TABLE_TWICE"),
+    "same": ("(id INT PRIMARY KEY)", {}, "INGESTION_TARGET_TWICE"),
+}
+
+
+def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Path, run: Run) -> None:
+    """Each fault that the catalog shows fails the flows of its table, with its condition and the line of the call."""
+    run("CREATE TABLE orders (id INT PRIMARY KEY, amount NUMERIC(8,2)); INSERT INTO orders VALUES (1, 1), (2, 2.5)")
+    run("CREATE UNLOGGED TABLE unlogged (id INT PRIMARY KEY); CREATE VIEW a_view AS SELECT * FROM orders")
+    run("CREATE TABLE full_keyless (id INT, b TEXT); ALTER TABLE full_keyless REPLICA IDENTITY FULL")
+    run("CREATE TABLE samples (id INT PRIMARY KEY)")
+    for name, (columns, _, _) in FAULTS.items():
+        if columns:
+            run(f"CREATE TABLE {name} {columns}")
+    call = shop(
+        table("orders"),
+        *(table(name, table_configuration=configuration) for name, (_, configuration, _) in FAULTS.items()),
+        table("twice", destination_table="twice_2"),
+        table("samples", destination_table="SAME"),
+        {"schema": {"source_schema": "public", "include": ["nothing_*"]}},
+    )
+    expected = {name: condition for name, (_, _, condition) in FAULTS.items()}
+    expected["twice_2"] = "INGESTION_TABLE_TWICE"
+    pipeline = pipeline_of(interpreting, folder, call)
+    faults = {dataset.name.table: dataset.fault for dataset in pipeline.graph.datasets if dataset.fault is not None}
+    assert {name: fault.condition for name, fault in faults.items()} == expected
+    assert {fault.location and fault.location.line for fault in faults.values()} == {2}
+    assert {step.dataset.table for step in pipeline.plan().steps if isinstance(step, RefuseTable)} == set(expected)
+    assert run("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
+    result = pipeline.run()
+    assert failed_flows(result) == {
+        f"{name}_{flow}": condition for name, condition in expected.items() for flow in ("snapshot_flow", "cdc_flow")
+    }
+    run("UPDATE orders SET amount = 9; INSERT INTO orders VALUES (3)")
+    run("ALTER TABLE not_logged REPLICA IDENTITY FULL; INSERT INTO not_logged VALUES (1, 'mended')")
+    expected.pop("not_logged")
+    assert {flow.removesuffix("_cdc_flow") for flow in failed_flows(pipeline.run()) if "cdc" in flow} == set(expected)
+    assert rows_of(pipeline, "copies.orders", "*") == run("SELECT * FROM orders ORDER BY id")
+    assert rows_of(pipeline, "copies.not_logged", "*") == [(1, "mended")]
+
+
+def test_a_table_that_vanishes_or_is_replaced_keeps_its_rows_and_its_readers(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """Its flows fail with the reason, its copy stays readable, and the changes of other tables are applied."""
+    for name in ("orders", "lines", "parts"):
+        run(f"CREATE TABLE {name} (id INT PRIMARY KEY, amount INT); INSERT INTO {name} VALUES (1, 10), (2, 20)")
+    pipeline = pipeline_of(interpreting, folder, shop(table("orders"), table("lines"), table("parts")), VIEWS)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("INSERT INTO orders VALUES (3, 30); INSERT INTO parts VALUES (3, 30)")
+    run("DROP TABLE orders; DROP TABLE lines; CREATE TABLE lines (id INT PRIMARY KEY, amount INT)")
+    run("INSERT INTO lines VALUES (5, 50)")
+    result = pipeline.run()
+    assert failed_flows(result) == {
+        "orders_snapshot_flow": "DATABASE_TABLE_MISSING", "orders_cdc_flow": "DATABASE_TABLE_MISSING",
+        "lines_snapshot_flow": "INGESTION_TABLE_REPLACED", "lines_cdc_flow": "INGESTION_TABLE_REPLACED",
+    }  # fmt: skip
+    assert [flow.state for flow in result.flows if flow.flow.table == "total"] == [FlowState.SKIPPED]
+    assert rows_of(pipeline, "copies.orders", "*") == [(1, 10), (2, 20)]
+    assert rows_of(pipeline, "copies.parts", "*") == [(1, 10), (2, 20), (3, 30)]
+    # The way out that the error names.
+    run("CREATE TABLE orders (id INT PRIMARY KEY, amount INT); INSERT INTO orders VALUES (7, 70)")
+    run("SELECT pg_drop_replication_slot('sluice_shop')")
+    assert pipeline.run(full_refresh_all=True).state is UpdateState.COMPLETED
+    run("UPDATE orders SET amount = 71; UPDATE lines SET amount = 51; DELETE FROM parts WHERE id = 1")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for name in ("orders", "lines", "parts"):
+        assert rows_of(pipeline, f"copies.{name}", "*") == run(f"SELECT * FROM {name} ORDER BY id")
+
+
+def test_filters_lists_of_columns_and_histories_follow_the_source(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """A row enters and leaves the copy as it meets the filter; a history has each state; a truncate ends both."""
+    run("CREATE TABLE orders (id INT PRIMARY KEY, region TEXT, amount INT, secret TEXT)")
+    run("CREATE TABLE prices (id INT PRIMARY KEY, price NUMERIC(8,2)); INSERT INTO prices VALUES (1, 1.5), (2, 2.5)")
+    run("INSERT INTO orders SELECT i, (ARRAY['EU', 'US', NULL])[i % 3 + 1], i, 's' FROM generate_series(1, 300) i")
+    call = shop(
+        table(
+            "orders",
+            destination_table="european",
+            table_configuration={"row_filter": "region = 'EU' -- only", "include_columns": ["amount"]},
+        ),
+        table("prices", table_configuration={"scd_type": "SCD_TYPE_2"}),
+    )
+    pipeline = pipeline_of(interpreting, folder, call)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("UPDATE orders SET region = 'EU' WHERE id % 5 = 0; UPDATE orders SET region = NULL WHERE id % 7 = 0")
+    run("UPDATE orders SET id = id + 1000, amount = -id WHERE id % 11 = 0; DELETE FROM orders WHERE id % 13 = 0")
+    run("INSERT INTO orders VALUES (2000, 'EU', 1, 's'), (2001, 'US', 1, 's')")
+    run("UPDATE prices SET price = 1.6 WHERE id = 1; DELETE FROM prices WHERE id = 2")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    european = "SELECT id, amount FROM orders WHERE region = 'EU' ORDER BY id"
+    assert pipeline.table("copies.european").columns == ["id", "amount"]
+    assert rows_of(pipeline, "copies.european", "*") == run(european)
+    history = pipeline.table("copies.prices").selectExpr("id", "cast(price as string)", "__END_AT is null")
+    assert sorted(tuple(row) for row in history.collect()) == [
+        (1, "1.50", False), (1, "1.60", True), (2, "2.50", False),
+    ]  # fmt: skip
+    run("TRUNCATE orders; INSERT INTO orders VALUES (1, 'EU', 5, 's'), (2, 'US', 5, 's'); TRUNCATE prices")
+    assert failed_flows(pipeline.run()) == {"prices_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
+    assert rows_of(pipeline, "copies.european", "*") == [(1, 5)]
+
+
+def test_an_unusable_ingestion_is_an_error_of_the_pipeline(interpreting: SparkSession, folder: Path, run: Run) -> None:
+    """`validate` names the condition at the line of the call, before anything is written at the source."""
+    run("CREATE TABLE orders (id INT PRIMARY KEY)")
+    none = {"schema": {"source_schema": "public", "include": ["x*"]}}
+    conditions = {}
+    for expected, call in {
+        "INGESTION_WITHOUT_TABLES": shop(none),
+        "DATABASE_SCHEMA_MISSING": shop({"schema": {"source_schema": "pubic"}}),
+        "DATABASE_CONNECTION_UNKNOWN": shop(table("orders")) | {"connection": "bnak"},
+        "INVALID_ARGUMENT.VALUE": shop(table("orders")) | {"name": "My Shop"},
+    }.items():
+        with pytest.raises(SluiceError) as caught:
+            pipeline_of(interpreting, folder, call, VIEWS).validate()
+        errors = getattr(caught.value, "errors", (caught.value,))
+        conditions[expected] = [(error.condition, error.location and error.location.line) for error in errors]
+    assert conditions == {condition: [(condition, 2)] for condition in conditions}
+    (folder / "connections.yml").write_text("bank: postgresql://postgres@127.0.0.1:1/none\n", "utf-8")
+    with pytest.raises(SluiceError) as caught:
+        pipeline_of(interpreting, folder, shop(table("orders")), VIEWS).validate()
+    assert (caught.value.condition, caught.value.exit_code) == ("DATABASE_UNREACHABLE", 1)
+    assert run("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]

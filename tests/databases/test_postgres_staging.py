@@ -1,0 +1,197 @@
+"""Snapshots through files: the same rows as from the source, and no file that a killed attempt left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from framework import Pipeline
+from framework.foundation.failpoints import arm, disarm
+from framework.run.update.results import UpdateState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., list[tuple[Any, ...]]]
+COLUMNS = "id, small, amount, price, seen, local, day, flag, code, blob, tags, label"
+TABLES = ("copied", "constrained", "merged")
+MODULE = """
+from pyspark.sql import functions as F
+from framework import pipelines as dp
+
+def orders(chunks=2):
+    reader = spark.readStream.format("postgres_snapshot").option("connection", "bank").option("table", "orders")
+    reader = reader.option("connectionsFolder", spark.conf.get("bank.folder")).option("chunkBytes", "320k")
+    return reader.option("maxChunksPerTrigger", chunks).load()
+
+@dp.table
+def copied():
+    return orders()
+
+@dp.table(table_properties={"delta.constraints.positive": "id > 0"})
+def constrained():
+    return orders()
+
+@dp.table(partition_cols=["flag"])
+def changed():
+    return orders().where("id % 2 = 0").selectExpr("*", "id * 2L AS twice", "explode(array(1, 2)) AS part")
+
+@dp.table
+@dp.expect("priced", "price > 0")
+@dp.expect_or_drop("even", "id % 2 = 0")
+def checked():
+    return orders()
+
+@dp.table
+def stamped():
+    return orders().withColumn("at", F.current_timestamp())
+
+dp.create_streaming_table("merged")
+
+@dp.snapshot_flow(
+    target="merged", keys=["id"], sequence_by="position", except_column_list=["position"], name="merged_snapshot_flow"
+)
+def merged_snapshot():
+    return orders().selectExpr("*", "0L AS position")
+"""
+
+
+@pytest.fixture
+def orders(run: Run) -> list[tuple[Any, ...]]:
+    """The rows of a table of many types, some chunks long."""
+    run(
+        "CREATE TABLE orders (id BIGINT PRIMARY KEY, small SMALLINT, amount NUMERIC(12,2), price DOUBLE PRECISION, "
+        "seen TIMESTAMPTZ, local TIMESTAMP, day DATE, flag BOOLEAN, code CHAR(4), blob BYTEA, tags TEXT[], label TEXT)"
+    )
+    run(
+        "INSERT INTO orders SELECT i, i % 100, i * 1.25, CASE WHEN i % 7 = 0 THEN NULL ELSE i / 3.0 END, "
+        "timestamptz '1492-10-12 10:00:00.123456+00' + i * interval '30 days', timestamp '0001-01-01' + i * interval "
+        "'1 day', date '0001-01-01' + i, i % 3 = 0, 'c' || i % 10, decode(lpad(to_hex(i), 8, '0'), 'hex'), "
+        "ARRAY['a' || i, NULL], CASE WHEN i % 5 = 0 THEN NULL ELSE repeat('é', i % 40) END "
+        "FROM generate_series(1, 5000) AS i"
+    )
+    run("ANALYZE orders")
+    # Python's drivers disagree on the zone of a point in time.
+    columns = COLUMNS.replace("seen", "(extract(epoch FROM seen) * 1000000)::bigint")
+    return plain(run(f"SELECT {columns} FROM orders ORDER BY id"))
+
+
+@pytest.fixture
+def pipeline(interpreting: SparkSession, folder: Path) -> Pipeline:
+    """A pipeline of flows that read the table in files, or can't."""
+    (folder / "module.py").write_text(MODULE, "utf-8")
+    return Pipeline(
+        name="staging", modules=[folder / "module.py"], storage=str(folder / "storage [1] a=b"),
+        configuration={"bank.folder": str(folder)}, spark=interpreting,
+    )  # fmt: skip
+
+
+def test_each_kind_of_flow_has_the_rows_of_the_source(
+    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]]
+) -> None:
+    """Rows and values are exact, files are added as they are where that is possible, and nothing is left over."""
+    result = pipeline.run()
+    assert result.state is UpdateState.COMPLETED, result
+    for target in ("copied", "constrained", "stamped", "merged"):
+        assert rows_of(pipeline, target) == orders, target
+    even = [row for row in orders if row[0] % 2 == 0]
+    assert rows_of(pipeline, "checked") == even
+    assert rows_of(pipeline, "changed") == [row for row in even for _ in range(2)]
+    assert pipeline.table("changed").where("twice != id * 2 OR part NOT IN (1, 2)").count() == 0
+    assert {target: named_files(folder, target) for target in ("copied", "constrained", "changed", "merged")} == {
+        "copied": True, "constrained": False, "changed": False, "merged": False,
+    }  # fmt: skip
+    assert left_in(folder) == []
+    assert_filters_find(pipeline, orders)
+    written = {flow.flow.table: flow.rows_written for flow in result.flows}
+    assert written == {
+        "copied": 5000, "constrained": 5000, "stamped": 5000, "checked": 2500, "changed": 5000,
+        "merged_snapshot_flow": 5000,
+    }  # fmt: skip
+    checked = next(flow for flow in result.flows if flow.flow.table == "checked")
+    assert {each.name: each.failed for each in checked.expectations} == {"priced": 714, "even": 2500}
+    assert checked.rows_dropped == 2500
+
+
+def test_attempts_that_die_leave_neither_rows_nor_files(
+    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]]
+) -> None:
+    """The next update has each row once, deletes the files of the attempts, and keeps those of commits."""
+
+    def die() -> None:
+        raise SystemError
+
+    for window in ("staging.after_files", "staging.after_commit"):
+        arm(window, nth=2, action=die)
+        try:
+            assert pipeline.run(refresh=TABLES).state is not UpdateState.COMPLETED
+        finally:
+            disarm()
+    foreign = table_folder(folder, "copied") / "foreign.parquet"
+    foreign.write_bytes(b"of another writer")
+    assert pipeline.run(refresh=TABLES).state is UpdateState.COMPLETED
+    for target in TABLES:
+        assert rows_of(pipeline, target) == orders, target
+    assert left_in(folder) == []
+    assert foreign.exists()
+
+
+def rows_of(pipeline: Pipeline, target: str) -> list[tuple[Any, ...]]:
+    """The rows of a table as the driver of the source returns them."""
+    columns = COLUMNS.replace("seen", "unix_micros(seen)").split(", ")
+    rows = pipeline.table(target).selectExpr(*columns).orderBy("id").collect()
+    return plain(rows)
+
+
+def plain(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows with binary values as bytes, in place of the types of the drivers."""
+    binary = (bytearray, memoryview)
+    return [tuple(bytes(value) if isinstance(value, binary) else value for value in row) for row in rows]
+
+
+def assert_filters_find(pipeline: Pipeline, orders: list[tuple[Any, ...]]) -> None:
+    """Statistics of the added files exclude no row that a filter is true for."""
+    copied = pipeline.table("copied")
+    for number in (1234, 4999):
+        for index, name in enumerate(COLUMNS.split(", ")):
+            value = orders[number][index]
+            if value is None or name in {"tags", "blob"}:
+                continue
+            same = sum(row[index] == value for row in orders)
+            if isinstance(value, date):  # a year below 1000 is no literal of PySpark
+                wanted = F.lit(value.isoformat()).cast("timestamp_ntz" if isinstance(value, datetime) else "date")
+            else:
+                wanted = F.timestamp_micros(F.lit(value)) if name == "seen" else F.lit(value)
+            assert copied.where(F.col(name) == wanted).count() == same, (name, value)
+
+
+def table_folder(folder: Path, target: str) -> Path:
+    """The folder of a table."""
+    return folder / "storage [1] a=b" / "tables" / "main" / "default" / target
+
+
+def added_files(folder: Path, target: str) -> list[str]:
+    """The names of all files that were ever added to a table."""
+    commits = sorted((table_folder(folder, target) / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for commit in commits for line in commit.read_text("utf-8").splitlines()]
+    return [action["add"]["path"] for action in actions if "add" in action]
+
+
+def named_files(folder: Path, target: str) -> bool:
+    """Whether the files of a table are those that the readers of chunks wrote."""
+    names = added_files(folder, target)
+    assert names
+    return all(name.startswith("snapshot-") for name in names)
+
+
+def left_in(folder: Path) -> list[Path]:
+    """Files of chunks that no table has."""
+    known = set(added_files(folder, "copied"))
+    in_table = [path for path in table_folder(folder, "copied").glob("snapshot-*") if path.name not in known]
+    return [*in_table, *(folder / "storage [1] a=b" / "staged").rglob("*.parquet")]

@@ -1,0 +1,401 @@
+"""Flows that are broken for real, explained and repaired: one pipeline with a flow for each way to break."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from framework import pipelines as dp
+from framework.plan import planner
+from framework.recovery.doctor.diagnoses import DIAGNOSES
+from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.ways import WayOut
+from framework.run.update.results import UpdateState
+from framework.views.doctor import cost_text
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework import Pipeline
+
+Rows = list[tuple[Any, ...]]
+OLD: Rows = [(1, "k1"), (2, "k0"), (3, "k1")]
+NEW: Rows = [(4, "k0"), (5, "k1")]
+RESET = "lost: none; repeated: none; read again: none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """A way to break a flow, and the promise of the way out that repairs it.
+
+    Args:
+        diagnosis: the name of the diagnosis.
+        condition: the condition of the finding.
+        way: the name of the way out that the test applies.
+        cost: its cost, as `sluice doctor` prints it; the number of rows that the test counts is the same.
+        rows: the rows of the table afterwards.
+        harm: what happens to the files of source and checkpoint.
+        ways: the names of all ways out, best first.
+        is_foretold: whether the finding is there before an update has failed.
+    """
+
+    diagnosis: str
+    condition: str
+    way: str
+    cost: str = RESET
+    rows: tuple[tuple[Any, ...], ...] = (*OLD, *NEW)
+    harm: Callable[[Harm], None] = lambda _: None
+    ways: tuple[str, ...] = ()
+    is_foretold: bool = True
+
+
+class Harm:
+    """What a test does to one flow: its checkpoint, and the table that it reads."""
+
+    def __init__(self, world: EngineWorld, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.source = world.source(name)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the current checkpoint."""
+        return self.world.root / "storage/checkpoints" / f"main.s.{self.name}" / f"main.s.{self.name}" / "1"
+
+    def cut(self, file: str, lines: int = 1) -> None:
+        """Cut a file of the checkpoint off after some lines, as a full disk leaves it."""
+        path = self.checkpoint / file
+        path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:lines]), "utf-8")
+        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+
+    def remove(self, file: str) -> None:
+        """Remove a file or folder of the checkpoint."""
+        path = self.checkpoint / file
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+
+    def sql(self, text: str) -> None:
+        """Run a statement on the source, as `{source}`."""
+        self.world.spark.sql(text.format(source=f"delta.`{self.source}`"))
+
+    def replace(self) -> None:
+        """Drop the source, and create it again with the new rows."""
+        shutil.rmtree(self.source)
+        feed(self.world, self.name, NEW)
+
+    def lose_history(self) -> None:
+        """Append a third commit, and remove the first unread one from the log, behind a checkpoint of the log."""
+        feed(self.world, self.name, [(6, "k0")])
+        self.sql("ALTER TABLE {source} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+        feed(self.world, self.name, [(7, "k1")])
+        for version in range(2):
+            Path(self.source, "_delta_log", f"{version:020d}.json").unlink()
+
+
+PLANNED = "rows of the batch that was planned and not committed, if they were written"
+BREAKS = {
+    "operator_removed": Break(
+        diagnosis="STATEFUL_OPERATORS_CHANGED",
+        condition="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+        way="RESET_HERE",
+        cost=f"lost: none; repeated: unknown: {PLANNED}; read again: none",
+        ways=("RESTORE", "RESET_HERE", "RESET_START", "FULL_REFRESH"),
+    ),
+    "operator_added": Break(
+        diagnosis="STATEFUL_OPERATORS_CHANGED",
+        condition="STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        way="RESET_START",
+        cost="lost: none; repeated: 3 rows; read again: 5 rows",
+        rows=(*OLD, *OLD, *NEW),
+    ),
+    "state_changed": Break(
+        diagnosis="STATE_CHANGED",
+        condition="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        way="FULL_REFRESH",
+        cost="lost: none; repeated: none; read again: 5 rows",
+    ),
+    "source_added": Break(
+        diagnosis="SOURCES_CHANGED",
+        condition="STREAMING_SOURCES_CHANGED",
+        way="RESET_START",
+        cost="lost: none; repeated: at most 6 rows; read again: 10 rows",
+        rows=(*OLD, *OLD, *NEW),
+    ),
+    "metadata_missing": Break(
+        diagnosis="CHECKPOINT_DAMAGED",
+        condition="STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        way="RESET_HERE",
+        harm=lambda harm: harm.remove("metadata"),
+        ways=("RESET_HERE", "RESET_START", "FULL_REFRESH"),
+    ),
+    "offsets_cut": Break(
+        diagnosis="CHECKPOINT_DAMAGED",
+        condition="CHECKPOINT_FILE_DAMAGED",
+        way="FULL_REFRESH",
+        cost="lost: none; repeated: none; read again: 5 rows",
+        harm=lambda harm: harm.cut("offsets/0"),
+        ways=("RESET_START", "FULL_REFRESH"),
+    ),
+    "commit_cut": Break(
+        diagnosis="CHECKPOINT_DAMAGED",
+        condition="CHECKPOINT_FILE_DAMAGED",
+        way="RESET_HERE",
+        harm=lambda harm: harm.cut("commits/0", lines=0),
+    ),
+    "state_missing": Break(
+        diagnosis="CHECKPOINT_DAMAGED",
+        condition="STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        way="RESET_HERE",
+        cost="lost: none; repeated: unknown: later duplicates of rows that were read before; "
+        f"{PLANNED}; read again: none",
+        harm=lambda harm: harm.remove("state"),
+    ),
+    "replaced": Break(
+        diagnosis="DELTA_SOURCE_REPLACED",
+        condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+        way="RESET_START",
+        cost="lost: none; repeated: at most 2 rows; read again: 2 rows",
+        harm=Harm.replace,
+    ),
+    "deleted_from": Break(
+        diagnosis="DELTA_SOURCE_CHANGED",
+        condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+        way="RESET_AFTER_CHANGE",
+        cost="lost: 2 rows: the change of version 2 is not applied; repeated: none; read again: none",
+        rows=tuple(OLD),
+        harm=lambda harm: harm.sql("DELETE FROM {source} WHERE id = 1"),
+        ways=("RESTORE", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        is_foretold=False,
+    ),
+    "deleted_from_cdc": Break(
+        diagnosis="DELTA_SOURCE_CHANGED",
+        condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+        way="RESET_START",
+        cost="lost: none; repeated: none: AUTO CDC: events that are read again change nothing; read again: 4 rows",
+        harm=lambda harm: harm.sql("DELETE FROM {source} WHERE id = 1"),
+        is_foretold=False,
+    ),
+    "history_gone": Break(
+        diagnosis="DELTA_HISTORY_GONE",
+        condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+        way="RESET_FIRST_KEPT",
+        cost="lost: unknown: the rows of version 1 of {source}, which its log lost; repeated: none; read again: none",
+        rows=(*OLD, (6, "k0"), (7, "k1")),
+        harm=Harm.lose_history,
+        ways=("RESET_FIRST_KEPT", "RESET_START", "FULL_REFRESH"),
+        is_foretold=False,  # the options of a read by path are unknown, and one of them allows it
+    ),
+    "column_renamed": Break(
+        diagnosis="DELTA_SOURCE_SCHEMA_CHANGED",
+        condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
+        way="RESET_AFTER_CHANGE",
+        cost="lost: 2 rows; repeated: none; read again: none",
+        rows=tuple(OLD),
+        harm=lambda harm: harm.sql("ALTER TABLE {source} RENAME COLUMN kind TO sort"),
+        ways=("RUN_AGAIN", "TRACK_SCHEMA", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        is_foretold=False,
+    ),
+}
+HEALTHY = "healthy"
+
+
+def feed(world: EngineWorld, name: str, rows: Rows) -> None:
+    """Append rows to the source of a flow in one commit."""
+    frame = world.spark.createDataFrame(rows, "id LONG, kind STRING").coalesce(1)
+    mapped = {"delta.columnMapping.mode": "name"} if name == "column_renamed" else {}
+    frame.write.format("delta").options(**mapped).mode("append").save(world.source(name))
+
+
+def query(rows: DataFrame, name: str, *, changed: bool) -> DataFrame:
+    """The query of a flow before and after the code changed."""
+    if name == "operator_removed":
+        return rows if changed else rows.dropDuplicates(["id"])
+    if name == "operator_added":
+        return rows.dropDuplicates(["id"]) if changed else rows
+    if name == "state_changed":
+        return rows.dropDuplicates(["id", "kind"] if changed else ["id"])
+    if name == "column_renamed":
+        return rows.selectExpr("id", "concat('k', id % 2) AS kind")
+    if name == "state_missing":
+        return rows.dropDuplicates(["id"])
+    return rows.union(rows.where("id < 0")) if name == "source_added" and changed else rows
+
+
+def declare(world: EngineWorld, *, changed: bool) -> None:
+    """One flow for each break, and a sound one."""
+    for name in (*BREAKS, HEALTHY):
+
+        def read(name: str = name) -> DataFrame:
+            rows = world.spark.readStream.format("delta").load(world.source(name))
+            return query(rows, name, changed=changed)
+
+        if name.endswith("_cdc"):
+            dp.create_streaming_table(name)
+            dp.temporary_view(name=f"{name}_events")(read)
+            dp.create_auto_cdc_flow(
+                target=name, source=f"{name}_events", keys=["id"], sequence_by=F.col("id"), stored_as_scd_type=1
+            )
+        else:
+            dp.table(name=name)(read)
+
+
+@pytest.fixture
+def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+    """One source for each flow, with the old rows."""
+    world = EngineWorld(interpreting, tmp_path)
+    for name in (*BREAKS, HEALTHY):
+        feed(world, name, OLD)
+    return world
+
+
+def found_by(pipeline: Pipeline) -> dict[str, Finding]:
+    """The findings by the short name of their table."""
+    return {finding.dataset.table: finding for finding in pipeline.doctor.examine().findings if finding.dataset}
+
+
+def number_of(finding: Finding, way: str) -> int:
+    """The number of a way out, from 1."""
+    return [each.way.name for each in finding.ways].index(way) + 1
+
+
+def chosen(finding: Finding, case: Break) -> WayOut:
+    """The way out of the table."""
+    return finding.ways[number_of(finding, case.way) - 1]
+
+
+def test_each_broken_flow_is_explained_and_repaired(world: EngineWorld, swap: pytest.MonkeyPatch) -> None:
+    """Each finding has condition, diagnosis and cost of the table; its way out leaves exactly the announced rows."""
+    before = world.pipeline(lambda: declare(world, changed=False))
+    assert before.run().state is UpdateState.COMPLETED
+    assert before.doctor.examine().findings == ()
+    for name in (*BREAKS, HEALTHY):
+        if name != "replaced":
+            feed(world, name, NEW)
+    for name, case in BREAKS.items():
+        case.harm(Harm(world, name))
+    pipeline = world.pipeline(lambda: declare(world, changed=True))
+    foretold = found_by(pipeline)
+    assert {name: finding.condition for name, finding in foretold.items()} == {
+        name: case.condition for name, case in BREAKS.items() if case.is_foretold
+    }
+    assert {finding.updates for finding in foretold.values()} == {0}
+    with swap.context() as patch:  # Spark says how each of them ends
+        patch.setattr(planner, "foretell", lambda *_: None)
+        result = pipeline.run()
+    assert {flow.flow.table for flow in result.flows if flow.error is None} <= {HEALTHY}
+    findings = found_by(pipeline)
+    assert {name: each.diagnosis.name for name, each in findings.items()} == {
+        name: case.diagnosis for name, case in BREAKS.items()
+    }
+    assert {finding.updates for finding in findings.values()} == {1}
+    ways = {name: tuple(way.way.name for way in finding.ways) for name, finding in findings.items()}
+    assert {name: ways[name] for name, case in BREAKS.items() if case.ways} == {
+        name: case.ways for name, case in BREAKS.items() if case.ways
+    }
+    assert {name: cost_text(chosen(findings[name], case).cost) for name, case in BREAKS.items()} == {
+        name: case.cost.format(source=world.source(name)) for name, case in BREAKS.items()
+    }
+    ended = {}
+    for name, case in BREAKS.items():
+        number = number_of(findings[name], case.way)
+        treatment = pipeline.doctor.treat(findings[name], number, reason="the test broke it")
+        assert treatment.result is not None
+        ended[name] = treatment.result.state
+    assert set(ended.values()) == {UpdateState.COMPLETED}, ended
+    assert {name: world.rows(name) for name in BREAKS} == {
+        name: sorted(case.rows, key=repr) for name, case in BREAKS.items()
+    }
+    assert pipeline.doctor.examine().findings == ()
+    recorded(world)
+
+
+def recorded(world: EngineWorld) -> None:
+    """Each treatment has two events: who, why, and where the flow was and is."""
+    actions = [event.details["user_action"] for event in world.events(type="user_action")]
+    doctor = [each for each in actions if each["action"] == "DOCTOR"]
+    assert [each["status"] for each in doctor] == ["BEGUN", "COMPLETED"] * len(BREAKS)
+    assert {each["reason"] for each in doctor} == {"the test broke it"}
+    last = next(each for each in reversed(doctor) if each["flow"] == "main.s.operator_removed")
+    assert last["user_name"]
+    assert last["before"] == {"generation": 1, "starts": ["startingVersion=1"]}
+    assert last["after"] == {"generation": 2, "starts": ["startingVersion=2"]}
+    assert last["command"] == "sluice run --reset-checkpoint main.s.operator_removed --from startingVersion=1"
+
+
+def test_the_states_of_the_table_are_those_of_spark(interpreting: SparkSession) -> None:
+    """Each condition of Spark and of Delta in the table of diagnoses has the SQLSTATE that Spark and Delta give it."""
+    jvm: Any = interpreting._jvm
+    spark, delta = jvm.org.apache.spark.SparkThrowableHelper, jvm.org.apache.spark.sql.delta.DeltaThrowableHelper
+    faults = [fault for each in DIAGNOSES for fault in each.faults if fault.sqlstate]
+    states = {}
+    for fault in faults:
+        if fault.condition in (
+            "KAFKA_DATA_LOSS",
+            "DELTA_CONCURRENT",
+            "DELTA_METADATA_CHANGED",
+            "DELTA_PROTOCOL_CHANGED",
+        ):
+            continue  # the connector is not on this class path; the beginning of several names
+        owner = delta if "DELTA" in fault.condition else spark
+        states[fault.condition] = str(owner.getSqlState(fault.condition))
+    assert states == {fault.condition: fault.sqlstate for fault in faults if fault.condition in states}
+    assert len(states) > 30
+
+
+def test_a_roll_back_is_offered_only_to_a_sound_generation(world: EngineWorld) -> None:
+    """A damaged checkpoint rolls back to the kept one, the cost counts what is read again, and AUTO CDC takes it."""
+    name = "deleted_from_cdc"
+    pipeline = world.pipeline(lambda: declare(world, changed=False))
+    flow = f"main.s.{name}"
+    pipeline.run(refresh=[name])
+    feed(world, name, NEW)
+    pipeline.run(reset_checkpoints={flow: "startingVersion=1"})
+    second = world.root / "storage/checkpoints" / flow / flow / "2"
+    (second / "metadata").unlink()
+    (second / ".metadata.crc").unlink(missing_ok=True)
+    (finding,) = pipeline.doctor.examine([name]).findings
+    first = finding.ways[0]
+    assert (first.way.name, first.command) == (
+        "ROLL_BACK", f"sluice checkpoints rollback {flow} --to 1 && sluice run --refresh {flow}"
+    )  # fmt: skip
+    assert cost_text(first.cost) == (
+        "lost: none; repeated: none: AUTO CDC: events that are read again change nothing; read again: 2 rows"
+    )
+    treatment = pipeline.doctor.treat(finding, 1)
+    assert (treatment.before.generation, treatment.after.generation) == (2, 1)
+    assert (world.rows(name), pipeline.doctor.examine([name]).findings) == ([*OLD, *NEW], ())
+
+
+def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSession, tmp_path: Path) -> None:
+    """A `cloudFiles` flow whose `dropDuplicates` is removed goes on with the file after its newest one."""
+    world, folder = EngineWorld(interpreting, tmp_path), tmp_path / "landing"
+    folder.mkdir()
+
+    def drop(name: str, ids: list[int]) -> None:
+        (folder / name).write_text("".join(f"{json.dumps({'id': number})}\n" for number in ids), "utf-8")
+
+    def declare_files(*, changed: bool) -> None:
+        @dp.table
+        def customers() -> DataFrame:
+            reader = world.spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+            rows = reader.schema("id LONG").load(str(folder))
+            return rows if changed else rows.dropDuplicates(["id"])
+
+    drop("a.json", [1, 2, 2])
+    assert world.run(lambda: declare_files(changed=False)).state is UpdateState.COMPLETED
+    drop("b.json", [3, 3])
+    pipeline = world.pipeline(lambda: declare_files(changed=True))
+    (finding,) = pipeline.doctor.examine().findings
+    way = finding.ways[1]
+    assert way.command is not None
+    assert way.command.startswith("sluice run --reset-checkpoint main.s.customers --from modifiedAfter=20")
+    assert pipeline.doctor.treat(finding, 2).result.state is UpdateState.COMPLETED  # type: ignore[union-attr]
+    assert [row[0] for row in world.rows("customers")] == [1, 2, 3, 3]

@@ -1,0 +1,111 @@
+"""A reset starts each source of the named flows where the request says, in that generation only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import pipelines as dp
+from framework.checkpoints.generations import GenerationStore
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def name(table: str) -> QualifiedName:
+    """A name of the pipeline's schema."""
+    return QualifiedName(catalog="main", schema="s", table=table)
+
+
+@pytest.fixture
+def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+    """Two source tables of three commits, with one row each, and a folder of files."""
+    world = EngineWorld(interpreting, tmp_path)
+    for number in range(3):
+        world.feed([(number,)], "id INT")
+        world.feed([(10 + number,)], "id INT", "other")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "one.json").write_text('{"id": 100}\n', "utf-8")
+    return world
+
+
+def declare(world: EngineWorld) -> None:
+    """A flow that reads a path with an option of its own, one over a table and a path, and one that reads files."""
+
+    @dp.table
+    def raw() -> DataFrame:
+        reader = world.spark.readStream.format("delta").option("startingTimestamp", "2020-01-01")
+        return reader.load(world.source())
+
+    @dp.table
+    def both() -> DataFrame:
+        other = world.spark.readStream.format("delta").load(world.source("other"))
+        return world.spark.readStream.table("raw").union(other)
+
+    @dp.table
+    def files() -> DataFrame:
+        return world.spark.readStream.schema("id INT").json(str(world.root / "files"))
+
+
+def test_a_start_is_used_in_its_generation_and_by_its_flow_only(world: EngineWorld) -> None:
+    """The start replaces the option of the code, survives an update without data, and leaves other flows alone."""
+    pipeline = world.pipeline(lambda: declare(world))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("raw") == [(0,), (1,), (2,)]
+    store = GenerationStore(pipeline.storage)
+
+    def update(**resets: Any) -> list[tuple[Any, ...]]:
+        result = pipeline.run(reset_checkpoints=resets)
+        assert [flow.error for flow in result.flows if flow.error] == []
+        return world.rows("raw")
+
+    assert update(raw="startingVersion=2") == [(0,), (1,), (2,), (2,)]
+    # The next version does not exist yet: until it does, nothing is read.
+    assert update(raw="startingVersion=3") == [(0,), (1,), (2,), (2,)]
+    world.feed([(3,)], "id INT")
+    assert update(raw="startingVersion=latest") == [(0,), (1,), (2,), (2,)]
+    world.feed([(4,)], "id INT")
+    world.feed([(5,)], "id INT")
+    assert update() == [(0,), (1,), (2,), (2,), (4,), (5,)]
+    assert [each.start for each in store.read(name("raw"), name("raw"))] == [
+        None, *(f'{{"{world.source()}": "startingVersion={version}"}}' for version in (2, 3, 4))
+    ]  # fmt: skip
+    assert [each.start for each in store.read(name("both"), name("both"))] == [None]
+    assert world.rows("both") == sorted(((each,) for each in (0, 1, 2, 2, 4, 5, 10, 11, 12)), key=repr)
+    # A source is named by its last parts. Version 0 of `raw` is its creation, and version 1 its first three rows.
+    update(both=["raw:startingVersion=2", "other:startingVersion=2"])
+    assert world.rows("both") == sorted(((each,) for each in (0, 1, 2, 2, 2, 4, 4, 5, 5, 10, 11, 12, 12)), key=repr)
+
+
+REFUSED: list[tuple[str, str | list[str], str]] = [
+    ("raw", "startingVersion=7", "START_NOT_AVAILABLE"),
+    ("raw", "earliest", "START_NOT_SUPPORTED"),
+    ("raw", "startingVersion=two", "START_INVALID"),
+    ("raw", "startingTimestamp=yesterday", "START_INVALID"),
+    ("raw", "sometime", "START_INVALID"),
+    ("raw", ["startingVersion=1", "startingVersion=2"], "START_REPEATED"),
+    ("raw", "nowhere:startingVersion=1", "START_SOURCE_UNKNOWN"),
+    ("both", "startingVersion=1", "START_SOURCE_MISSING"),
+    ("both", ["raw:startingVersion=1"], "START_SOURCE_MISSING"),
+    ("files", "modifiedAfter=2025-04-09T18:15:00", "START_NOT_SUPPORTED"),
+    ("rwa", "startingVersion=1", "FLOW_NOT_FOUND"),
+]
+
+
+def test_a_start_that_a_source_does_not_have_is_refused(world: EngineWorld) -> None:
+    """Every request is checked before anything is written."""
+    found = {}
+    for flow, starts, _ in REFUSED:
+        with pytest.raises(UserError) as raised:
+            world.run(lambda: declare(world), reset_checkpoints={flow: starts})
+        found[flow, str(starts)] = raised.value.condition
+    assert found == {(flow, str(starts)): condition for flow, starts, condition in REFUSED}
+    with pytest.raises(UserError, match="START_WITH_FULL_REFRESH"):
+        world.run(lambda: declare(world), full_refresh=["raw"], reset_checkpoints={"raw": "startingVersion=1"})
+    assert [path.name for path in (world.root / "storage").iterdir() if path.name in {"tables", "checkpoints"}] == []

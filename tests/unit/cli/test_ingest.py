@@ -1,0 +1,107 @@
+"""`sluice ingest`: requests by name, and their errors, without Spark."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from framework.cli.call import Surroundings
+from framework.cli.main import cli
+from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.names import QualifiedName
+from framework.ingest.state import GatewayStore, Mode, Request, refreshed
+from framework.testing.manual_clock import ManualClock
+from tests.support.fake_pipeline import FakePipeline
+from tests.unit.cli.conftest import Sluice
+
+
+def recorded(pipeline: FakePipeline) -> GatewayStore:
+    """Record a gateway with one table, as an update does."""
+    orders, snapshot, cdc, changes = (
+        QualifiedName(catalog="main", schema="shop", table=table)
+        for table in ("orders", "orders_snapshot_flow", "orders_cdc_flow", "bank_changes")
+    )
+    table = IngestedTable(
+        source_schema="public", source_table="orders", target=orders, snapshot_flow=snapshot, cdc_flow=cdc, keys=("id",)
+    )
+    gateway = IngestedGateway(
+        name="bank", connection="none", folder="/none", slot="s", publication="s", changes=changes, tables=(table,)
+    )
+    store = GatewayStore(pipeline.storage)
+    store.write(refreshed(None, gateway))
+    return store
+
+
+def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Each command changes what is asked for its table, and says when it takes effect."""
+    store = recorded(pipeline)
+    modes = {}
+    for words in (["pause", "orders"], ["resume", "public.orders"], ["cancel", "orders"], ["skip-snapshot", "orders"]):
+        result = sluice("ingest", *words)
+        assert (result.exit_code, "Takes effect when" in result.stdout) == (0, True)
+        modes[words[0]] = store.request("bank", "public.orders").mode.value
+    assert modes == {"pause": "paused", "resume": "active", "cancel": "cancelled", "skip-snapshot": "skipped"}
+    assert "next update" in sluice("ingest", "resync", "orders", "--where", "id > 1").stdout
+    request = store.request("bank", "public.orders")
+    assert (request.mode.value, request.generation, request.where) == ("active", 1, "id > 1")
+    assert sluice("ingest", "pause").stdout.startswith("bank is paused.")
+    assert sluice("ingest", "resync", "--all", "--new-slot").stdout.startswith("All 1 tables of bank are read again")
+    assert (store.request("bank").mode.value, store.request("bank").generation) == ("paused", 1)
+
+
+def test_wrong_calls_are_named(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A table that is not copied, options that do not fit, and a pipeline without an ingestion."""
+    assert "[INGESTION_NONE]" in sluice("ingest", "preflight").stderr
+    assert "[INGESTION_NONE]" in sluice("ingest", "pause").stderr
+    assert sluice("ingest", "status").stdout == "No update has run a gateway yet.\n"
+    recorded(pipeline)
+    unknown = sluice("ingest", "pause", "ordres")
+    assert (unknown.exit_code, "Did you mean `main.shop.orders`?" in unknown.stderr) == (2, True)
+    for words in ([], ["orders", "--all"], ["orders", "--new-slot"], ["--all", "--where", "x"]):
+        assert "[INGESTION_RESYNC_OPTIONS]" in sluice("ingest", "resync", *words).stderr
+
+
+def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """As a table with a line about the gateway, and as JSON; a source without an answer is no failure."""
+    recorded(pipeline)
+    result = sluice("ingest", "status")
+    assert result.exit_code == 0
+    head, *table = result.stdout.splitlines()
+    assert head == "bank: slot s, the source gave no answer (DATABASE_CONNECTION_UNKNOWN)"
+    assert table[-1].split() == ["public.orders", "main.shop.orders", "WAITING", "0"]
+    (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    assert gateway["tables"] == [
+        {
+            "table": "public.orders", "target": "main.shop.orders", "state": "WAITING", "generation": 0, "chunks": 0,
+            "percent": None, "remaining_seconds": None, "lag_bytes": None, "lag_seconds": None, "error": None,
+        }
+    ]  # fmt: skip
+
+
+class Interrupting(ManualClock):
+    """Pauses the gateway while the command sleeps for the first time, and interrupts it at the third."""
+
+    def __init__(self, store: GatewayStore) -> None:
+        super().__init__()
+        self._store = store
+        self._slept = 0
+
+    def sleep(self, seconds: float) -> None:
+        """Advance the time."""
+        super().sleep(seconds)
+        self._slept += 1
+        if self._slept == 1:
+            self._store.ask(Request(mode=Mode.PAUSED), "bank")
+        if self._slept == 3:
+            raise KeyboardInterrupt
+
+
+def test_watch_prints_a_line_for_each_table_that_changes(pipeline: FakePipeline) -> None:
+    """Outside of a terminal nothing is redrawn, and what has not changed is not repeated."""
+    store = recorded(pipeline)
+    surroundings = Surroundings(open_pipeline=lambda *_, **__: pipeline, clock=Interrupting(store))
+    result = CliRunner().invoke(cli, ["ingest", "status", "--watch", "--spec", "any.yml"], obj=surroundings)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "public.orders PAUSED"
+    assert result.stdout.count("public.orders") == 2

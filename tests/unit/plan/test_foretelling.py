@@ -1,0 +1,99 @@
+"""Which flows are foretold to fail, and with which ways out, from values alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from framework.checkpoints.operators import StatefulOperator, StoredQuery
+from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.plan.foretelling import foretell, ways_out
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.steps import Breakage, RunFlow
+from framework.sources.port import Gap
+
+NAME = QualifiedName(catalog="main", schema="s", table="orders")
+DEDUPE = StatefulOperator(number=0, name="dedupe", key_types='["long"]')
+COUNT = StatefulOperator(number=0, name="stateStoreSave", key_types='["string"]', value_types='["long"]')
+TABLE = GraphDataset(
+    spec=DatasetSpec(name=NAME, kind=DatasetKind.STREAMING_TABLE), kind=DatasetKind.STREAMING_TABLE, schema="{}"
+)
+FLOW = GraphFlow(spec=FlowSpec(name=NAME, target=NAME), streaming=True, operators=(), source_count=1)
+
+
+def state(*operators: StatefulOperator, sources: int | None = 1) -> FlowState:
+    """A drained checkpoint with these operators."""
+    query = StoredQuery(operators=operators, source_count=sources)
+    return FlowState(generation=1, latest=1, drained=True, query=query)
+
+
+def condition(flow: GraphFlow, stored: FlowState) -> str:
+    """The condition that is foretold; "" for none."""
+    found = foretell(TABLE, flow, stored)
+    return "" if found is None else found.condition
+
+
+def test_only_certain_failures_are_foretold() -> None:
+    """What is unknown on either side is left to Spark."""
+    deduped, counted = replace(FLOW, operators=(DEDUPE,)), replace(FLOW, operators=(COUNT,))
+    mismatch = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    found = {
+        "removed": condition(FLOW, state(DEDUPE)),
+        "replaced": condition(counted, state(DEDUPE)),
+        "added to a stateless checkpoint": condition(deduped, state()),
+        "unchanged": condition(deduped, state(DEDUPE)),
+        "key": condition(replace(FLOW, operators=(replace(DEDUPE, key_types='["int"]'),)), state(DEDUPE)),
+        "value": condition(replace(FLOW, operators=(replace(COUNT, value_types='["int"]'),)), state(COUNT)),
+        "unknown types": condition(replace(FLOW, operators=(replace(DEDUPE, key_types=None),)), state(DEDUPE)),
+        "unknown query": condition(replace(FLOW, operators=None), state(DEDUPE)),
+        "unknown checkpoint": condition(FLOW, FlowState(generation=1)),
+        "sources": condition(FLOW, state(sources=2)),
+        "unknown sources": condition(FLOW, state(sources=None)),
+        "completed once flow": condition(
+            replace(FLOW, spec=replace(FLOW.spec, once=True)), replace(state(DEDUPE), completed=True)
+        ),
+    }
+    assert {what: each for what, each in found.items() if each} == {
+        "removed": mismatch,
+        "replaced": mismatch,
+        "added to a stateless checkpoint": "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        "key": "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "value": "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        "sources": "STREAMING_SOURCES_CHANGED",
+    }
+
+
+def test_a_table_that_is_missing_may_be_created_by_the_same_update() -> None:
+    """Only positions that a table has lost are foretold."""
+    gaps = [
+        Gap(condition=each, location="/t", problem="It is gone.")
+        for each in ("DELTA_TABLE_NOT_FOUND", "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE")
+    ]
+    assert condition(FLOW, replace(state(), gaps=(gaps[0],))) == ""
+    found = foretell(TABLE, FLOW, replace(state(), gaps=tuple(gaps), resume=("startingVersion=3",)))
+    assert found is not None
+    assert (found.condition, found.problem) == (gaps[1].condition, "It is gone. Source: /t.")
+    assert "startingVersion=3" not in found.ways
+
+
+def test_the_ways_out_are_commands_with_the_checkpoints_position() -> None:
+    """Several sources have their names, and offsets are quoted for a shell."""
+    starts = ("main.s.a:startingVersion=3", 'b:offsets={"b":{"0":5}}')
+    ways = ways_out("STREAMING_SOURCES_CHANGED", TABLE, FLOW, replace(state(DEDUPE), resume=starts)).splitlines()
+    assert ways[0] == "Restore the sources of its query."
+    command = "sluice run --reset-checkpoint main.s.orders --from main.s.a:startingVersion=3 --from"
+    assert f"""`{command} 'b:offsets={{"b":{{"0":5}}}}'`.""" in ways[1]
+    assert ways[2].endswith("`sluice run --full-refresh main.s.orders`.")
+
+
+def test_a_flow_that_would_fail_is_planned_also_without_new_data() -> None:
+    """The step has the breakage, and a reset of the flow replaces it by a new generation."""
+    graph = DataflowGraph(pipeline="p", datasets=(TABLE,), flows=(FLOW,))
+    stored = StoredState(tables={NAME: TableState(exists=True)}, flows={NAME: state(DEDUPE)})
+    broken = [step.broken for step in make_plan(graph, UpdateRequest(), stored).steps if isinstance(step, RunFlow)]
+    assert [isinstance(each, Breakage) for each in broken] == [True]
+    again = make_plan(graph, UpdateRequest(reset_checkpoints=(NAME,)), stored)
+    assert [step.broken for step in again.steps if isinstance(step, RunFlow)] == [None]

@@ -1,0 +1,130 @@
+"""The table of diagnoses: each fault has one, and the ways out of each are in the order of their cost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from framework.foundation.conditions import CONDITIONS
+from framework.foundation.conditions.database_log import CONDITIONS as LOG_CONDITIONS
+from framework.foundation.conditions.databases import CONDITIONS as DATABASE_CONDITIONS
+from framework.foundation.conditions.databases import RETRYABLE
+from framework.foundation.conditions.recovery import BREAKS
+from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, WITHOUT_FAULT, diagnosis_of, sqlstate_of
+from framework.recovery.doctor.diagnosis import Way
+from framework.recovery.doctor.failures import parse_error
+from framework.recovery.doctor.ways import _WAYS
+from framework.run.update.fault_classification import _CAN_HEAL
+
+# The rows of the table in docs/doctor.md, by what is seen: a condition, or the text of a cause without one.
+ROWS = {
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA": ("STATEFUL_OPERATORS_CHANGED", "42K03"),
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE": ("STATE_CHANGED", "XXKST"),
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE": ("STATE_CHANGED", "XXKST"),
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": ("STATE_CHANGED", "42K06"),
+    "STREAMING_QUERY_EVOLUTION_ERROR": ("STATE_CHANGED", "42KDE"),
+    "STREAMING_CHECKPOINT_MISSING_METADATA_FILE": ("CHECKPOINT_DAMAGED", "42K03"),
+    "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY": ("CHECKPOINT_DAMAGED", "42K03"),
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED": ("CHECKPOINT_DAMAGED", "XX000"),
+    "java.lang.IllegalStateException: Incomplete log file in /c/offsets/3": ("CHECKPOINT_DAMAGED", ""),
+    "STREAMING_SOURCES_CHANGED": ("SOURCES_CHANGED", ""),
+    "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE": ("DELTA_SOURCE_REPLACED", "55019"),
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES": ("DELTA_SOURCE_CHANGED", "0A000"),
+    "DELTA_SOURCE_IGNORE_DELETE": ("DELTA_SOURCE_CHANGED", "0A000"),
+    "DELTA_SCHEMA_CHANGED_WITH_VERSION": ("DELTA_SOURCE_SCHEMA_CHANGED", "KD007"),
+    "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG": ("DELTA_SOURCE_SCHEMA_CHANGED", "42KD4"),
+    "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE": ("DELTA_HISTORY_GONE", "42K03"),
+    "DELTA_TRUNCATED_TRANSACTION_LOG": ("DELTA_HISTORY_GONE", "42K03"),
+    "DELTA_VERSIONS_NOT_CONTIGUOUS": ("DELTA_HISTORY_GONE", "KD00C"),
+    "DELTA_MISSING_CHANGE_DATA": ("DELTA_HISTORY_GONE", "KD002"),
+    "KAFKA_DATA_LOSS.START_OFFSET_RESET": ("KAFKA_OFFSETS_GONE", "22000"),
+    "UNKNOWN_FIELD": ("NEW_COLUMNS", ""),
+    "UnknownFieldException: files have new columns": ("NEW_COLUMNS", ""),
+    "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": ("MERGE_AMBIGUOUS", "21506"),
+    "java.net.ConnectException: Connection refused": ("CONNECTION_LOST", ""),
+    "DATABASE_UNREACHABLE": ("CONNECTION_LOST", ""),
+    "DATABASE_LOGIN_REFUSED": ("PERMISSION_MISSING", ""),
+    "DATABASE_SELECT_MISSING": ("PERMISSION_MISSING", ""),
+    "DATABASE_POSITION_LOST.SLOT_MISSING": ("POSTGRES_POSITION_LOST", ""),
+    "DATABASE_POSITION_LOST.SLOT_INVALID": ("POSTGRES_POSITION_LOST", ""),
+    "Could not find first log file name in binary log index file": ("MYSQL_POSITION_LOST", ""),
+    "the source has purged required binary logs with GTIDs": ("MYSQL_POSITION_LOST", ""),
+    "the position is below CHANGE_TRACKING_MIN_VALID_VERSION": ("SQLSERVER_POSITION_LOST", ""),
+    "DATABASE_COLUMN_MISSING": ("SOURCE_TABLE_CHANGED", ""),
+    "INGESTION_WITHOUT_KEY": ("SOURCE_TABLE_CHANGED", ""),
+    "INGESTION_TABLE_REPLACED": ("SOURCE_TABLE_REPLACED", ""),
+    "INGESTION_HISTORY_TRUNCATED": ("SOURCE_TABLE_REPLACED", ""),
+    "INGESTION_CHANGE_UNREADABLE": ("SOURCE_VALUE_UNREADABLE", ""),
+    "DATABASE_LOG_NOT_READABLE": ("PERMISSION_MISSING", ""),
+    "DATABASE_COMMIT_NOT_VISIBLE": ("CONNECTION_LOST", ""),
+    "SPARK_LOST": ("RESOURCES_EXHAUSTED", ""),
+    "java.io.IOException: No space left on device": ("RESOURCES_EXHAUSTED", ""),
+    "CAST_INVALID_INPUT": ("ROW_NOT_USABLE", "22018"),
+    "EXPECTATION_VIOLATION": ("ROW_NOT_USABLE", ""),
+    "the resume token was not found": ("STREAM_POSITION_LOST", ""),
+}
+
+
+@pytest.mark.parametrize("seen", ROWS)
+def test_each_row_of_the_table_has_its_diagnosis(seen: str) -> None:
+    """What an operator sees, a condition or a bare cause, leads to the diagnosis of its row, with its SQLSTATE."""
+    is_condition = re.fullmatch(r"[A-Z0-9_.]+", seen) is not None
+    found = diagnosis_of(seen if is_condition else "FLOW_FAILED", "" if is_condition else seen)
+    assert (found.name, sqlstate_of(seen)) == ROWS[seen]
+
+
+def test_no_diagnosis_is_without_a_row() -> None:
+    """Each diagnosis of a fault is reached by a row, except for those that only Sluice itself can tell apart."""
+    assert {each.name for each in DIAGNOSES} - {name for name, _ in ROWS.values()} == {"CONFLICTING_WRITER"}
+
+
+def test_every_break_and_every_fault_that_may_heal_has_a_diagnosis() -> None:
+    """A condition that stops a flow until someone acts, and one that retries gave up on, is never unknown."""
+    assert [each for each in (*BREAKS, *RETRYABLE) if diagnosis_of(each) is UNKNOWN] == []
+    texts = [re.sub(r"\(\?:([^|)]*)[^)]*\)", r"\1", each).replace("? ?", "").replace("?", "") for each in
+             re.split(r"\|(?![^(]*\))", _CAN_HEAL.pattern)]  # fmt: skip
+    assert [text for text in texts if diagnosis_of(text, text) is UNKNOWN] == []
+
+
+def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
+    """No condition with which a table, a snapshot or the log of a database fails a flow is unknown.
+
+    Those that a declaration or a connection string causes say all that there is to say.
+    """
+    declared = ("OPTION", "CONNECTION", "KIND", "PARAMETER", "DRIVER", "SCHEMA", "NOT_FOUND", "QUERY")
+    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PUBLICATION_FILTERED", "PARTITION_ROOT")
+    notes = ("CHILD_TABLES", "GENERATED_COLUMNS", "TOAST_READ_AGAIN")
+    flows = [
+        name
+        for name in (*LOG_CONDITIONS, *DATABASE_CONDITIONS)
+        if name.startswith(("SNAPSHOT_", "DATABASE_"))
+        and not name.removeprefix("DATABASE_").startswith((*declared, *server, *notes))
+    ]
+    unknown = [name for name in flows if diagnosis_of(name) is UNKNOWN]
+    assert (unknown, len(flows) > 40) == (["SNAPSHOT_IN_ONE_CHUNK"], True)  # which is no fault
+
+
+def test_a_condition_of_ours_in_the_table_exists() -> None:
+    """Faults without SQLSTATE are conditions of Sluice, or of sources that are still to come."""
+    to_come = {"MYSQL_POSITION_LOST", "SQLSERVER_POSITION_LOST", "RESUME_TOKEN_LOST", "DATABASE_TABLE_REPLACED"}
+    own = {fault.condition for each in DIAGNOSES for fault in each.faults if not fault.sqlstate} - to_come
+    known = {*CONDITIONS, *RETRYABLE, "CHECKPOINT_FILE_DAMAGED"}
+    assert [name for name in sorted(own) if not any(each.startswith(name) for each in known)] == []
+
+
+def test_each_way_has_its_builder_and_a_diagnosis() -> None:
+    """No way is named that nothing computes, and none is computed that no diagnosis has."""
+    used = {way for each in (*DIAGNOSES, *WITHOUT_FAULT) for way in each.ways}
+    assert used == set(Way) == set(_WAYS)
+
+
+def test_the_cause_is_the_innermost_condition() -> None:
+    """A flow's failure is named by what Spark or Delta raised, with the remedy and the line of the error."""
+    text = (
+        "[FLOW_FAILED] Flow main.s.t failed: [DELTA_SOURCE_IGNORE_DELETE] Rows are gone.\n"
+        "  at shop.py:4\n  -> Correct the cause."
+    )
+    found = parse_error(text)
+    assert (found.condition, found.cause) == ("DELTA_SOURCE_IGNORE_DELETE", "Rows are gone.")
+    assert (found.location, found.remedy) == ("shop.py:4", "Correct the cause.")

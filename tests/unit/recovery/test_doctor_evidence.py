@@ -1,0 +1,168 @@
+"""What doctor reads without Spark: failures of the event log, damaged checkpoint files, and the pace of a flow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.local_storage import LocalStorage
+from framework.record import drafts
+from framework.record.events import Event, EventDraft, EventError, ExceptionSummary, Origin
+from framework.record.log import EventLog
+from framework.record.reader import read_events
+from framework.recovery.doctor.damage import inspect_checkpoint, sound_progress
+from framework.recovery.doctor.diagnoses import FALLING_BEHIND, POSITION_STILL
+from framework.recovery.doctor.diagnosis import Diagnosis
+from framework.recovery.doctor.failures import Failure, read_failures, read_update_failure
+from framework.recovery.doctor.pace import pace_of
+from framework.testing.manual_clock import ManualClock
+
+FLOW = "main.shop.load"
+LOST = EventError(
+    fatal=True,
+    exceptions=(ExceptionSummary(class_name="OperationError", message="[SPARK_LOST] It ended.\n  -> Again."),),
+)
+
+
+class World:
+    """A storage whose events and checkpoint a test writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.storage = LocalStorage(str(folder))
+        self.checkpoint = folder / "checkpoint"
+        self.clock = ManualClock()
+
+    def record(self, update: str, *events: EventDraft) -> None:
+        """Record events of an update, ten seconds apart."""
+        origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=update)
+        with EventLog(self.storage, origin, self.clock) as log:
+            for event in events:
+                self.clock.sleep(10)
+                log.record(event)
+
+    def failures(self) -> dict[str, Failure]:
+        """The failures of the log."""
+        return read_failures(self.storage)
+
+    def write(self, file: str, text: str) -> None:
+        """Write a file of the checkpoint."""
+        path = self.checkpoint / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def damages(self) -> list[tuple[str, str]]:
+        """Condition and file of each damage."""
+        found = inspect_checkpoint(self.storage, str(self.checkpoint))
+        return [(each.condition, each.path.removeprefix(f"{self.checkpoint}/")) for each in found]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A checkpoint of two committed batches and an operator with two partitions."""
+    world = World(tmp_path)
+    world.write("metadata", '{"id":"q"}')
+    for batch in (0, 1):
+        world.write(f"offsets/{batch}", f'v1\n{{"conf":{{}}}}\n{{"reservoirVersion":{batch}}}')
+        world.write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
+    store = json.dumps({"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [{"numPartitions": 2}]})
+    world.write("state/0/_metadata/metadata", f"v1\n{store}")
+    for partition in (0, 1):
+        world.write(f"state/0/{partition}/2.delta", "")
+    return world
+
+
+def progress(status: str, error: EventError | None = None, **metrics: int) -> EventDraft:
+    """An event of the flow."""
+    return drafts.flow_progress(flow=FLOW, dataset="main.shop.orders", status=status, error=error, metrics=metrics)
+
+
+def test_failures_are_counted_in_updates_since_the_last_success(world: World) -> None:
+    """Attempts of one update count once, a commit ends the count, and a skipped run changes nothing."""
+    world.record("u1", progress("FAILED", LOST), progress("RUNNING", num_output_rows=1), progress("QUEUED", LOST))
+    world.record("u2", progress("RUNNING"), progress("QUEUED", LOST), progress("FAILED", LOST), progress("SKIPPED"))
+    (found,) = world.failures().values()
+    assert (found.condition, found.cause, found.remedy) == ("SPARK_LOST", "It ended.", "Again.")
+    assert (found.updates, found.update_id) == (2, "u2")
+    assert found.since < found.last
+    world.record("u3", progress("COMPLETED"))
+    assert world.failures() == {}
+
+
+def test_a_failure_of_the_update_itself_is_found(world: World) -> None:
+    """The last update counts, with its own error."""
+    world.record("u1", drafts.update_progress(state="FAILED", error=LOST))
+    found = read_update_failure(world.storage)
+    assert found is not None
+    assert found.condition == "SPARK_LOST"
+    world.record("u2", drafts.update_progress(state="COMPLETED"))
+    assert read_update_failure(world.storage) is None
+
+
+def test_a_sound_checkpoint_has_no_damage(world: World, tmp_path: Path) -> None:
+    """Neither has one without a batch, nor with a batch that is not committed, nor a commit without metadata."""
+    assert world.damages() == []
+    assert inspect_checkpoint(world.storage, str(tmp_path / "none")) == ()
+    world.write("offsets/2", 'v1\n{}\n{"reservoirVersion":2}')
+    world.write("commits/1", "v1\n")
+    assert world.damages() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "condition"),
+    [
+        ("metadata", None, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
+        ("metadata", '{"id', "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"),
+        ("offsets/1", None, "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/1", "", "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/1", "v1\n{}", "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/1", 'v1\n{"conf":\n-', "CHECKPOINT_FILE_DAMAGED"),
+        ("commits/1", "", "CHECKPOINT_FILE_DAMAGED"),
+        ("commits/1", 'v1\n{"next', "CHECKPOINT_FILE_DAMAGED"),
+        ("commits/1", "x1\n{}", "CHECKPOINT_FILE_DAMAGED"),
+        ("state/0/_metadata/metadata", None, "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+        ("state/0/1", None, "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+    ],
+)
+def test_a_damaged_file_is_named(world: World, file: str, text: str | None, condition: str) -> None:
+    """A file that is missing (None) or cut off is named with its path."""
+    world.storage.delete_tree(str(world.checkpoint / file))
+    if text is not None:
+        world.write(file, text)
+    assert world.damages() == [(condition, file)]
+
+
+def test_the_position_is_that_of_the_last_sound_batch(world: World) -> None:
+    """A commit that is cut off was written after its batch; offsets that are cut off say nothing."""
+    world.write("commits/1", "")
+    found = sound_progress(world.storage, str(world.checkpoint))
+    assert found is not None
+    assert (found.last_commit_batch, found.sources) == (1, ('{"reservoirVersion":1}',))
+    world.write("offsets/1", "v1")
+    assert read_progress(world.storage, str(world.checkpoint)).sources == ()
+    found = sound_progress(world.storage, str(world.checkpoint))
+    assert found is not None
+    assert (found.last_commit_batch, found.sources) == (0, ('{"reservoirVersion":0}',))
+
+
+@pytest.mark.parametrize(
+    ("backlogs", "rows", "expected"),
+    [
+        ((9, 9, 9, 9), 0, POSITION_STILL),
+        ((9, 9, 9), 0, None),
+        ((9, 9, 9, 9), 1, None),
+        ((0, 0, 0, 0), 0, None),
+        (range(10, 20), 1, FALLING_BEHIND),
+        ((10, 20) * 5, 1, None),
+        (range(20, 10, -1), 1, None),
+    ],
+)
+def test_the_pace_tells_still_from_slow(
+    world: World, backlogs: tuple[int, ...], rows: int, expected: Diagnosis | None
+) -> None:
+    """Unread rows without a commit are a still position; unread rows that only grow are a slow flow."""
+    world.record("u1", *(progress("RUNNING", num_output_rows=rows, backlog_records=each) for each in backlogs))
+    events: list[Event] = read_events(world.storage)
+    assert pace_of(events) is expected

@@ -1,0 +1,182 @@
+"""`cleanSource` without Spark: a file goes only after its commit and the retention, and every stop is repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import arm, disarm
+from framework.foundation.storage import LocalStorage
+from framework.sources.cloud_files.cleaning import Cleaner, CleaningState, removed_files
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import list_new
+from framework.sources.cloud_files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.testing.manual_clock import ManualClock
+
+DAY = 86_400
+
+
+def _stop() -> None:
+    raise KeyboardInterrupt
+
+
+@dataclass(kw_only=True)
+class World:
+    """A folder of files, and a checkpoint that reads them."""
+
+    root: Path
+    clean: str = "DELETE"
+    clock: ManualClock = field(default_factory=ManualClock)
+
+    @property
+    def options(self) -> CloudFilesOptions:
+        """Options with a retention of 8 days."""
+        given = {
+            "cloudfiles.format": "text",
+            "cloudfiles.cleansource": self.clean,
+            "cloudfiles.cleansource.retentionduration": "8 days",
+        }
+        if self.clean == "MOVE":
+            given["cloudfiles.cleansource.movedestination"] = str(self.root / "old")
+        return parse_options(str(self.root / "in"), given, has_schema=True, zone="UTC")
+
+    @property
+    def storage(self) -> LocalStorage:
+        """The pipeline's storage."""
+        return LocalStorage(str(self.root / "storage"))
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint of the flow."""
+        return str(self.root / "storage" / "checkpoint")
+
+    @property
+    def log(self) -> FileLog:
+        """The list of the files, as a new process reads it."""
+        return FileLog(self.storage, f"{log_folder(self.checkpoint, 0)}/files").load()
+
+    @property
+    def cleaner(self) -> Cleaner:
+        """A new process."""
+        return Cleaner(
+            spark=None,
+            options=self.options,
+            storage=self.storage,
+            checkpoint=self.checkpoint,
+            number=0,
+            clock=self.clock,
+        )
+
+    def put(self, *names: str) -> None:
+        """Write files; each contains its name."""
+        for name in names:
+            path = self.root / "in" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name, "utf-8")
+
+    def find(self, *, passed_over: bool = False) -> None:
+        """List new files, as a start does."""
+        log = self.log
+        if log.is_new:
+            log.begin(list_new(None, self.options, frozenset()) if passed_over else ())
+        log.append(list_new(None, self.options, log.uris))
+
+    def commit(self, batch: int, last: int) -> None:
+        """Commit a batch that ends with a file, of the second of two sources."""
+        self.storage.write_text(f"{self.checkpoint}/offsets/{batch}", f'v1\n{{}}\n{{"x":1}}\n{offset_text(last)}')
+        self.storage.write_text(f"{self.checkpoint}/commits/{batch}", "v1\n{}")
+
+    def files(self, folder: str = "in") -> list[str]:
+        """The files of a folder."""
+        root = self.root / folder
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def test_files_go_after_their_commit_and_the_retention_only(tmp_path: Path) -> None:
+    """Those of a batch that is planned, or that were there before the first start, or that changed, stay."""
+    world = World(root=tmp_path)
+    world.put("before")
+    world.find(passed_over=True)
+    world.put("a", "b", "changed")
+    world.find()
+    world.storage.write_text(f"{world.checkpoint}/offsets/0", f"v1\n{{}}\n{offset_text(4)}")
+    world.clock.sleep(30 * DAY)
+    world.cleaner.clean(world.log)
+    assert (world.files(), removed_files(world.storage, world.options.path)) == (["a", "b", "before", "changed"], "")
+    world.commit(0, 4)
+    assert world.cleaner.has_work(4)
+    world.cleaner.clean(world.log)
+    assert not world.cleaner.has_work(4)
+    world.clock.sleep(4 * DAY)
+    world.put("late", "changed more")
+    (tmp_path / "in" / "changed").write_text("other", "utf-8")
+    world.find()
+    world.commit(1, 6)
+    world.cleaner.clean(world.log)
+    world.clock.sleep(4 * DAY)
+    assert world.cleaner.has_work(6)
+    world.cleaner.clean(world.log)
+    assert world.files() == ["before", "changed", "changed more", "late"]
+    world.clock.sleep(4 * DAY)
+    world.cleaner.clean(world.log)
+    assert world.files() == ["before", "changed"]
+    assert not world.cleaner.has_work(6)
+    assert removed_files(world.storage, world.options.path) == f"4 files of {tmp_path}/in were deleted by cleanSource"
+
+
+def test_a_stop_between_any_two_effects_is_repeated(tmp_path: Path) -> None:
+    """Files are moved once, below the same folders; an earlier file of the name stays; a plan never counts too few."""
+    for nth, point in enumerate(["storage.before_replace"] * 4 + ["cloud_files.before_clean_mark"]):
+        world = World(root=tmp_path / str(nth), clean="MOVE")
+        world.put("a/b c", "x")
+        world.find()
+        (world.root / "old").mkdir()
+        (world.root / "old" / "x").write_text("earlier", "utf-8")
+        world.commit(0, 2)
+        arm(point, nth=1 if nth == 4 else nth + 1, action=_stop)
+        for _ in range(3):
+            try:
+                world.cleaner.clean(world.log)
+            except KeyboardInterrupt:
+                gone = 2 - len(world.files())
+                text = removed_files(world.storage, world.options.path)
+                assert gone == 0 or text.startswith("2 files"), (nth, gone, text)
+            world.clock.sleep(9 * DAY)
+        assert disarm()[point] >= 1
+        kept = [name for name in world.files("old") if not name.startswith("x.")]
+        moved = [name for name in world.files("old") if name.startswith("x.")]
+        assert (world.files(), kept, len(moved)) == ([], ["a/b c", "x"], 1), nth
+        assert (world.root / "old" / "x").read_text("utf-8") == "earlier"
+        expected = f"2 files of {world.root}/in were moved to {world.root}/old by cleanSource"
+        assert removed_files(world.storage, world.options.path) == expected
+
+
+def test_a_folder_that_can_not_be_written_to_is_an_error(tmp_path: Path) -> None:
+    """The destination is a file."""
+    world = World(root=tmp_path, clean="MOVE")
+    world.put("a")
+    world.find()
+    (tmp_path / "old").write_text("", "utf-8")
+    world.commit(0, 1)
+    world.cleaner.clean(world.log)
+    world.clock.sleep(9 * DAY)
+    with pytest.raises(OperationError) as raised:
+        world.cleaner.clean(world.log)
+    assert raised.value.condition == "CLOUD_FILES_CLEANING_FAILED"
+    assert world.files() == ["a"]
+
+
+def test_the_marks_of_commits_are_bounded_and_never_too_early() -> None:
+    """Of ten thousand commits some thousand marks stay; no file is due before its own retention has passed."""
+    state = CleaningState()
+    for number in range(1, 10_001):
+        state = state.seen(number, float(number))
+    assert len(state.marks) <= 1000
+    assert state.marks[-1] == (10_000, 10_000.0)
+    for now in range(0, 10_200, 7):
+        assert state.due(now, 100) <= max(now - 100, 0)
+    assert state.due(10_100, 100) == 10_000

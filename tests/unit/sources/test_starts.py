@@ -1,0 +1,95 @@
+"""Starts of sources as reader options, and the offsets of Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.foundation.errors import UserError
+from framework.foundation.storage import Storage
+from framework.sources.kafka.source import KafkaSource
+from framework.sources.kinds import recognized
+from framework.sources.port import SourcePosition, SourceReference, SourceShape, StreamingRelation
+from framework.sources.starts import parse_start, parse_starts, reader_start, starts_text
+
+ORDERS = SourceReference(kind="kafka", shape=SourceShape.STREAM, location="orders")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "options"),
+    [
+        ("kafka", "earliest", {"startingOffsets": "earliest"}),
+        ("kafka", "Latest", {"startingOffsets": "latest"}),
+        ("kafka", 'offsets={"a":{"0":23}}', {"startingOffsets": '{"a":{"0":23}}'}),
+        ("kafka", "startingOffsets=earliest", {"startingOffsets": "earliest"}),
+        (
+            "kafka",
+            "timestamp=2025-04-09T18:15:00",
+            {"startingTimestamp": "1744215300000", "startingOffsetsByTimestampStrategy": "latest"},
+        ),
+        (
+            "kafka",
+            "timestamp=1744215300000",
+            {"startingTimestamp": "1744215300000", "startingOffsetsByTimestampStrategy": "latest"},
+        ),
+        ("delta", "startingversion=12", {"startingVersion": "12"}),
+        ("delta", "startingTimestamp=2025-04-09", {"startingTimestamp": "2025-04-09"}),
+    ],
+)
+def test_a_start_has_reader_options(kind: str, text: str, options: dict[str, str]) -> None:
+    """A time without a zone is in the session's zone; names of options have no case."""
+    start = reader_start(kind, parse_start(text), source="s", zone="Europe/Berlin")
+    assert start.options == options
+    code = {"STARTINGVERSION": "1", "startingtimestamp": "2", "startingOffsets": "latest", "other": "kept"}
+    left = set(start.applied(code)) - set(options)
+    assert left == ({"other", "STARTINGVERSION"} if kind == "kafka" else {"other", "startingOffsets"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "condition"),
+    [
+        ("kafka", "startingVersion=1", "START_NOT_SUPPORTED"),
+        ("kafka", "now", "START_NOT_SUPPORTED"),
+        ("kafka", "offsets=12", "START_INVALID"),
+        ("kafka", 'offsets={"a":{"0":"x"}}', "START_INVALID"),
+        ("kafka", "timestamp=noon", "START_INVALID"),
+        ("delta", "startingVersion=-1", "START_INVALID"),
+        ("files", "modifiedAfter=2025-01-01", "START_NOT_SUPPORTED"),
+        ("cloud_files", "startingVersion=1", "START_NOT_SUPPORTED"),
+        ("cloud_files", "earliest", "START_NOT_SUPPORTED"),
+        ("database_changes", "earliest", "START_NOT_SUPPORTED"),
+        ("opaque", "startingVersion=1", "START_NOT_SUPPORTED"),
+        ("delta", "startingVersion=", "START_INVALID"),
+        ("delta", "noon", "START_INVALID"),
+    ],
+)
+def test_a_start_that_a_kind_does_not_have_is_refused(kind: str, text: str, condition: str) -> None:
+    """The condition tells a malformed start from one of another kind of source."""
+    with pytest.raises(UserError) as raised:
+        reader_start(kind, parse_start(text), source="s")
+    assert raised.value.condition == condition
+
+
+def test_the_starts_of_a_generation_survive_their_text() -> None:
+    """A manifest stores them by source."""
+    starts = {"main.s.a": parse_start("startingVersion=3"), "b": parse_start('offsets={"b":{"0":5}}')}
+    assert parse_starts(starts_text(starts)) == starts
+    assert parse_starts(None) == {}
+
+
+def test_kafka_is_recognized_and_owns_its_offsets() -> None:
+    """Offsets of other kinds are not those of Kafka."""
+    options = {"subscribe": "orders", "kafka.bootstrap.servers": "127.0.0.1:1"}
+    assert recognized(StreamingRelation(format="kafka", options=options)) == ORDERS
+    others = ['{"logOffset":3}', '{"slot":"s","lsn":"0/1"}', "{}", "7", "-", '{"a":{"x":1}}']
+    assert [offset for offset in ('{"a":{"0":23}}', *others) if KafkaSource().owns(offset)] == ['{"a":{"0":23}}']
+
+
+def test_the_position_of_kafka_is_a_start(storage: Storage) -> None:
+    """The committed offsets are those of the next records; without one for each source, the start is unknown."""
+    position = SourcePosition(
+        storage=storage, checkpoint="c", sources=(ORDERS,), offsets=('{"orders": {"0": 5}}',), source_count=1
+    )
+    assert KafkaSource().resume(position) == ('offsets={"orders":{"0":5}}',)
+    assert KafkaSource().resume(SourcePosition(
+        storage=storage, checkpoint="c", sources=(ORDERS, ORDERS), offsets=("{}",), source_count=1
+    )) is None  # fmt: skip
