@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Planning a query uses one core: two workers, each with its own session, use two.
 WORKERS ?= 2
+# How often a failed test is run again; each such test is listed at the end as RERUN.
+RERUNS ?= 0
 MINUTES ?= 30
 SEED ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
@@ -30,7 +32,7 @@ demo: $(VENV)/.demo ## two months of New York flights, and a database at work (A
 	@$(BIN)/sluice demo $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR --durations 40 --durations-min 5 $(ARGS)
 
 check: lint types walls ## everything that CI runs: lint, types, walls, tests
 	@$(MAKE) test

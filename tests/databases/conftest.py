@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,7 @@ import psycopg2
 import pytest
 
 from framework.demo.postgres_server import PostgresServer
-
-
-def _drop_slot(cursor: Any, slot: str) -> None:
-    """Drop a slot whose reader was terminated, which takes the server a moment."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            cursor.execute("SELECT pg_drop_replication_slot(%s)", [slot])
-        except psycopg2.errors.ObjectInUse:
-            assert time.monotonic() < deadline, slot
-            time.sleep(0.05)
-        else:
-            return
+from tests.support.postgres_log import query
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +42,7 @@ def database(server: PostgresServer) -> Iterator[str]:
                 cursor.execute(
                     "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s", [slot]
                 )
-                _drop_slot(cursor, slot)
+                query(server.uri(name), "SELECT pg_drop_replication_slot(%s)", slot)
             cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     admin.close()
 
@@ -70,12 +57,4 @@ def folder(database: str, tmp_path: Path) -> Path:
 @pytest.fixture
 def run(database: str) -> Callable[..., list[tuple[Any, ...]]]:
     """Run a statement at the source, and return its rows."""
-
-    def execute(statement: str, *arguments: object) -> list[tuple[Any, ...]]:
-        with closing(psycopg2.connect(database)) as connection:
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                cursor.execute(statement, arguments or None)
-                return list(cursor.fetchall()) if cursor.description else []
-
-    return execute
+    return partial(query, database)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +39,28 @@ def session(uri: str) -> Session:
 
 def execute(uri: str, *statements: str) -> None:
     """Run statements, each as a transaction of its own."""
-    connection = psycopg2.connect(uri)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-    connection.close()
+    for statement in statements:
+        query(uri, statement)
 
 
-def query(uri: str, statement: str) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
-    connection = psycopg2.connect(uri)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        rows = cursor.fetchall()
-    connection.close()
-    return rows
+def query(uri: str, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
+    """Run a statement as a transaction of its own; returns its rows, if it has some.
+
+    The server holds a slot for a moment after its reader closed the connection: a statement that is refused for that is
+    repeated for up to 30 s.
+    """
+    deadline = time.monotonic() + 30
+    with closing(psycopg2.connect(uri)) as connection:
+        connection.autocommit = True
+        while True:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement, arguments or None)
+                    return list(cursor.fetchall()) if cursor.description else []
+            except psycopg2.errors.ObjectInUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
 
 def position(uri: str, *tables: str) -> StartPosition:
