@@ -77,16 +77,17 @@ def main(arguments: list[str]) -> int:
 
     Spark's own launcher gets another Java where it can't run the one of Sluice.
     """
-    os.environ.update(find_java().environment)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users' commands don't compile all modules each time
+    if arguments and arguments[0] in DATABASES:
+        # No JAVA_HOME: spark-submit, which adds the JDBC driver, takes a Java that it can run.
+        return _run_database(arguments[0], arguments[1:])
+    os.environ.update(find_java().environment)
     if arguments[:1] == ["continuous"]:
         fill_caches()
         return continuous.main(arguments[1:])
     if arguments[:1] == ["reconcile"]:
         fill_caches()
         return reconcile.main(arguments[1:])
-    if arguments and arguments[0] in DATABASES:
-        return _run_database(arguments[0], arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")

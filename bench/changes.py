@@ -120,20 +120,28 @@ class _Changes:
             time.sleep(LATENCY_GOAL * 4)
         finally:
             update.stop()
-        visible = _commit_times(Path(str(pipeline.storage.root)) / "tables" / "main" / "default" / "events")
-        rows = pipeline.table("events").where("note = 'timed'")
+        table = Path(str(pipeline.storage.root)) / "tables" / "main" / "default" / "events"
+        visible = _commit_times(table)
+        # Compaction and MERGE write rows again: the first file that has a row counts, so the files are read, not the table.
+        rows = self._spark.read.parquet(*(str(table / name) for name in visible)).where("note = 'timed'")
         file = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1)
-        found = rows.select(file.alias("file"), F.expr("unix_micros(cast(updated AS timestamp)) / 1e6").alias("at"))
-        seconds = [visible[row.file] - row["at"] for row in found.collect()]
+        found = rows.select(
+            "id", file.alias("file"), F.expr("unix_micros(cast(updated AS timestamp)) / 1e6").alias("at")
+        )
+        first: dict[tuple[int, float], float] = {}
+        for row in found.collect():
+            key = row["id"], row["at"]
+            first[key] = min(first.get(key, visible[row.file]), visible[row.file])
+        seconds = [at_target - at_source for (_, at_source), at_target in first.items()]
         p95 = quantiles(seconds, n=20)[-1]
         return Measure(
             benchmark="e17", what=f"median latency at {_CHANGES_PER_SECOND} changes/s", unit="s", goal=LATENCY_GOAL,
-            value=median(seconds), detail=f"95 %: {p95:.1f} s, {len(seconds):,} rows",
+            value=median(seconds), detail=f"95 %: {p95:.1f} s, {len(seconds):,} changes",
         )  # fmt: skip
 
     def large_transaction(self, rows: int) -> Measure:
         """(f) The largest Python process while a transaction of a million rows is read."""
-        count = max(rows, 2) * _LARGE // ROWS // 2
+        count = max(rows * _LARGE // ROWS, 1)
         pipeline = self._pipeline("large", _STAGING, slot="bench_large")
         pipeline.run()
         self._insert(count, count)
@@ -238,5 +246,5 @@ def _commit_times(table: Path) -> dict[str, float]:
         for line in commit.read_text("utf-8").splitlines():
             add = json.loads(line).get("add")
             if add is not None:
-                found.setdefault(add["path"].rpartition("/")[2], commit.stat().st_mtime)
+                found.setdefault(add["path"], commit.stat().st_mtime)
     return found

@@ -1,8 +1,9 @@
 """A copy of a database under load, whose processes are killed at random, ends equal to the database.
 
-pgbench writes while `sluice run` takes a snapshot in chunks and follows the log. Each round kills the process with
-SIGKILL after a random number of durable effects, or stops the database as a loss of power would. Moments are drawn from
-a seed: `SLUICE_KILL_SEED` repeats them as far as timing allows; `SLUICE_KILLS` sets the number of kills.
+pgbench writes while `sluice run` takes a snapshot in chunks and follows the log, in turns triggered and continuous. Each
+round kills the process with SIGKILL after a random number of durable effects, or stops the database as a loss of power
+would. Moments are drawn from a seed: `SLUICE_KILL_SEED` repeats them as far as timing allows. `SLUICE_KILLS` sets the
+number of kills; with `SLUICE_KILL_MINUTES` there is one every 20 seconds until the minutes are over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.py"
 SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
 KILLS = int(os.environ.get("SLUICE_KILLS", "4"))
+KILL_MINUTES = float(os.environ.get("SLUICE_KILL_MINUTES", "0"))
 _DEADLINE_SECONDS = 300
+_ROUND_SECONDS = 20
 _ACCOUNTS = 100_000
 _WINDOWS = ("staging.after_files", "staging.after_commit")
 _TABLES = {
@@ -93,9 +97,10 @@ class Bank:
             process.wait(30)
 
     @contextmanager
-    def running(self, failpoint: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    def running(self, failpoint: str = "", *, continuous: bool = False) -> Iterator[subprocess.Popen[bytes]]:
         """Run an update in a process of its own, which is killed at the failpoint, or at the end of the block."""
         command = [sys.executable, "-m", "framework", "run", "--master", "local[2]"]
+        command += ["--continuous"] if continuous else []
         with (self.root / "output.txt").open("wb") as output:
             process = subprocess.Popen(
                 command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
@@ -118,11 +123,13 @@ class Bank:
         return sum(len(list(storage.glob(pattern))) for pattern in patterns)
 
     def wait_for_effects(self, more: int, process: subprocess.Popen[bytes]) -> None:
-        """Return after so many more effects, or when the process has ended."""
+        """Return after so many more effects, when the process has ended, or in a soak when the round is over."""
         wanted = self.effects() + more
-        deadline = time.monotonic() + _DEADLINE_SECONDS
+        deadline = time.monotonic() + (_ROUND_SECONDS if KILL_MINUTES else _DEADLINE_SECONDS)
         while self.effects() < wanted and process.poll() is None:
-            assert time.monotonic() < deadline, (self.root / "output.txt").read_text("utf-8")[-3000:]
+            if time.monotonic() > deadline:
+                assert KILL_MINUTES, (self.root / "output.txt").read_text("utf-8")[-3000:]
+                return
             time.sleep(0.02)
 
 
@@ -135,17 +142,27 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
         yield found
 
 
+def rounds() -> Iterator[int]:
+    """The numbers of the rounds, each of which ends with a kill."""
+    over = time.monotonic() + 60 * KILL_MINUTES
+    for number in count():
+        if number >= KILLS and time.monotonic() >= over:
+            return
+        yield number
+
+
 def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSession, bank: Bank) -> None:
     """Each table equals its source, the sums of all balances agree, and no snapshot began again."""
     chance = Random(SEED)  # noqa: S311 - moments of kills, not secrets
-    for number in range(KILLS):
+    restarts = 6 if KILL_MINUTES else 3
+    for number in rounds():
         # The first two rounds die between the files of a batch, its commit, and its checkpoint.
         window = f"{_WINDOWS[number]}:{chance.randrange(1, 4)}" if number < len(_WINDOWS) else ""
-        with bank.load(), bank.running(window) as process:
+        with bank.load(), bank.running(window, continuous=number % 2 == 1) as process:
             bank.wait_for_effects(1000 if window else chance.randrange(1, 14), process)
             assert not window or process.wait(60) == -signal.SIGKILL, (bank.root / "output.txt").read_text("utf-8")
             time.sleep(chance.random() / 3)
-            if number % 3 == 2:
+            if number % restarts == restarts - 1:
                 bank.server.stop("immediate")
                 bank.server.start()
                 with suppress(subprocess.TimeoutExpired):
