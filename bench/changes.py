@@ -122,7 +122,7 @@ class _Changes:
             update.stop()
         table = Path(str(pipeline.storage.root)) / "tables" / "main" / "default" / "events"
         visible = _commit_times(table)
-        # Compaction and MERGE write rows again: the first file that has a row counts, so the files are read, not the table.
+        # Compaction and MERGE write rows again: the first file that has a row counts, so all files are read.
         rows = self._spark.read.parquet(*(str(table / name) for name in visible)).where("note = 'timed'")
         file = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1)
         found = rows.select(

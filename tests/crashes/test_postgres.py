@@ -1,9 +1,9 @@
 """A copy of a database under load, whose processes are killed at random, ends equal to the database.
 
-pgbench writes while `sluice run` takes a snapshot in chunks and follows the log, in turns triggered and continuous. Each
-round kills the process with SIGKILL after a random number of durable effects, or stops the database as a loss of power
-would. Moments are drawn from a seed: `SLUICE_KILL_SEED` repeats them as far as timing allows. `SLUICE_KILLS` sets the
-number of kills; with `SLUICE_KILL_MINUTES` there is one every 20 seconds until the minutes are over.
+pgbench writes while `sluice run` takes a snapshot in chunks and follows the log, in turns triggered and continuous.
+Each round kills the process with SIGKILL after a random number of durable effects, or stops the database as a loss of
+power would. Moments are drawn from a seed: `SLUICE_KILL_SEED` repeats them as far as timing allows. `SLUICE_KILLS` sets
+the number of kills; with `SLUICE_KILL_MINUTES` there is one every 20 seconds until the minutes are over.
 """
 
 from __future__ import annotations
