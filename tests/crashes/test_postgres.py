@@ -123,10 +123,12 @@ class Bank:
         return sum(len(list(storage.glob(pattern))) for pattern in patterns)
 
     def wait_for_effects(self, more: int, process: subprocess.Popen[bytes]) -> None:
-        """Return after so many more effects, when the process has ended, or in a soak when the round is over."""
-        wanted = self.effects() + more
-        deadline = time.monotonic() + (_ROUND_SECONDS if KILL_MINUTES else _DEADLINE_SECONDS)
-        while self.effects() < wanted and process.poll() is None:
+        """Return after so many more effects, when the process has ended, or when a round of a soak is over."""
+        begun = self.effects()
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while (effects := self.effects()) < begun + more and process.poll() is None:
+            if KILL_MINUTES and effects > begun:
+                deadline = min(deadline, time.monotonic() + _ROUND_SECONDS)
             if time.monotonic() > deadline:
                 assert KILL_MINUTES, (self.root / "output.txt").read_text("utf-8")[-3000:]
                 return
@@ -159,8 +161,10 @@ def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSes
         # The first two rounds die between the files of a batch, its commit, and its checkpoint.
         window = f"{_WINDOWS[number]}:{chance.randrange(1, 4)}" if number < len(_WINDOWS) else ""
         with bank.load(), bank.running(window, continuous=number % 2 == 1) as process:
-            bank.wait_for_effects(1000 if window else chance.randrange(1, 14), process)
-            assert not window or process.wait(60) == -signal.SIGKILL, (bank.root / "output.txt").read_text("utf-8")
+            if window:
+                assert process.wait(_DEADLINE_SECONDS) == -signal.SIGKILL, (bank.root / "output.txt").read_text("utf-8")
+            else:
+                bank.wait_for_effects(chance.randrange(1, 14), process)
             time.sleep(chance.random() / 3)
             if number % restarts == restarts - 1:
                 bank.server.stop("immediate")
