@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 from framework.foundation.errors import InternalError, SourceError
@@ -15,6 +17,7 @@ from framework.sources.databases.postgres.pgoutput import (
     RelationColumn,
     Row,
     Truncate,
+    read_columns,
     read_oid,
     read_row,
     read_update,
@@ -24,6 +27,8 @@ from framework.sources.databases.tables import UNREADABLE, TableName
 Fragment = Callable[[str], str]
 _OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
 _FAULTS = (SourceError, UnicodeDecodeError)
+_RUN = 16
+"""With fewer messages, to read them by column takes longer."""
 
 
 class FragmentFactory(Protocol):
@@ -100,6 +105,16 @@ class RowEncoder:
         """Return the JSON object of a row."""
         return _json_object(self._columns, values)
 
+    def payloads(self, columns: Sequence[Sequence[str | None]]) -> list[str]:
+        """Return the JSON objects of many rows, whose values are given by column."""
+        parts: list[Iterable[str]] = []
+        separator = "{"
+        for (name, fragment), values in zip(self._columns, columns, strict=True):
+            parts.append(repeat(separator + name))
+            parts.append(["null" if value is None else fragment(value) for value in values])
+            separator = ","
+        return list(map("".join, zip(*parts, repeat("}"), strict=False)))
+
     def old_payload(self, old: Row) -> str:
         """Return the JSON object of an old row: its key, or all of it with REPLICA IDENTITY FULL."""
         if self.relation.is_full:
@@ -168,6 +183,17 @@ class ChangeEncoder:
         else:
             self._add_kind(encoder.insert)
             self._add_payload(payload)
+
+    def inserts(self, messages: Sequence[bytes], at: int) -> None:
+        """Add the rows of Inserts of one relation, whose oid is at this index; faster than one by one."""
+        encoder = self._encoder(read_oid(messages[0], at))
+        if len(messages) >= _RUN and encoder.relation.columns:
+            with suppress(*_FAULTS):
+                self._buffer.payloads += encoder.payloads(read_columns(messages, at + 5))
+                self._buffer.kinds += [encoder.insert] * len(messages)
+                return
+        for data in messages:  # one of them may be unreadable
+            self.insert(data, at)
 
     def update(self, data: bytes, at: int) -> None:
         """Add the rows of an Update, whose oid is at this index."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
 from typing import Final
+
+import numpy as np
 
 from framework.foundation.errors import InternalError
 from framework.sources.databases.tables import TableName
@@ -220,6 +222,43 @@ def read_row(data: bytes, at: int) -> tuple[Row, int]:
         else:
             raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"value {bytes([kind])!r}")
     return row, at
+
+
+def read_columns(messages: Sequence[bytes], at: int) -> list[list[str | None]]:
+    """Return the values of many rows by column; a row starts at this index of each message and ends with it.
+
+    Args:
+        messages: of rows of one relation, without omitted values: Inserts.
+        at: where the row starts.
+
+    Raises:
+        UnicodeDecodeError: a text that is not UTF-8.
+        InternalError: the bytes are no such rows.
+    """
+    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+    ends = np.cumsum(lengths)
+    data = b"".join(messages)
+    # A NULL at the end has no length to be read, so that four more bytes are.
+    octets = np.frombuffer(data + bytes(4), np.uint8)
+    positions = ends - lengths + at + 2
+    columns: list[list[str | None]] = []
+    for _ in range(_read_count(messages[0], at)[0]):
+        kinds = octets[positions]
+        is_text = kinds == _TEXT
+        if not (is_text | (kinds == _NULL)).all():
+            raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"values {bytes(np.unique(kinds))!r}")
+        size = sum(octets[positions + 1 + place].astype(np.int64) << (24 - 8 * place) for place in range(4))
+        starts = positions + np.where(is_text, 5, 1)
+        positions = starts + np.where(is_text, size, 0)
+        bounds = zip(starts.tolist(), positions.tolist(), strict=True)
+        if is_text.all():
+            columns.append([data[start:end].decode() for start, end in bounds])
+        else:
+            given = zip(bounds, is_text.tolist(), strict=True)
+            columns.append([data[start:end].decode() if is_given else None for (start, end), is_given in given])
+    if not np.array_equal(positions, ends):
+        raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind="a row that does not end with its message")
+    return columns
 
 
 def read_update(data: bytes, at: int) -> tuple[Row | None, Row]:

@@ -15,6 +15,8 @@ from framework.sources.databases.postgres.spool import SpoolWriter
 from framework.sources.databases.postgres.stream import DATA, PAYLOAD_START, read_keepalive, unreachable
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
+_RELATION = slice(PAYLOAD_START, PAYLOAD_START + 5)
+"""The kind of a change, and the oid of its relation."""
 _NUDGE_SECONDS = 1.0
 _SILENCE_SECONDS = 120.0
 
@@ -73,6 +75,15 @@ class Goal:
         return due
 
 
+def _end_of_run(messages: list[bytes], first: int) -> int:
+    """The index after the Inserts of one relation that start here."""
+    relation = messages[first][_RELATION]
+    for index in range(first + 1, len(messages)):
+        if messages[index][_RELATION] != relation or messages[index][0] != DATA:
+            return index
+    return len(messages)
+
+
 class Reading:
     """One read: from messages to rows of the writer."""
 
@@ -99,9 +110,10 @@ class Reading:
 
     def take(self, messages: list[bytes]) -> tuple[bool, int]:
         """Add the rows of messages; whether the goal is reached, and how many messages were used."""
-        insert, update, delete = self._encoder.insert, self._encoder.update, self._encoder.delete
+        update, delete = self._encoder.update, self._encoder.delete
         pending, writer = self._buffer.pending, self._writer
         body = PAYLOAD_START + 1
+        following = 0
         for index, data in enumerate(messages):
             self._bytes += len(data)
             if data[0] != DATA:
@@ -111,7 +123,9 @@ class Reading:
             kind = data[PAYLOAD_START]
             writer.bytes_in_buffer += len(data)
             if kind == _INSERT:
-                insert(data, body)
+                if index >= following:
+                    following = _end_of_run(messages, index)
+                    self._encoder.inserts(messages[index:following], body)
             elif kind == _UPDATE:
                 update(data, body)
                 if pending:
