@@ -164,16 +164,20 @@ class GenerationStore:
             lambda manifest: (
                 manifest
                 if manifest.find(number) is not None
-                else manifest.begin(generation, after=manifest.last_number)
+                else manifest.begin(generation, after=manifest.last_number, undoes=True)
             ),
         )
 
     def restore(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Roll back: make a kept generation the current one and keep the previous one."""
+        """Roll back: make a kept generation, which is not undone, the current one and keep the previous one."""
         now = timestamp_text(self._clock.now())
         self._change(
             dataset, flow, lambda manifest: manifest.make_current(number, allowed=GenerationState.KEPT, since=now)
         )
+
+    def retire(self, dataset: QualifiedName, flow: QualifiedName) -> None:
+        """Leave a flow without a current generation: its rows have left the table, and its next run is its first."""
+        self._change(dataset, flow, Manifest.retire)
 
     def abandon(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Remove a building generation and delete its checkpoint. Idempotent."""
@@ -196,6 +200,17 @@ class GenerationStore:
             if text is not None:
                 found.append(parse_manifest(text, path))
         return tuple(sorted(found, key=lambda manifest: (manifest.dataset, manifest.flow)))
+
+    def list_of(self, dataset: QualifiedName) -> tuple[Manifest, ...]:
+        """Return the manifests of all flows that ever wrote to a dataset, sorted by name."""
+        folder = dataset_folder(self._storage, dataset)
+        found = []
+        for flow in self._storage.list_names(folder):
+            path = f"{folder}/{flow}/{MANIFEST}"
+            text = self._storage.read_text(path)
+            if text is not None:
+                found.append(parse_manifest(text, path))
+        return tuple(sorted(found, key=lambda manifest: manifest.flow))
 
     def _change(self, dataset: QualifiedName, flow: QualifiedName, change: Callable[[Manifest], Manifest]) -> None:
         with self._lock:

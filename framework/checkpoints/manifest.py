@@ -40,6 +40,8 @@ class Generation:
         current_since: when it last became the current one; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
+        undone: rows that it wrote are no longer in the table, and no later generation reads them again unless it starts
+            before them: a roll-back to it would lose them.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Generation:
     fingerprint: str = ""
     current_since: str | None = None
     after_batch: int | None = None
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ class Manifest:
         """Return the first generation in this state; `CURRENT` and `BUILDING` have at most one."""
         return next((each for each in self.generations if each.state is state), None)
 
-    def begin(self, generation: Generation, *, after: int) -> Manifest:
+    def begin(self, generation: Generation, *, after: int, undoes: bool = False) -> Manifest:
         """Return the manifest with one more generation, current or building.
 
         A new current generation keeps the previous one. A new building generation replaces the previous one.
@@ -82,13 +85,15 @@ class Manifest:
         Args:
             generation: the new generation.
             after: the highest number ever assigned.
+            undoes: rows of the earlier generations have left the table.
         """
         if generation.number <= max(after, self.last_number):
             raise self._misused(generation.number, "begin", "its number was already used")
         if generation.state is GenerationState.BUILDING:
             others = [each for each in self.generations if each.state is not GenerationState.BUILDING]
         else:
-            others = [_kept(each) for each in self.generations]
+            before = self.retire() if undoes else self
+            others = [_kept(each) for each in before.generations]
         return dataclasses.replace(self, generations=(*others, generation), last_number=generation.number)
 
     def make_current(
@@ -112,6 +117,12 @@ class Manifest:
         current = dataclasses.replace(chosen, state=GenerationState.CURRENT, current_since=since, after_batch=batch)
         changed = tuple(current if each is chosen else _kept(each) for each in self.generations)
         return dataclasses.replace(self, generations=changed)
+
+    def retire(self) -> Manifest:
+        """Return the manifest without a current generation, and all of them undone: their rows have left the table."""
+        return dataclasses.replace(
+            self, generations=tuple(dataclasses.replace(_kept(each), undone=True) for each in self.generations)
+        )
 
     def update(self, number: int, *, completed: bool | None = None, fingerprint: str | None = None) -> Manifest:
         """Return the manifest with this generation's `completed` or fingerprint changed; None keeps a value."""

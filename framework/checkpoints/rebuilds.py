@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage, read_stored_json
 
@@ -19,19 +20,29 @@ class Rebuild:
 
     Args:
         number: from 1, ascending; the name of the folder of its copy.
+        frozen: its rows are complete, and no flow writes to its copy any more; the table may have them already.
         published: the table's rows were replaced; its generations are still to be promoted.
         finished: nothing is left to do; stored so that numbers ascend.
         backup: number of the backup of the table before it, whose rows are put back into the copy; None: none are.
-        history_keys: the columns that identify a row to put back; () for all columns, or the keys of AUTO CDC.
+        history_keys: the columns that identify a row to put back; `*` or () for all columns, or the keys of AUTO CDC.
         restored: the rows are put back into the copy.
+        identifier: names it in the transactions of the table, which may know the number from another storage; "" in
+            those of older versions.
     """
 
     number: int
+    frozen: bool = False
     published: bool = False
     finished: bool = False
     backup: int | None = None
     history_keys: tuple[str, ...] = ()
     restored: bool = False
+    identifier: str = ""
+
+    @property
+    def is_building(self) -> bool:
+        """Whether flows still write to its copy, and the table and its current generations are those from before."""
+        return not (self.frozen or self.published or self.finished)
 
     @property
     def generation_mark(self) -> str:
@@ -52,6 +63,16 @@ class RebuildStore:
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
         self._storage.write_text(self._path(dataset), json.dumps(asdict(rebuild)))
+
+    def check_finished(self, dataset: QualifiedName) -> None:
+        """Check that a dataset has no unfinished rebuild: what is changed meanwhile is undone when it ends.
+
+        Raises:
+            UserError: FULL_REFRESH_UNFINISHED.
+        """
+        rebuild = self.read(dataset)
+        if rebuild is not None and not rebuild.finished:
+            raise UserError("FULL_REFRESH_UNFINISHED", dataset=dataset)
 
     def _path(self, dataset: QualifiedName) -> str:
         return self._storage.path("rebuilds", str(dataset), "rebuild.json")

@@ -208,7 +208,8 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
             "--history-keys",
             multiple=True,
             metavar="K,L",
-            help="Columns that identify a row of an append table with --keep-history.  [default: all columns]",
+            help="Columns that identify a row of an append table, which --keep-history needs; '*' for all, if the code "
+            "that wrote its rows has not changed.",
         ),
         click.option(
             "--reset-checkpoint",

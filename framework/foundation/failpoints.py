@@ -52,8 +52,9 @@ FAILPOINTS: frozenset[str] = frozenset(
         "backups.after_mark",  # a backup is complete, no rebuild refers to it
         "rebuilds.after_begin",  # a rebuild is marked as begun, its copy and generations do not exist
         "rebuilds.after_history",  # the lost rows are back in the copy of a rebuild, its mark does not say so
+        "rebuilds.after_freeze",  # no flow writes to a rebuild any more, nothing of it is published
         "rebuilds.after_auxiliary",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
-        "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark is still `building`
+        "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark does not say so
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
         "rewinds.after_mark",  # a rewind is decided, nothing is changed

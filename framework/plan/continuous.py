@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never
 
+from framework.foundation.names import QualifiedName
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
@@ -20,19 +22,36 @@ from framework.plan.steps import (
 
 
 def rebuild_steps(plan: Plan) -> Plan:
-    """Return the plan of full refreshes and refused tables only; its flows do not wait for other datasets."""
-    return replace(plan, steps=tuple(kept for step in plan.steps for kept in _of_rebuild(step)))
+    """Return the plan of full refreshes and refused tables only.
+
+    Its flows wait for each other's tables, not for others: a flow that reads a table before its rows are replaced can't
+    go on afterwards.
+    """
+    rebuilt = frozenset(step.dataset for step in plan.steps if isinstance(step, PublishRebuild))
+    return replace(plan, steps=tuple(kept for step in plan.steps for kept in _of_rebuild(step, rebuilt)))
 
 
-def supervised_steps(plan: Plan) -> tuple[RunFlow | RefreshView, ...]:
-    """Return one step for each flow and view to keep running; flows of a full refresh continue after it."""
-    return tuple(kept for step in plan.steps for kept in _supervised(step))
+def supervised_steps(
+    plan: Plan, unfinished: Collection[QualifiedName] = frozenset()
+) -> tuple[RunFlow | RefreshView, ...]:
+    """Return one step for each flow and view to keep running; flows of a full refresh continue after it.
+
+    Args:
+        plan: the plan.
+        unfinished: the tables whose full refresh did not end: the checkpoints of their flows belong to its copy.
+    """
+    return tuple(
+        kept
+        for step in plan.steps
+        if not (isinstance(step, RunFlow) and step.rebuild is not None and step.dataset in unfinished)
+        for kept in _supervised(step)
+    )
 
 
-def _of_rebuild(step: Step) -> tuple[Step, ...]:
+def _of_rebuild(step: Step, rebuilt: Collection[QualifiedName]) -> tuple[Step, ...]:
     match step:
         case RunFlow(rebuild=rebuild) if rebuild is not None:
-            return (replace(step, after=()),)
+            return (replace(step, after=tuple(name for name in step.after if name in rebuilt)),)
         case PublishRebuild() | RefuseTable():
             return (step,)
         case RunFlow() | RefreshView() | CreateTable() | BeginGeneration() | SkipStep() | KeepStored():

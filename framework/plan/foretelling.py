@@ -77,9 +77,10 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
             f"Rebuild the table from all data that its sources still have: `sluice run --full-refresh {dataset.name}`."
         )
         if not why_no_history(dataset, (flow,)):
+            keys = " --history-keys KEYS" if dataset.cdc is None else ""
             lines.append(
                 "Rebuild the table, and put back the rows that its sources no longer have: "
-                f"`sluice run --full-refresh {dataset.name} --keep-history`."
+                f"`sluice run --full-refresh {dataset.name} --keep-history{keys}`."
             )
     return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
 

@@ -12,6 +12,9 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.request import UpdateRequest
 from framework.sources.databases.source import ChangesSource, SnapshotSource
 
+ALL_COLUMNS = ("*",)
+"""The keys of an append table whose rows are compared by all columns: the present code wrote all of them."""
+
 _DATABASES = frozenset({ChangesSource.kind, SnapshotSource.kind})
 
 
@@ -31,7 +34,7 @@ def history_faults(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceE
             faults.append(UserError("HISTORY_NOT_KEPT", location=dataset.spec.location, dataset=name, reason=reason))
         else:
             faults.extend(_key_faults(dataset, request.history_keys))
-    return faults
+    return faults + _unused_keys(graph, request)
 
 
 def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
@@ -48,14 +51,25 @@ def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
     return ""
 
 
+def _unused_keys(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
+    """Return the error of keys that no table needs; beside an append table, targets of AUTO CDC have their own."""
+    found = [dataset for name in request.full_refresh if (dataset := graph.dataset(name)) is not None]
+    targets = [dataset for dataset in found if dataset.cdc is not None]
+    if not request.history_keys or not targets or len(targets) < len(found):
+        return []
+    first = targets[0]
+    assert first.cdc is not None
+    keys = ", ".join(first.cdc.keys)
+    return [UserError("HISTORY_KEYS_OF_AUTO_CDC", location=first.spec.location, dataset=first.name, keys=keys)]
+
+
 def _key_faults(dataset: GraphDataset, keys: tuple[str, ...]) -> list[SluiceError]:
     location = dataset.spec.location
-    if keys and dataset.cdc is not None:
-        return [
-            UserError(
-                "HISTORY_KEYS_OF_AUTO_CDC", location=location, dataset=dataset.name, keys=", ".join(dataset.cdc.keys)
-            )
-        ]
+    if dataset.cdc is not None or keys == ALL_COLUMNS:
+        return []
+    if not keys:
+        # The code that wrote the rows is unknown. If it was another, its rows look as if the sources had lost them.
+        return [UserError("HISTORY_NEEDS_KEYS", location=location, dataset=dataset.name)]
     columns = [field["name"] for field in json.loads(dataset.schema or "{}").get("fields", ())]
     known = {column.lower() for column in columns}
     return [

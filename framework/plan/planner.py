@@ -9,6 +9,7 @@ from typing import Any
 
 from framework.cdc.model.reserved_names import END_AT, START_AT
 from framework.declare.specs import DatasetKind, FlowSpec
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell
@@ -49,7 +50,8 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     checks its inputs again before it runs.
 
     Raises:
-        UserError: names of the request that the graph does not have, or that may not be reset.
+        UserError: names of the request that the graph does not have, or that may not be reset;
+            FULL_REFRESH_UNFINISHED if a flow is to be reset whose table is in the middle of a full refresh.
     """
     planning = _Planning(graph=graph, request=request, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
@@ -145,9 +147,13 @@ class _Planning:
         goes_on = begun is not None and name not in self.selection.rebuilt
         rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)
         keeps = self.state.table(name).keeps_history if goes_on else self.request.keep_history
+        reset = [flow.spec.name for flow in flows if flow.spec.name in self.selection.reset_flows]
+        if goes_on and reset:  # it reads everything anew, and would end with checkpoints of its own
+            raise UserError("FULL_REFRESH_UNFINISHED", location=dataset.spec.location, dataset=name)
+        history = () if dataset.cdc is not None else self.request.history_keys
         yield CreateTable(
             dataset=name, reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable", rebuild=rebuild,
-            history=self.request.history_keys if keeps and not goes_on else None,
+            history=history if keeps and not goes_on else None,
         )  # fmt: skip
         self.moving.add(name)
         for flow in flows:

@@ -22,7 +22,7 @@ class RequestOptions(TypedDict, total=False):
         reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows. A mapping names
             where they start: `{"load": "startingVersion=12"}`, or a list with one start for each source.
         keep_history: keep a copy of each table of `full_refresh`, and put rows back that its sources no longer have.
-        history_keys: columns that identify a row of an append table; default: all columns.
+        history_keys: columns that identify a row of an append table, or `*` for all if the code has not changed.
         continuous: keep every flow running until the update is stopped; default: as the spec says.
     """
 
@@ -47,7 +47,7 @@ class UpdateRequest:
         reset_checkpoints: flows that begin a new generation; their targets keep their rows.
         starts: where the sources of reset flows start, with the flow's name, in place of what their code says.
         keep_history: the tables of `full_refresh` get the rows back that their sources no longer have.
-        history_keys: the columns that identify a row of an append table; () for all columns.
+        history_keys: the columns that identify a row of an append table; `ALL_COLUMNS` for all of them.
         continuous: keep every flow running until the update is stopped.
         trigger_interval_seconds: in a continuous update, the shortest time between two micro-batches of a flow.
     """

@@ -62,6 +62,8 @@ class Scenario:
     rewinds: bool = False
 
 
+HISTORY = {"full_refresh": ["accounts", "ledger"], "keep_history": True, "history_keys": ["*"]}
+
 SCENARIOS = {
     "first": Scenario(start="fresh", tables=ALL),
     "next": Scenario(start="begun", tables=ALL),
@@ -92,13 +94,13 @@ SCENARIOS = {
     "history": Scenario(
         start="lossy",
         tables={"accounts": ACCOUNTS, "ledger": [(1, 5), (1, 10), (2, 20), (3, 7)]},
-        update={"full_refresh": ["accounts", "ledger"], "keep_history": True},
-        again={"full_refresh": ["accounts", "ledger"], "keep_history": True},
+        update=HISTORY,
+        again=HISTORY,
     ),
     "history continued": Scenario(
         start="lossy",
         tables={"accounts": ACCOUNTS, "ledger": [(1, 5), (1, 10), (2, 20), (3, 7)]},
-        update={"full_refresh": ["accounts", "ledger"], "keep_history": True},
+        update=HISTORY,
         again={"refresh": ["accounts", "ledger"]},
     ),
     "continuous": Scenario(start="begun", tables=ALL, update={"continuous": True}),
@@ -129,6 +131,7 @@ POINTS = [
     ("rebuild", "rebuilds.after_begin", 1),
     ("rebuild", "run.before_once_mark", 1),
     ("rebuild", "cdc.after_tombstones", 1),
+    ("rebuild", "rebuilds.after_freeze", 1),
     ("rebuild", "rebuilds.after_auxiliary", 1),
     ("rebuild", "rebuilds.after_publish", 1),
     ("rebuild", "rebuilds.after_mark", 1),

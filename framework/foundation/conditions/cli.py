@@ -57,8 +57,9 @@ CONDITIONS: dict[str, Condition] = {
         "Write the full name of one flow. If flows of several datasets have it, add `--target DATASET`.",
     ),
     "GENERATION_NOT_KEPT": Condition(
-        "Flow {flow} has no generation{wanted} to roll back to. Kept generations: {kept}.",
-        "Choose a kept generation. `sluice checkpoints list` lists all generations.",
+        "Flow {flow} has no generation{wanted} to roll back to. Kept generations: {kept}. Those from before a rewind, "
+        "or before a full refresh without the flow, do not count: rows that they wrote have left the table.",
+        "Choose a kept generation, or reset the flow. `sluice checkpoints list` lists all generations.",
     ),
     "DEMO_DATA_MISSING": Condition(
         "The package {package}, which contains the data of the demo, is not installed.",

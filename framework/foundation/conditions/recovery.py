@@ -64,6 +64,23 @@ CONDITIONS: dict[str, Condition] = {
         "Name the columns that identify a row: `sluice run --full-refresh {dataset} --keep-history --history-keys "
         "KEYS`. Or give them up, without `--keep-history`. The rows are also in {path}.",
     ),
+    "HISTORY_NEEDS_KEYS": Condition(
+        "{dataset} is an append table, and nothing says which of its rows its sources still have: a row that the "
+        "present code would write in another way would be there twice. Nothing is written.",
+        "Name the columns that identify a row: `sluice run --full-refresh {dataset} --keep-history --history-keys "
+        "KEYS`. If the code is the one that wrote all rows, `--history-keys '*'` compares all columns.",
+    ),
+    "HISTORY_KEYS_AMBIGUOUS": Condition(
+        "{keys} do not identify the rows of {dataset}: of {count} value(s) of them the sources still have some rows, "
+        "but not all, and it is unknown which. The table is as it was.",
+        "Name more columns in `--history-keys`, so that a row has values of its own. The rows are also in {path}.",
+    ),
+    "FULL_REFRESH_UNFINISHED": Condition(
+        "A full refresh of {dataset} is not finished. It reads all data of its sources anew, and what is changed in "
+        "between would be undone when it ends.",
+        "Finish it with `sluice run --refresh {dataset}`, then repeat the command. Or start it over: "
+        "`sluice run --full-refresh {dataset}`.",
+    ),
     "BACKUP_LOST": Condition(
         "Backup {number} of {dataset}, whose rows are to be put back, is not there any more.",
         "Start the full refresh again: `sluice run --full-refresh {dataset} --keep-history`. The table is as it was.",

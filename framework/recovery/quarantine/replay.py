@@ -26,6 +26,7 @@ from pyspark.sql.types import AtomicType, StructField, StructType
 from framework.cdc.model.columns import align_column, column, find_field
 from framework.cdc.spark.execution import computed_once
 from framework.cdc.writer import AutoCdcWriter
+from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.specs import ViolationAction
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
@@ -83,7 +84,7 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
         dry_run: whether to decide only.
 
     Raises:
-        UserError: QUARANTINE_FLOW_NOT_DECLARED.
+        UserError: QUARANTINE_FLOW_NOT_DECLARED, FULL_REFRESH_UNFINISHED.
         OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
     """
     found = next((each for each in graph.flows if str(each.spec.name) == flow), None)
@@ -91,6 +92,7 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
     if found is None or dataset is None or not dataset.is_table or found.spec.from_snapshots:
         raise UserError("QUARANTINE_FLOW_NOT_DECLARED", flow=flow)
     store.check_readable(dataset.spec)
+    RebuildStore(store.storage).check_finished(dataset.name)
     session = session_for(store.spark, graph.settings(found))
     work = _Work(
         graph=graph, flow=found, dataset=dataset, store=store, session=session, reason=reason,

@@ -89,9 +89,9 @@ class StateReader:
             other_owner=stored.other_owner if stored is not None else None,
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
-            rebuilding=rebuild.number if rebuild is not None and not rebuild.published else None,
+            rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=rebuild.number if rebuild is not None else 0,
-            keeps_history=rebuild is not None and not rebuild.published and rebuild.backup is not None,
+            keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
         )
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
@@ -100,8 +100,8 @@ class StateReader:
         rebuild = RebuildStore(self.storage).read(dataset.name)
         building = building_of(manifest, rebuild)
         current = manifest.in_state(GenerationState.CURRENT)
-        if rebuild is not None and rebuild.published and building is not None:
-            # Published but not yet promoted: the rebuild's generation counts as current.
+        if rebuild is not None and not rebuild.is_building and building is not None:
+            # Complete but not yet promoted: the rebuild's generation counts as current; an update promotes it first.
             current, building = manifest.find(building), None
         latest = generations.latest_number(dataset.name, flow.spec.name)
         removed = removed_data(self.storage, flow.sources)

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -33,7 +34,14 @@ class StoredTables:
     registry: Registry
 
     def stored_schema(self, name: QualifiedName) -> str | None:
-        """Return the schema in the record of a dataset's table; None if there is no record."""
+        """Return the schema in the record of a dataset's table; None if there is no record.
+
+        In the middle of a full refresh it is that of the copy, which flows go on to write, or which replaces the table
+        before one of them runs.
+        """
+        rebuild = RebuildStore(self.store.storage).read(name)
+        if rebuild is not None and not rebuild.published and not rebuild.finished:
+            return self.store.schema(self.store.copy(name, rebuild.number))
         record = self.store.record(name)
         return None if record is None else record.schema
 

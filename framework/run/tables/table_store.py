@@ -125,7 +125,11 @@ class TableStore:
         """Return the address of a dataset's table, or of a rebuild of it."""
         if rebuild is None:
             return TableAddress(path=self.path(spec))
-        return TableAddress(path=f"{self.layout.rebuild(spec.name, rebuild)}/table")
+        return self.copy(spec.name, rebuild)
+
+    def copy(self, name: QualifiedName, rebuild: int) -> TableAddress:
+        """Return the address of a rebuild of a dataset's table."""
+        return TableAddress(path=f"{self.layout.rebuild(name, rebuild)}/table")
 
     def auxiliary(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
         """Return the address of AUTO CDC's auxiliary table of a target, or of a rebuild of it."""
@@ -209,6 +213,28 @@ class TableStore:
             partition_columns=dataset.spec.partition_columns,
         )
         write_record(self.storage, self.layout, record)
+
+    def record_unknown(self, dataset: GraphDataset) -> None:
+        """Record the columns of a table that earlier code defined; the next plan applies the dataset's definition."""
+        address = self.address(dataset.spec)
+        tip = read_tip(self.storage, str(address.path))
+        record = TableRecord(
+            dataset=dataset.name, path=str(address.path), table_id=tip.table_id if tip is not None else None,
+            pipeline=self.pipeline, definition="", schema=self.schema(address) or "",
+            partition_columns=self.partition_columns(address),
+        )  # fmt: skip
+        write_record(self.storage, self.layout, record)
+
+    def schema(self, address: TableAddress) -> str | None:
+        """Return the columns of a table as JSON, hidden ones included; None if there is no table."""
+        if not self.exists(address):
+            return None
+        with unguarded():
+            return self.spark.read.format("delta").load(str(address.path)).schema.json()
+
+    def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
+        """Return the partition columns of a table that exists."""
+        return tuple(self._detail(address)["partitionColumns"])
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec

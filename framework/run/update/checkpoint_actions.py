@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
+from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.rewinds import RewindStore
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -40,11 +41,12 @@ def reset_checkpoint(
         target: the dataset that it writes to, if flows of several datasets have that name.
 
     Raises:
-        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS; those of `starts`.
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; those of `starts`.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow, target)
+        RebuildStore(storage).check_finished(manifest.dataset)
         store = GenerationStore(storage)
         generation = store.begin(
             manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset", start=starts(manifest.flow)
@@ -67,11 +69,12 @@ def roll_back_checkpoint(
         target: the dataset that it writes to, if flows of several datasets have that name.
 
     Raises:
-        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, GENERATION_NOT_KEPT.
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow, target)
+        RebuildStore(storage).check_finished(manifest.dataset)
         generation = _kept(manifest, number)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
         text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
@@ -105,7 +108,7 @@ def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifes
 
 def _kept(manifest: Manifest, number: int | None) -> Generation:
     """Return the kept generation with this number; None: the one that was current last."""
-    kept = [each for each in manifest.generations if each.state is GenerationState.KEPT]
+    kept = _fitting(manifest.generations)
     chosen = last_kept([each for each in kept if number in (None, each.number)])
     if chosen is None:
         numbers = ", ".join(str(each.number) for each in kept) or "none"
@@ -116,9 +119,13 @@ def _kept(manifest: Manifest, number: int | None) -> Generation:
 
 
 def last_kept(generations: Sequence[Generation]) -> Generation | None:
-    """Return the kept generation that was current last; None if there is none."""
-    kept = [each for each in generations if each.state is GenerationState.KEPT]
-    return max(kept, key=lambda each: (each.current_since or "", each.number), default=None)
+    """Return the generation for a roll-back, the kept one that was current last; None if there is none."""
+    return max(_fitting(generations), key=lambda each: (each.current_since or "", each.number), default=None)
+
+
+def _fitting(generations: Sequence[Generation]) -> list[Generation]:
+    """Return the kept generations whose rows are still in the table: with another one, they would be lost."""
+    return [each for each in generations if each.state is GenerationState.KEPT and not each.undone]
 
 
 @contextmanager

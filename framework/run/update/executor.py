@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
-from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import (
@@ -27,7 +26,7 @@ from framework.plan.steps import (
 )
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.tables.table_store import TableStore
-from framework.run.update.fault_classification import flow_fault
+from framework.run.update.fault_classification import fault_of
 from framework.run.update.flow_attempts import FlowAttempts
 from framework.run.update.journal import Journal
 from framework.run.update.rebuilds import Rebuilds
@@ -57,8 +56,22 @@ class Executor:
         tables, begins, failed = _to_set_up(self.graph, plan)
         if self.stop.is_set:  # nothing was written yet
             return failed
+        failed |= self._unsettled(plan)
+        tables = [step for step in tables if step.dataset not in failed]
+        rebuilt = [step for step in tables if step.rebuild is not None]
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
-            for step, error in zip(tables, pool.map(self._create, tables), strict=True):
+            marks: dict[QualifiedName, Rebuild] = {}
+            for step, prepared in zip(rebuilt, pool.map(self._prepare, rebuilt), strict=True):
+                if isinstance(prepared, Rebuild):
+                    marks[step.dataset] = prepared
+                else:
+                    failed[step.dataset] = prepared
+            # The plan has a table after those that it reads.
+            for name in reversed(marks):
+                self.rebuilds.begin(self._dataset(name), marks[name])
+            tables = [step for step in tables if step.dataset not in failed]
+            created = pool.map(lambda step: self._create(step, marks.get(step.dataset)), tables)
+            for step, error in zip(tables, created, strict=True):
                 if error is not None:
                     failed[step.dataset] = error
         for begin in begins:
@@ -98,7 +111,7 @@ class Executor:
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """Publish a rebuild; return None, or a failed result with the error."""
-        fault = _fault_of(lambda: self.rebuilds.publish(step), step.dataset, None)
+        fault = fault_of(lambda: self.rebuilds.publish(step), step.dataset, None)
         if fault is None:
             return None
         return FlowResult(
@@ -106,13 +119,32 @@ class Executor:
             error=fault,
         )  # fmt: skip
 
-    def _create(self, step: CreateTable) -> SluiceError | None:
-        dataset, rebuild = self._dataset(step.dataset), step.rebuild
-        if rebuild is None:
-            return _fault_of(lambda: self.store.create(dataset), step.dataset, dataset.spec.location)
-        return _fault_of(
-            lambda: self.rebuilds.begin(dataset, rebuild, history=step.history), step.dataset, dataset.spec.location
-        )
+    def _unsettled(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
+        """Finish frozen full refreshes of tables that flows are about to write to; return where that failed."""
+        names = dict.fromkeys(
+            step.dataset for step in plan.steps if isinstance(step, RunFlow) and step.rebuild is None
+        )  # fmt: skip
+        found = {}
+        for dataset in (self._dataset(name) for name in names):
+            error = fault_of(partial(self.rebuilds.settle, dataset), dataset.name, dataset.spec.location)
+            if error is not None:
+                found[dataset.name] = error
+        return found
+
+    def _prepare(self, step: CreateTable) -> Rebuild | SluiceError:
+        dataset, number = self._dataset(step.dataset), step.rebuild
+        assert number is not None
+        prepared: list[Rebuild] = []
+        error = fault_of(
+            lambda: prepared.append(self.rebuilds.prepare(dataset, number, history=step.history)),
+            step.dataset, dataset.spec.location,
+        )  # fmt: skip
+        return prepared[0] if error is None else error
+
+    def _create(self, step: CreateTable, mark: Rebuild | None) -> SluiceError | None:
+        dataset = self._dataset(step.dataset)
+        work = partial(self.store.create, dataset) if mark is None else partial(self.rebuilds.set_up, dataset, mark)
+        return fault_of(work, step.dataset, dataset.spec.location)
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
@@ -125,17 +157,6 @@ class Executor:
         dataset = self.graph.dataset(name)
         assert dataset is not None
         return dataset
-
-
-def _fault_of(
-    work: Callable[[], object], dataset: QualifiedName, location: SourceLocation | None
-) -> SluiceError | None:
-    """Do the work on a dataset's table; return None, or its error: the flows of the dataset fail with it."""
-    try:
-        work()
-    except Exception as error:  # noqa: BLE001 - the outermost frame of this work
-        return flow_fault(error, dataset, location)
-    return None
 
 
 def _to_set_up(

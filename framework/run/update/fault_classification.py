@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from py4j.java_gateway import JavaObject, is_instance_of
@@ -231,3 +231,12 @@ def python_error(text: str) -> PythonError | None:
         text=one_line(f"{kind}: {message}" if message else kind),
         location=innermost_of((frame["file"], int(frame["line"])) for frame in frames),
     )
+
+
+def fault_of(work: Callable[[], object], dataset: QualifiedName, location: SourceLocation | None) -> SluiceError | None:
+    """Do the work on a dataset's table; return None, or its error: the flows of the dataset fail with it."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - the outermost frame of this work
+        return flow_fault(error, dataset, location)
+    return None

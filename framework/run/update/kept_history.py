@@ -29,6 +29,7 @@ from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.graph import GraphDataset
+from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version, read_tip
@@ -123,7 +124,7 @@ class KeptHistory:
             rebuild: its rebuild, whose flows are done.
 
         Raises:
-            UserError: HISTORY_NOT_RECOGNIZED; nothing is written.
+            UserError: HISTORY_NOT_RECOGNIZED, HISTORY_KEYS_AMBIGUOUS; nothing is written.
         """
         assert rebuild.backup is not None
         backup = self._backups.read(dataset.name, rebuild.backup)
@@ -164,9 +165,12 @@ class KeptHistory:
         session, path = session_for(self.store.spark, {}), str(self.store.address(dataset.spec, rebuild.number).path)
         rebuilt = _read(session, path)
         copy = _aligned(_read(session, self._backups.table(dataset.name, backup.number)), rebuilt.schema)
-        lost = _lost_keys(copy, rebuilt, rebuild.history_keys) if rebuild.history_keys else _lost_rows(copy, rebuilt)
+        keys = () if rebuild.history_keys == ALL_COLUMNS else rebuild.history_keys
+        if keys:
+            self._check_keys(dataset, copy, rebuilt, keys, self._backups.table(dataset.name, backup.number))
+        lost = _lost_keys(copy, rebuilt, keys) if keys else _lost_rows(copy, rebuilt)
         count = lost.count()
-        if count and count == backup.rows and not rebuild.history_keys and not rebuilt.isEmpty():
+        if count and count == backup.rows and not keys and not rebuilt.isEmpty():
             raise UserError(
                 "HISTORY_NOT_RECOGNIZED", location=dataset.spec.location, dataset=dataset.name, rows=count,
                 path=self._backups.table(dataset.name, backup.number),
@@ -174,6 +178,25 @@ class KeptHistory:
         self._found(backup, count)
         writer = lost.write.format("delta").mode("append")
         writer.option("txnAppId", self._application(dataset)).option("txnVersion", rebuild.number).save(path)
+
+    def _check_keys(
+        self, dataset: GraphDataset, copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str], path: str
+    ) -> None:
+        """Check that of the rows with the same keys all are in the rebuild, or none: else some of them would be lost.
+
+        Raises:
+            UserError: HISTORY_KEYS_AMBIGUOUS.
+        """
+        had, has = (
+            _identified(rows, keys).groupBy(_IDENTITY).agg(F.count(F.lit(1)).alias(name))
+            for rows, name in ((copy, _COUNT), (rebuilt, _NUMBER))
+        )
+        count = had.join(has, _IDENTITY).where(column(_NUMBER) < column(_COUNT)).count()
+        if count:
+            raise UserError(
+                "HISTORY_KEYS_AMBIGUOUS", location=dataset.spec.location, dataset=dataset.name, keys=", ".join(keys),
+                count=count, path=path,
+            )  # fmt: skip
 
     def _application(self, dataset: GraphDataset) -> str:
         return f"sluice:{self.pipeline}:history:{dataset.name}"

@@ -5,22 +5,32 @@ The effects in order, and why a crash after each is safe:
 0. with history: the backup of the table is written -> it is complete or it is not one; the next request starts over and
    takes it if the table has not changed;
 1. the mark "rebuild n is building", with the number of its backup, is written -> the next update finds it and
-   continues the rebuild;
+   continues the rebuild. Of several tables, those that read others are marked first: a table that is rebuilt from the
+   old rows of another is right, and one that goes on reading a table whose rows were replaced fails;
 2. the copy's table and the flows' generations (marked with rebuild n) are created, and batches are written ->
    as for any flow; a generation of an older rebuild has another mark and is not continued, so no row is missed;
    With history: the rows that the copy lacks are appended or merged into it, once, and the mark says so -> until then
    the table is as before; flows of the rebuild that run again in between only add what their sources have;
-3. the table's rows are replaced by the copy's, as transaction n -> a repeated write is skipped;
-4. the mark "rebuild n is published" is written -> from here the rebuild's generations count as current;
-5. each generation is promoted atomically -> the next update promotes the rest;
-6. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
+3. the mark "rebuild n is frozen" is written -> from here no flow writes to the copy, and the rebuild's generations
+   count as current: each update does the rest before a flow of the table runs. If flows went on, the rows that they
+   add would be in the checkpoints and in the copy, but not in the table, whose transaction n is done;
+4. AUTO CDC's auxiliary table, then the table is replaced by the copy's, as transaction n -> a repeated write is
+   skipped;
+5. the mark "rebuild n is published" is written;
+6. each generation is promoted atomically, and flows that the rebuild does not have lose theirs, because their rows are
+   gone -> the next update does the rest;
+7. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
+
+From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the rebuild would undo them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
 
-from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
@@ -32,6 +42,7 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
 
 
@@ -52,54 +63,73 @@ class Rebuilds:
     def _history(self) -> KeptHistory:
         return KeptHistory(pipeline=self.pipeline, store=self.store, clock=self.clock)
 
-    def begin(self, dataset: GraphDataset, number: int, *, history: tuple[str, ...] | None = None) -> None:
-        """Set up the copy of rebuild `number`; an existing copy is continued.
+    def prepare(self, dataset: GraphDataset, number: int, *, history: tuple[str, ...] | None = None) -> Rebuild:
+        """Return the mark of rebuild `number`: the one that it has, else a new one, whose backup is made here.
 
         Args:
             dataset: the dataset.
             number: the number of the rebuild.
-            history: the columns that identify a row to put back, () for all; None: no row is put back.
+            history: the columns that identify a row to put back, or `ALL_COLUMNS`; None: no row is put back.
 
         Raises:
             UserError: HISTORY_NOT_KEPT.
         """
         before = self._marks.read(dataset.name)
-        if before is None or before.number != number:
-            mark = Rebuild(number=number)
-            if history is not None:
-                self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
-                mark = replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
+        if before is not None and before.number == number:
+            return before
+        mark = Rebuild(number=number, identifier=uuid4().hex)
+        if history is None:
+            return mark
+        # Else the backup could have the auxiliary table of the rebuild before, and the target from before that.
+        self.settle(dataset)
+        self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
+        return replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
+
+    def begin(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        """Write the mark of a rebuild; that of a rebuild which is continued is there."""
+        if self._marks.read(dataset.name) != mark:
             self._marks.write(dataset.name, mark)
             failpoint("rebuilds.after_begin")
-            if before is not None:
-                self.store.storage.delete_tree(self.store.layout.rebuild(dataset.name, before.number))
-        self.store.create(dataset, rebuild=number)
+
+    def set_up(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        """Set up the copy of a rebuild that has begun; an existing one is continued, those of others are deleted."""
+        self._delete_copies(dataset.name, besides=mark.number)
+        self.store.create(dataset, rebuild=mark.number)
 
     def publish(self, step: PublishRebuild) -> None:
         """Replace the table's rows by the copy's, and make the rebuild's generations current."""
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
-        mark = self._put_back(dataset, step.rebuild)
-        if dataset.cdc is not None:
-            self._replace(
-                dataset,
-                self.store.auxiliary(dataset.spec, step.rebuild),
-                self.store.auxiliary(dataset.spec),
-                step.rebuild,
-            )
-            failpoint("rebuilds.after_auxiliary")
-            # A crash here is safe: no flow runs in between, and the next update publishes again before any flow runs.
-        self._replace(
-            dataset, self.store.address(dataset.spec, step.rebuild), self.store.address(dataset.spec), step.rebuild
-        )
-        failpoint("rebuilds.after_publish")
-        self.store.write_record(dataset)
-        if mark.backup is not None:
-            self._history.publish(dataset, mark)
-        self._marks.write(dataset.name, replace(mark, published=True))
-        failpoint("rebuilds.after_mark")
-        self.settle(dataset.name)
+        mark = replace(self._put_back(dataset, step.rebuild), frozen=True)
+        self._marks.write(dataset.name, mark)
+        failpoint("rebuilds.after_freeze")
+        self._replace_tables(dataset, mark)
+        self.store.create(dataset)  # its properties and its comment are not those of the copy
+        self._finish(dataset.name, self._published(dataset, mark))
+
+    def settle(self, dataset: GraphDataset) -> None:
+        """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
+
+        Raises:
+            Exception: the failure of the publication; the rebuild is still frozen, and no flow may write to the table.
+        """
+        mark = self._marks.read(dataset.name)
+        if mark is None or mark.is_building or mark.finished:
+            return
+        if not mark.published:
+            self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
+            self._replace_tables(dataset, mark)
+            # The code may be another than that of the copy: the update applies the definition that it has now.
+            self.store.record_unknown(dataset)
+            mark = self._published(dataset, mark)
+        self._finish(dataset.name, mark)
+
+    def settle_all(self) -> None:
+        """Finish all frozen rebuilds before an update is planned; where that fails, the table's flows will fail."""
+        for dataset in self.graph.datasets:
+            if dataset.kind is DatasetKind.STREAMING_TABLE:
+                fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
 
     def _put_back(self, dataset: GraphDataset, number: int) -> Rebuild:
         """Put the rows back that the rebuild lacks, if it keeps history; return the mark of the rebuild."""
@@ -117,27 +147,46 @@ class Rebuilds:
         self._marks.write(dataset.name, mark)
         return mark
 
-    def settle_all(self) -> None:
-        """Finish the published rebuilds that a crash interrupted, before any of their flows runs."""
-        for dataset in self.graph.datasets:
-            if dataset.kind is DatasetKind.STREAMING_TABLE:
-                self.settle(dataset.name)
+    def _replace_tables(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
+        auxiliary = self.store.auxiliary(dataset.spec, mark.number)
+        if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
+            self.store.create(dataset)
+        if dataset.cdc is not None or self.store.exists(auxiliary):
+            self._replace(dataset, auxiliary, self.store.auxiliary(dataset.spec), mark)
+            failpoint("rebuilds.after_auxiliary")
+        self._replace(dataset, copy, address, mark)
+        failpoint("rebuilds.after_publish")
 
-    def settle(self, name: QualifiedName) -> None:
-        """Promote the generations of a published rebuild, then delete its copy."""
-        rebuild = self._marks.read(name)
-        if rebuild is None or not rebuild.published or rebuild.finished:
-            return
-        generations = GenerationStore(self.store.storage)
-        for flow in self.graph.flows_into(name):
-            number = building_of(generations.manifest(name, flow.spec.name), rebuild)
+    def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
+        if mark.backup is not None:
+            self._history.publish(dataset, mark)
+        mark = replace(mark, published=True)
+        self._marks.write(dataset.name, mark)
+        failpoint("rebuilds.after_mark")
+        return mark
+
+    def _finish(self, name: QualifiedName, mark: Rebuild) -> None:
+        """Make the generations of a published rebuild current, retire those of other flows, and delete the copy."""
+        generations = GenerationStore(self.store.storage, self.clock)
+        for manifest in generations.list_of(name):  # of flows that the code does not have at present, too
+            number, current = building_of(manifest, mark), manifest.in_state(GenerationState.CURRENT)
             if number is not None:
-                generations.promote(name, flow.spec.name, number)
+                generations.promote(name, manifest.flow, number)
                 failpoint("rebuilds.after_promote")
-        self.store.storage.delete_tree(self.store.layout.rebuild(name, rebuild.number))
-        self._marks.write(name, replace(rebuild, finished=True))
+            elif current is not None and current.fingerprint != mark.generation_mark:
+                generations.retire(name, manifest.flow)
+        self._delete_copies(name)
+        self._marks.write(name, replace(mark, finished=True))
 
-    def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, number: int) -> None:
+    def _delete_copies(self, name: QualifiedName, *, besides: int | None = None) -> None:
+        storage = self.store.storage
+        folder = self.store.layout.rebuilds(name)
+        for number in storage.list_names(folder):
+            if number.isdecimal() and int(number) != besides:
+                storage.delete_tree(f"{folder}/{number}")
+
+    def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
         """Replace the rows of the target by those of the source, in one idempotent commit."""
         if not self.store.exists(source):
             if self.store.exists(target):
@@ -146,9 +195,11 @@ class Rebuilds:
         session = session_for(self.store.spark, {})
         rows = session.read.format("delta").load(str(source.path))
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer = writer.option("txnAppId", f"sluice:{self.pipeline}:rebuild:{dataset.name}").option(
-            "txnVersion", number
-        )
-        if dataset.spec.partition_columns:
-            writer = writer.partitionBy(*dataset.spec.partition_columns)
+        application = f"sluice:{self.pipeline}:rebuild:{dataset.name}"
+        if mark.identifier:
+            application = f"{application}:{mark.identifier}"
+        writer = writer.option("txnAppId", application).option("txnVersion", mark.number)
+        partitions = self.store.partition_columns(source)
+        if partitions:
+            writer = writer.partitionBy(*partitions)
         writer.save(str(target.path))

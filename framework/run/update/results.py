@@ -41,6 +41,9 @@ class FlowState(StrEnum):
     EXCLUDED = "EXCLUDED"
 
 
+_GOOD = frozenset({FlowState.COMPLETED, FlowState.IDLE, FlowState.EXCLUDED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
     """The result of one flow of an update.
@@ -66,6 +69,11 @@ class FlowResult:
     error: SluiceError | None = None
     may_heal: bool = False
     expectations: tuple[ExpectationCount, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether what reads its dataset may go on."""
+        return self.state in _GOOD
 
     def plus(self, later: FlowResult) -> FlowResult:
         """Return both runs as one: sums of rows, seconds and counts, and the end of the later run."""

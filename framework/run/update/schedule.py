@@ -26,8 +26,6 @@ from framework.run.update.results import FlowResult, FlowState
 Work = RunFlow | RefreshView | PublishRebuild
 """The steps to schedule; all other steps are executed before, or change nothing."""
 
-_GOOD = frozenset({FlowState.COMPLETED, FlowState.IDLE, FlowState.EXCLUDED})
-
 
 class Board:
     """Returns the steps that may start, and collects their results; used from one thread.
@@ -134,7 +132,7 @@ class Board:
 
     def _add(self, result: FlowResult) -> None:
         self._results.append(result)
-        if result.state not in _GOOD:
+        if not result.is_good:
             self._bad.add(result.dataset)
         self._journal.ended(result)
 

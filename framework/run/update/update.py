@@ -155,6 +155,8 @@ class Update:
             again = grown._plan_for(_going_on(self.request, _datasets(plan)))  # noqa: SLF001 - the same class
             return grown._continuous(again, with_graph(executor, grown.graph), journal, restarts + 1)  # noqa: SLF001 - as above
         failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
+        # Held or skipped. In the table, the checkpoints of the copy would lose and double rows.
+        unfinished = frozenset(each.dataset for each in rebuilt if not each.is_good and each.dataset not in failed)
         supervisor = Supervisor(
             graph=self.graph, attempts=executor.work, state=self._state, journal=journal, clock=self.clock,
             stop=self.stop, retries=self.settings.retries, parallel_flows=self.settings.parallel_flows,
@@ -162,7 +164,7 @@ class Update:
             grow=self._growth(plan, executor),
         )  # fmt: skip
         self._supervisors.append(supervisor)
-        supervisor.run(supervised_steps(plan), failed)
+        supervisor.run(supervised_steps(plan, unfinished), failed)
         journal.update(UpdateState.STOPPING)
         supervised = {result.flow for result in supervisor.results}
         return (*(result for result in rebuilt if result.flow not in supervised), *supervisor.results)

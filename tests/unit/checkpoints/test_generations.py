@@ -10,9 +10,11 @@ import sys
 import pytest
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, folder_name
-from framework.foundation.errors import InternalError, OperationError
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.foundation.errors import InternalError, OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
+from framework.run.update.checkpoint_actions import last_kept, reset_checkpoint, roll_back_checkpoint
 from framework.testing.manual_clock import ManualClock
 
 ORDERS = QualifiedName.parse("orders", catalog="main", schema="sales")
@@ -220,3 +222,46 @@ def test_killed_while_abandoning_it_never_uses_the_number_again(store: Generatio
     done = subprocess.run([sys.executable, "-c", ABANDON, storage.root], env=environment, check=False)
     assert (done.returncode, states(store)) == (-9, [])
     assert store.begin(ORDERS, LOAD, reason="full refresh", staged=True).number == 2
+
+
+def test_a_retired_flow_begins_anew_and_can_not_be_rolled_back(store: GenerationStore, storage: LocalStorage) -> None:
+    """Its rows have left the table: continuing a generation that wrote them would lose them."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.retire(ORDERS, LOAD)
+    store.retire(ORDERS, LOAD)
+    assert (states(store), store.current(ORDERS, LOAD)) == ([(1, KEPT)], None)
+    assert [manifest.flow for manifest in store.list_of(ORDERS)] == [LOAD]
+    assert last_kept(store.read(ORDERS, LOAD)) is None
+    with pytest.raises(UserError, match="GENERATION_NOT_KEPT"):
+        roll_back_checkpoint(storage, "p", "load", 1)
+    assert store.begin(ORDERS, LOAD, reason="declared again").number == 2
+    store.begin(ORDERS, LOAD, reason="reset")
+    assert roll_back_checkpoint(storage, "p", "load")[1].number == 2
+
+
+def test_a_generation_from_before_a_rewind_is_ahead_of_the_table(store: GenerationStore) -> None:
+    """A roll-back to it would skip the rows that the rewind has undone."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.adopt(ORDERS, LOAD, 2, reason="rewound", start=None, after_batch=4)
+    store.adopt(ORDERS, LOAD, 2, reason="rewound", start=None, after_batch=4)
+    assert [(each.number, each.state, each.undone) for each in store.read(ORDERS, LOAD)] == [
+        (1, KEPT, True),
+        (2, CURRENT, False),
+    ]
+    assert last_kept(store.read(ORDERS, LOAD)) is None
+
+
+def test_checkpoints_are_not_changed_in_the_middle_of_a_full_refresh(
+    store: GenerationStore, storage: LocalStorage
+) -> None:
+    """The end of the refresh would undo a reset or a roll-back, so both are refused until it is finished."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="reset")
+    rebuilds = RebuildStore(storage)
+    for mark in (Rebuild(number=1), Rebuild(number=1, frozen=True), Rebuild(number=1, frozen=True, published=True)):
+        rebuilds.write(ORDERS, mark)
+        for change in (reset_checkpoint, roll_back_checkpoint):
+            with pytest.raises(UserError, match="FULL_REFRESH_UNFINISHED"):
+                change(storage, "p", "load")
+    rebuilds.write(ORDERS, Rebuild(number=1, frozen=True, published=True, finished=True))
+    assert roll_back_checkpoint(storage, "p", "load")[1].number == 1

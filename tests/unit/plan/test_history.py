@@ -6,7 +6,7 @@ from framework.cdc.analysis.target_schema import CdcTarget
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.plan.history import history_faults, why_no_history
+from framework.plan.history import ALL_COLUMNS, history_faults, why_no_history
 from framework.plan.request import UpdateRequest
 from framework.sources.port import SourceReference, SourceShape
 
@@ -52,3 +52,15 @@ def test_a_target_of_auto_cdc_has_its_own_keys() -> None:
     (fault,) = history_faults(graph, UpdateRequest(full_refresh=(NAME,), keep_history=True, history_keys=("id",)))
     assert fault.condition == "HISTORY_KEYS_OF_AUTO_CDC"
     assert fault.fields["keys"] == "id, day"
+
+
+def test_tables_with_keys_of_their_own_may_be_beside_one_that_needs_them() -> None:
+    """The keys are those of the append table."""
+    target = CdcTarget(name=NAME, keys=("id",), scd_type=1, table_json="{}", literal_flows=())
+    other = QualifiedName(catalog="main", schema="s", table="other")
+    append = GraphDataset(
+        spec=DatasetSpec(name=other, kind=DatasetKind.STREAMING_TABLE), kind=DatasetKind.STREAMING_TABLE, schema="{}"
+    )
+    graph = DataflowGraph(pipeline="p", datasets=(dataset(cdc=target), append), flows=(flow("delta"),))
+    both = UpdateRequest(full_refresh=(NAME, other), keep_history=True, history_keys=ALL_COLUMNS)
+    assert history_faults(graph, both) == []

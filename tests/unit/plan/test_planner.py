@@ -13,6 +13,8 @@ from framework.declare.specs import AutoCdcSpec, ColumnSelection, DatasetKind, D
 from framework.foundation.errors import RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.plan.continuous import rebuild_steps, supervised_steps
+from framework.plan.history import ALL_COLUMNS
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.state import FlowState, StoredState, TableState
@@ -202,12 +204,12 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
 
 def test_a_full_refresh_with_history_says_so_and_keeps_saying_so() -> None:
     """The request's keys are in the step that begins the rebuild; a continued rebuild has its own."""
-    request = UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=())
+    request = UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=ALL_COLUMNS)
     state = settled()
     begun = replace(state.tables[CLEAN], rebuilding=1, last_rebuild=1, keeps_history=True)
     continued = replace(state, tables={**state.tables, CLEAN: begun})
     for plan, history in (
-        (make_plan(a_graph(), request, state), ()),
+        (make_plan(a_graph(), request, state), ALL_COLUMNS),
         (make_plan(a_graph(), UpdateRequest(refresh=(CLEAN,)), continued), None),
     ):
         (create,) = [step for step in plan.steps if isinstance(step, CreateTable) and step.dataset == CLEAN]
@@ -221,12 +223,35 @@ def test_a_full_refresh_with_history_says_so_and_keeps_saying_so() -> None:
     assert publish == PublishRebuild(dataset=CLEAN, rebuild=2, reason="all flows of the rebuild have completed")
 
 
+def test_a_reset_in_the_middle_of_a_full_refresh_is_refused() -> None:
+    """The refresh reads everything anew and ends with checkpoints of its own; a new full refresh is possible."""
+    state = settled()
+    begun = replace(state.tables[CLEAN], rebuilding=1, last_rebuild=1)
+    state = replace(state, tables={**state.tables, CLEAN: begun})
+    with pytest.raises(UserError, match="FULL_REFRESH_UNFINISHED"):
+        make_plan(a_graph(), UpdateRequest(reset_checkpoints=(SEED,)), state)
+    plan = make_plan(a_graph(), UpdateRequest(reset_checkpoints=(SEED,), full_refresh=(CLEAN,)), state)
+    assert {step.rebuild for step in plan.steps if isinstance(step, PublishRebuild)} == {2}
+
+
+def test_full_refreshes_of_a_continuous_update_follow_each_other() -> None:
+    """A table that reads another waits for its new rows; where a refresh did not end, no flow goes on in the table."""
+    plan = make_plan(a_graph(), UpdateRequest(full_refresh=(RAW, CLEAN), continuous=True), settled())
+    rebuilt = {step.flow: step.after for step in rebuild_steps(plan).steps if isinstance(step, RunFlow)}
+    assert rebuilt == {RAW: (), CLEAN: (RAW,), SEED: ()}
+    alone = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,), refresh=(RAW,), continuous=True), settled())
+    assert {step.after for step in rebuild_steps(alone).steps if isinstance(step, RunFlow)} == {()}
+    assert {step.flow for step in supervised_steps(plan)} == {RAW, CLEAN, SEED}
+    assert {step.flow for step in supervised_steps(plan, {CLEAN})} == {RAW}
+
+
 def test_history_that_cannot_be_kept_is_refused_before_anything_runs() -> None:
     """A view, no table, unknown keys, and keys without history: each condition names its dataset."""
     requests = {
         "HISTORY_NOT_KEPT": UpdateRequest(full_refresh=(TOTALS,), keep_history=True),
         "HISTORY_WITHOUT_TABLE": UpdateRequest(full_refresh_all=True, keep_history=True),
         "HISTORY_KEYS_WITHOUT_HISTORY": UpdateRequest(full_refresh=(CLEAN,), history_keys=("id",)),
+        "HISTORY_NEEDS_KEYS": UpdateRequest(full_refresh=(CLEAN,), keep_history=True),
         "HISTORY_KEY_NOT_FOUND": UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=("id",)),
     }
     found = {}

@@ -18,7 +18,7 @@ _OUTERMOST = {
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is
     "framework/graph/calls.py",  # so is a query function
     "framework/record/log.py",  # so are hooks and observers, which must not stop the update
-    "framework/run/update/executor.py",  # a step's failure is its flows', and the others go on
+    "framework/run/update/fault_classification.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
     "framework/running_update.py",  # raised again in the thread that waits
     "framework/sources/stream_source.py",  # raised again where its query ends; Spark keeps the text only

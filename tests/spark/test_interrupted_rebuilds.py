@@ -1,0 +1,200 @@
+"""Full refreshes that die between two of their writes: whatever runs next, no row is lost and none is doubled."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta import DeltaTable
+
+from framework import pipelines as dp
+from framework.foundation.errors import UserError
+from framework.foundation.failpoints import arm, disarm
+from framework.run.update.checkpoint_actions import reset_checkpoint
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PAYMENT, CHANGE = "id INT, amount INT", "id INT, name STRING, operation STRING, seq INT"
+FIRST = [(1, 10), (2, 20)]
+LATER = [(3, 30)]
+
+
+class Killed(BaseException):
+    """Ends an update as a kill does: no handler of an `Exception` writes anything after it."""
+
+
+def shop(
+    world: EngineWorld, *, amount: str = "amount", more: bool = True, comment: str | None = None
+) -> Callable[[], None]:
+    """Declares an append table of two flows, another one, and a target of AUTO CDC with deletes."""
+
+    def declare() -> None:
+        spark = world.spark
+        dp.create_streaming_table("ledger", comment=comment)
+
+        @dp.append_flow(target="ledger")
+        def payments() -> DataFrame:
+            read = spark.readStream.format("delta").load(world.source())
+            return read.selectExpr("id", f"{amount} AS amount")
+
+        if more:
+
+            @dp.append_flow(target="ledger")
+            def refunds() -> DataFrame:
+                return spark.readStream.format("delta").load(world.source("refunds"))
+
+        @dp.table
+        def others() -> DataFrame:
+            return spark.readStream.format("delta").load(world.source("refunds"))
+
+        @dp.temporary_view
+        def events() -> DataFrame:
+            return spark.readStream.format("delta").load(world.source("changes"))
+
+        dp.create_streaming_table("customers")
+        dp.create_auto_cdc_flow(
+            target="customers", source="events", keys=["id"], sequence_by="seq",
+            apply_as_deletes="operation = 'DELETE'", except_column_list=["operation", "seq"],
+        )  # fmt: skip
+
+    return declare
+
+
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
+    """The shop after its first update; tests go on from copies of it."""
+    made = EngineWorld(spark, tmp_path_factory.mktemp("first"))
+    made.feed(FIRST, PAYMENT)
+    made.feed([(9, -1)], PAYMENT, "refunds")
+    made.feed([(1, "Ann", "INSERT", 1), (2, "Bob", "INSERT", 2), (5, None, "DELETE", 3)], CHANGE, "changes")
+    assert made.run(shop(made)).state is UpdateState.COMPLETED
+    return made
+
+
+@pytest.fixture
+def world(first: EngineWorld, tmp_path: Path) -> EngineWorld:
+    """The shop in a folder of the test."""
+    return first.copy(tmp_path)
+
+
+def kill(world: EngineWorld, failpoint: str, declare: Callable[[], None] | None = None, **request: Any) -> None:
+    """Run an update that dies at a failpoint."""
+
+    def die() -> None:
+        raise Killed
+
+    arm(failpoint, action=die)
+    try:
+        with pytest.raises(Killed):
+            world.run(declare or shop(world), **request)
+    finally:
+        disarm()
+
+
+def run(world: EngineWorld, declare: Callable[[], None] | None = None, **request: Any) -> None:
+    """Run an update to its end."""
+    result = world.run(declare or shop(world), **request)
+    assert result.state is UpdateState.COMPLETED, [flow.error for flow in result.flows]
+
+
+@pytest.mark.parametrize("failpoint", ["rebuilds.after_begin", "rebuilds.after_freeze"])
+def test_columns_that_only_a_full_refresh_can_change_do_not_stop_its_end(world: EngineWorld, failpoint: str) -> None:
+    """The update after the death compares the code with the columns of the copy, not with those of the old table."""
+    changed = shop(world, amount="'x'", more=False)
+    kill(world, failpoint, changed, full_refresh=["ledger"])
+    world.feed(LATER, PAYMENT)
+    run(world, changed, refresh=["ledger"])
+    assert world.rows("ledger") == [(1, "x"), (2, "x"), (3, "x")]
+
+
+@pytest.mark.parametrize("failpoint", ["rebuilds.after_freeze", "rebuilds.after_publish"])
+def test_rows_that_arrive_after_the_death_are_there_once(world: EngineWorld, failpoint: str) -> None:
+    """The death is before or after the commit of the rows; new rows and new code come before the next update."""
+    kill(world, failpoint, full_refresh=["ledger"])
+    world.feed(LATER, PAYMENT)
+    run(world, shop(world, amount="amount * 2"), refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 10), (2, 20), (3, 60), (9, -1)]
+    assert [each.name for each in rebuilds(world, "ledger").iterdir()] == ["rebuild.json"]
+
+
+def test_the_update_after_the_death_may_be_any(world: EngineWorld) -> None:
+    """One of other tables leaves the rest to the next; a reset and a full refresh start from the finished refresh."""
+    kill(world, "rebuilds.after_publish", full_refresh=["ledger"])
+    world.feed(LATER, PAYMENT)
+    with pytest.raises(UserError, match="FULL_REFRESH_UNFINISHED"):
+        reset_checkpoint(world.pipeline(shop(world)).storage, world.name, "payments")
+    run(world, refresh=["others"])
+    run(world, reset_checkpoints=["payments"])
+    assert world.rows("ledger") == [(1, 10), (1, 10), (2, 20), (2, 20), (3, 30), (9, -1)]
+    run(world, full_refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 10), (2, 20), (3, 30), (9, -1)]
+
+
+def test_deletes_that_arrive_between_the_two_tables_of_auto_cdc_are_kept(world: EngineWorld) -> None:
+    """The auxiliary table is published, the target is not; a delete arrives, and then an older event of its key."""
+    kill(world, "rebuilds.after_auxiliary", full_refresh=["customers"])
+    world.feed([(1, None, "DELETE", 9)], CHANGE, "changes")
+    run(world, refresh=["customers"])
+    world.feed([(1, "Late", "UPDATE", 8)], CHANGE, "changes")
+    run(world, refresh=["customers"])
+    assert world.rows("customers") == [(2, "Bob")]
+
+
+def test_a_publication_that_fails_concerns_its_own_table_only(world: EngineWorld) -> None:
+    """Of two refreshes one can't be published: the other one is, and the next update does the rest."""
+
+    def fail() -> None:
+        raise RuntimeError
+
+    arm("rebuilds.after_auxiliary", action=fail)
+    try:
+        result = world.run(shop(world, amount="amount * 2"), full_refresh=["customers", "ledger"])
+    finally:
+        disarm()
+    assert result.state is UpdateState.FAILED
+    assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
+    world.feed([(2, "Bobby", "UPDATE", 4)], CHANGE, "changes")
+    run(world, shop(world, amount="amount * 2"), refresh=["customers"])
+    assert world.rows("customers") == [(1, "Ann"), (2, "Bobby")]
+
+
+def test_a_flow_that_is_declared_again_after_a_full_refresh_without_it_reads_everything(world: EngineWorld) -> None:
+    """Its rows are gone with the refresh, so its checkpoint from before is not continued."""
+    run(world, shop(world, more=False, comment="short"), full_refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 10), (2, 20)]
+    table = DeltaTable.forPath(world.spark, world.path("ledger"))
+    assert [row["description"] for row in table.detail().select("description").collect()] == ["short"]
+    run(world, refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 10), (2, 20), (9, -1)]
+
+
+def test_a_full_refresh_is_published_where_nothing_is_known_of_earlier_ones(world: EngineWorld) -> None:
+    """The table remembers transactions with the numbers of a storage that is gone; they are not taken for the new."""
+    run(world, full_refresh=["ledger"])
+    shutil.rmtree(rebuilds(world, "ledger"))
+    run(world, shop(world, amount="amount * 2"), full_refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
+
+
+def test_history_with_keys_is_exact_although_the_code_has_changed(world: EngineWorld) -> None:
+    """What the sources still have counts as the new code writes it, what they lost as it was, also after a death."""
+    DeltaTable.forPath(world.spark, world.source()).delete("id = 1")
+    changed = shop(world, amount="amount * 2")
+    request: dict[str, Any] = {"full_refresh": ["ledger"], "keep_history": True}
+    with pytest.raises(UserError, match="HISTORY_NEEDS_KEYS"):
+        world.run(changed, **request)
+    kill(world, "rebuilds.after_publish", changed, **request, history_keys=["id"])
+    world.feed(LATER, PAYMENT)
+    run(world, changed, refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 10), (2, 40), (3, 60), (9, -1)]
+
+
+def rebuilds(world: EngineWorld, table: str) -> Path:
+    """The folder of a table's refreshes."""
+    return world.root / "storage" / "rebuilds" / f"main.s.{table}"
