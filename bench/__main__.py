@@ -3,6 +3,7 @@
 `python -m bench reconcile [--rows N]` compares two tables.
 `python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs. `python -m bench
 snapshots | changes | chunks | kills [--rows N] [--pairs N]` runs those of databases.
+`python -m bench million [--known N]` reads new files when many are known.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from bench import (
     loading,
     many_commands,
     many_tables,
+    million,
     reconcile,
     scale,
     side_by_side,
@@ -88,6 +90,8 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["reconcile"]:
         fill_caches()
         return reconcile.main(arguments[1:])
+    if arguments[:1] == ["million"]:
+        return million.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")

@@ -51,7 +51,7 @@ def _small(spark: SparkSession, folder: Path, pairs: int, part: float) -> Measur
     """Many small JSON files in one update, against Spark's file source with the same schema."""
     count = max(round(_SMALL_FILES * part), 20)
     data = folder / "small"
-    _write_small(data, range(count))
+    write_small(data, range(count))
     return _compared(spark, folder, pairs, data, kind="json", what=f"{count:,} small JSON files", goal=1.0)
 
 
@@ -74,13 +74,13 @@ def _known(spark: SparkSession, folder: Path, pairs: int, part: float) -> Measur
     times: dict[int, list[float]] = {}
     for number, known in enumerate((round(_FEW_KNOWN * part), round(_KNOWN * part))):
         data = folder / f"known_{number}"
-        _write_small(data, range(known))
-        pipeline = _pipeline(spark, folder, f"known_{number}", data, kind="json", batch=known)
+        write_small(data, range(known))
+        pipeline = pipeline_of(spark, folder, f"known_{number}", data, kind="json", batch=known)
         pipeline.run()
         times[number] = []
         for pair in range(pairs + 1):
             first = known + pair * _NEW
-            _write_small(data, range(first, first + _NEW))
+            write_small(data, range(first, first + _NEW))
             begun = time.monotonic()
             written = [flow.rows_written for flow in pipeline.run().flows]
             times[number].append(time.monotonic() - begun)
@@ -103,7 +103,7 @@ def _compared(
         name = f"{data.name}_{pair}"
         begun = time.monotonic()
         written = [
-            flow.rows_written for flow in _pipeline(spark, folder, name, data, kind=kind, batch=_BATCH).run().flows
+            flow.rows_written for flow in pipeline_of(spark, folder, name, data, kind=kind, batch=_BATCH).run().flows
         ]
         ours.append(time.monotonic() - begun)
         assert written == [expected], (written, expected)
@@ -117,9 +117,10 @@ def _compared(
     )  # fmt: skip
 
 
-def _pipeline(spark: SparkSession, folder: Path, name: str, data: Path, *, kind: str, batch: int) -> Pipeline:
+def pipeline_of(spark: SparkSession, folder: Path, name: str, data: Path, *, kind: str, batch: int) -> Pipeline:
+    """A pipeline with one table over a folder; in its own folder, which may be there from an earlier process."""
     home = folder / name
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     module = home / "readings.py"
     module.write_text(_MODULE.format(format=kind, schema=_SCHEMA, data=data, batch=batch), encoding="utf-8")
     return Pipeline(name=name, modules=[str(module)], storage=str(home / "storage"), spark=spark)
@@ -134,7 +135,7 @@ def _time_by_hand(spark: SparkSession, home: Path, data: Path, kind: str) -> flo
     return time.monotonic() - begun
 
 
-def _write_small(folder: Path, numbers: range) -> None:
+def write_small(folder: Path, numbers: range) -> None:
     """One JSON file with one row for each number."""
     folder.mkdir(exist_ok=True)
     for number in numbers:

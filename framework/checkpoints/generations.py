@@ -270,6 +270,15 @@ def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedNam
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow), str(number))
 
 
+def is_building(storage: Storage, checkpoint: str) -> bool:
+    """Whether a checkpoint belongs to a rebuild that is not published: it may be given up."""
+    folder, _, number = checkpoint.rpartition("/")
+    path = f"{folder}/{MANIFEST}"
+    text = storage.read_text(path) if number.isdecimal() else None
+    found = None if text is None else parse_manifest(text, path).find(int(number))
+    return found is not None and found.state is GenerationState.BUILDING
+
+
 def _escape(match: re.Match[str]) -> str:
     return f"~{match.group().encode('utf-8').hex()}"
 

@@ -30,6 +30,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "cloud_files.after_start",  # the start of the source is recorded, no file that is to be read is
         "cloud_files.after_files",  # found files are recorded, no offset refers to them
         "cloud_files.after_merge",  # the merged list of files exists beside the lists that it replaces
+        "cloud_files.after_known",  # the merged index of known files exists beside those that it replaces
         "cloud_files.before_clean_mark",  # files are deleted or moved, they are not marked as done
         "cloud_files.after_columns",  # new columns are recorded, the flow has not stopped for them
         # cdc

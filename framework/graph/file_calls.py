@@ -87,7 +87,12 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
         if argument.nodeName() != "Literal":
             raise _invalid(name, argument, "a literal")
         value = argument.value()
-        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if found.setdefault(name, text) != text:
+            raise UserError(
+                "CLOUD_FILES_OPTION_CONFLICT", location=caller_location(), first=f"{name} => {found[name]}",
+                second=f"{name} => {text}", why="both name one option",
+            )  # fmt: skip
     path = found.pop("path", "")
     if not path:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option="path")

@@ -13,8 +13,8 @@ from framework.foundation.storage_port import Storage
 from framework.foundation.wording import counted
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import local_path
-from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.cloud_files.offsets import committed_files, log_folder
+from framework.sources.cloud_files.options import local_path
 from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.delta.source import DeltaSource
 from framework.sources.kinds import flow_positions, kind_named
@@ -170,18 +170,22 @@ def _bounded(rows: int) -> Amount:
 
 def _of_cloud_files(position: SourcePosition) -> Extent:
     total = _NOTHING
-    for number, (source, offset) in enumerate(zip(position.sources, position.offsets, strict=False)):
+    committed = committed_files(position.offsets)
+    for number, source in enumerate(position.sources):
         log = FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
-        read = log.between(log.first_unread - 1, min(offset_number(offset) or 0, log.last))
-        local = [path for file in read if (path := local_path(file.uri)) is not None]
-        gone = sum(not position.storage.exists(path) for path in local)
+        read, local, gone = 0, 0, 0
+        for file in log.each(log.first_unread - 1, min(committed.get(number, 0), log.last)):
+            path = local_path(file.uri)
+            read += 1
+            local += path is not None
+            gone += path is not None and not position.storage.exists(path)
         folder = source.location
         total = total.plus(
             Extent(
                 held=unknown(f"the rows of the files in {folder}"),
-                read=_files(len(read) - gone, f"that were read from {folder}"),
+                read=_files(read - gone, f"that were read from {folder}"),
                 gone=unknown(f"the files of {folder} can't be checked")
-                if len(local) < len(read)
+                if local < read
                 else _files(gone, f"that are no longer in {folder}"),
             )
         )

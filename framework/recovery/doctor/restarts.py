@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,8 +16,9 @@ from framework.recovery.doctor.extent import CommittedRows, committed_rows
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.cloud_files.source import unread_files
 from framework.sources.delta.log import commit_files
-from framework.sources.port import SourceReference
+from framework.sources.port import SourcePosition, SourceReference
 
 _DEDUPLICATES = frozenset({"dedupe", "dedupeWithinWatermark"})
 _PARTITION = re.compile(r"\b([A-Za-z0-9._-]+)-(\d+)\b")
@@ -93,11 +94,10 @@ def _after_files(case: Case) -> Restart | None:
         return None
     log = FileLog(case.states.storage, f"{log_folder(case.checkpoint or '', 0)}/files").load()
     last = min(offset_number(case.progress.sources[0]) or 0, log.last)
-    read, unread = log.between(log.first_unread - 1, last), log.between(last, log.last)
-    if not read:
+    newest = max((file.modified_ms for file in log.each(log.first_unread - 1, last)), default=None)
+    if newest is None:
         return None
-    newest = max(file.modified_ms for file in read)
-    skipped = [file for file in unread if file.modified_ms <= newest]
+    skipped = [file for file in _unread(case, sources, log, last) if file.modified_ms <= newest]
     note = f"the rows of files that are older than {_time(newest)} and not read"
     lost = (
         unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
@@ -105,6 +105,17 @@ def _after_files(case: Case) -> Restart | None:
     return Restart(
         starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost), repeated=_forgotten_keys(case)
     )
+
+
+def _unread(case: Case, sources: tuple[SourceReference, ...], log: FileLog, last: int) -> Iterable[FoundFile]:
+    """The files that are not read: those of the list, and those that are in the folder by now."""
+    assert case.progress is not None
+    position = SourcePosition(
+        storage=case.states.storage, checkpoint=case.checkpoint or "", sources=sources,
+        offsets=case.progress.sources, source_count=1,
+    )  # fmt: skip
+    found = unread_files(position, 0)
+    return log.each(last, log.last) if found is None else found
 
 
 def _names(files: list[FoundFile]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.foundation.errors import UserError
-from framework.sources.cloud_files.listing import list_new
+from framework.sources.cloud_files.listing import NothingKnown, list_new
 from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.schemas import batch_schema
@@ -42,7 +42,7 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
             raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option=name, value=value, why=why)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
-    files = list_new(spark, options, frozenset())
+    files = list_new(spark, options, NothingKnown())
     columns, found = batch_schema(spark, options, schema, files)
     return BatchReader.of_folder(spark, options, columns, found, _is_selected(options))
 

@@ -13,12 +13,13 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from framework.checkpoints.generations import is_building
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.cloud_files.offsets import committed_files, log_folder
 from framework.sources.cloud_files.options import Cleaning, CloudFilesOptions
 from framework.sources.cloud_files.removal import Remover
 
@@ -99,7 +100,7 @@ class Cleaner:
         if self.options.cleaning is Cleaning.OFF:
             return False
         now, state = self.clock.now().timestamp(), self._state()
-        return state.seen(committed, now) != state or state.due(now, self.options.retention_seconds) > state.done
+        return state.seen(committed, now) != state or self._due(state, now) > state.done
 
     def clean(self, log: FileLog) -> None:
         """Delete or move the files that are due.
@@ -114,13 +115,14 @@ class Cleaner:
             return
         before, now = self._state(), self.clock.now().timestamp()
         state = before.seen(self._committed(), now)
-        last = state.due(now, self.options.retention_seconds)
+        last = self._due(state, now)
         if last > state.done:
             # Files that were there before the first start were passed over: their rows are nowhere.
             first = max(state.done, log.first_unread - 1)
-            files = log.between(first, last) if last > first else []
-            record_removed(self.storage, self.options, self._key, state.removed + len(files))
-            removed = sum(Remover(spark=self.spark, options=self.options).remove(file) for file in files)
+            count = max(last - first, 0)
+            record_removed(self.storage, self.options, self._key, state.removed + count)
+            remover = Remover(spark=self.spark, options=self.options)
+            removed = sum(remover.remove(file) for file in log.each(first, last)) if count else 0
             failpoint("cloud_files.before_clean_mark")
             state = state.cleaned(last, removed)
             record_removed(self.storage, self.options, self._key, state.removed)
@@ -129,9 +131,12 @@ class Cleaner:
 
     def _committed(self) -> int:
         """The last file of the last committed batch, from the checkpoint itself."""
-        found = [offset_number(offset) for offset in read_progress(self.storage, self.checkpoint).sources]
-        own = [offset for offset in found if offset is not None]
-        return own[self.number] if self.number < len(own) else 0
+        return committed_files(read_progress(self.storage, self.checkpoint).sources).get(self.number, 0)
+
+    def _due(self, state: CleaningState, now: float) -> int:
+        """The last file that may go; none of a rebuild: if it is given up, the table has to read its files."""
+        last = state.due(now, self.options.retention_seconds)
+        return state.done if last > state.done and is_building(self.storage, self.checkpoint) else last
 
     def _state(self) -> CleaningState:
         return read_stored_json(self.storage, self._path, CleaningState.from_json) or CleaningState()

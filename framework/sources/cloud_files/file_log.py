@@ -1,23 +1,29 @@
 """The list of files that one flow has found: numbered, immutable, and kept in the flow's checkpoint.
 
 Files are numbered from 1 in the order in which they were found. A streaming offset is the number of the last file of
-a batch, so a batch that runs again has exactly the same files. A listing adds one segment, `<first>-<last>`: a line for
-each file with size, modification time and URI. Segments are merged now and then; one within a longer one is void.
+a batch, so a batch that runs again has exactly the same files. A listing adds a segment, `<first>-<last>`: a line for
+each file with size, modification time and URI. Short segments are merged now and then; one within a longer one is void.
+No more than one segment is in memory, however long the list is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.listing import FoundFile
+from framework.sources.cloud_files.known_files import KnownFiles, ListLimits, MissingPartError
+from framework.sources.cloud_files.listing import FoundFile, in_parts
 
 _SEGMENT = re.compile(r"(\d{12})-(\d{12})")
-_MOST_SEGMENTS = 64
+
+Segment = tuple[int, int]
+"""The numbers of the first and of the last file."""
 
 
 class FileLog:
@@ -25,19 +31,23 @@ class FileLog:
 
     Args:
         storage: keeps the checkpoint.
-        folder: the folder of the list.
+        folder: the folder of the list; the index of known files is beside it.
+        limits: of segments and of the index.
     """
 
-    def __init__(self, storage: Storage, folder: str) -> None:
+    def __init__(self, storage: Storage, folder: str, limits: ListLimits | None = None) -> None:
         self.storage = storage
         self.folder = folder
-        self._lines: list[str] = []
-        self._uris: set[str] = set()
+        self._limits = limits or ListLimits()
+        self._segments: list[Segment] = []
+        self._known = KnownFiles(storage, f"{folder}_known", self._limits)
+        self._is_indexed = False
         self._first_unread: int | None = None
         self._loaded = False
+        self._cached: tuple[Segment, list[str]] | None = None
 
     def load(self) -> FileLog:
-        """Read the list into memory, once.
+        """Look up the segments, once.
 
         Raises:
             OperationError: STORED_FILE_DAMAGED if segments are missing.
@@ -45,15 +55,14 @@ class FileLog:
         if not self._loaded:
             self._first_unread = _read_start(self.storage, self.folder)
             if self._first_unread is not None:
-                for first, last in _segments(self.storage, self.folder):
-                    self._extend(self._read(first, last), first, last)
+                self._segments = self._present()
             self._loaded = True
         return self
 
     @property
     def last(self) -> int:
         """The number of the last file; 0 if there is none."""
-        return len(self._lines)
+        return self._segments[-1][1] if self._segments else 0
 
     @property
     def first_unread(self) -> int:
@@ -65,14 +74,19 @@ class FileLog:
         """Whether the source has never started."""
         return self._first_unread is None
 
-    @property
-    def uris(self) -> set[str]:
-        """The URIs of all files that were found; not to be changed."""
-        return self._uris
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """The URIs that no file of the list has."""
+        try:
+            return self._index().unseen(uris)
+        except MissingPartError:
+            return self._index(again=True).unseen(uris)
 
-    def newest(self) -> list[FoundFile]:
-        """The last recorded state of each file."""
-        return list({file.uri: file for file in map(_parse, self._lines)}.values())
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """The files that are not in the list, or have another size or time than in their last entry."""
+        try:
+            return self._index().changed(files)
+        except MissingPartError:
+            return self._index(again=True).changed(files)
 
     def begin(self, passed_over: Sequence[FoundFile]) -> None:
         """Record the first start, with the files that are there and are not to be read.
@@ -80,20 +94,31 @@ class FileLog:
         The files come before the mark of the start. Without the mark, the next start deletes and records them again:
         no offset refers to them yet.
         """
+        self._known.delete()
         for first, last in _segments(self.storage, self.folder):
             self.storage.delete_tree(self._path(first, last))
-        if passed_over:
-            self._write(passed_over)
+        self._segments, self._is_indexed = [], False
+        self._write(passed_over)
         failpoint("cloud_files.before_start")
         self.storage.write_text(f"{self.folder}/start", json.dumps({"first": len(passed_over) + 1}))
         self._first_unread = len(passed_over) + 1
 
+    def index(self) -> None:
+        """Write what the index of known files lacks; for the writer of the list, before it appends."""
+        self._open_index()
+        self._known.delete_void()
+        self._add_to_index(writes=True)
+
     def append(self, files: Sequence[FoundFile]) -> None:
         """Record found files; durable when the call returns."""
+        known = self._index()
         if files:
             self._write(files)
             failpoint("cloud_files.after_files")
+            known.add(files)
             self._merge()
+        if known.is_due:
+            known.write()
 
     def between(self, after: int, last: int) -> list[FoundFile]:
         """Return the files with the numbers `after + 1` to `last`.
@@ -101,45 +126,95 @@ class FileLog:
         Raises:
             OperationError: CLOUD_FILES_POSITION_LOST if the list ends before.
         """
-        if last > len(self._lines):
-            raise OperationError("CLOUD_FILES_POSITION_LOST", path=self.folder, last=len(self._lines), wanted=last)
-        return [_parse(line) for line in self._lines[after:last]]
+        return list(self.each(after, last))
+
+    def each(self, after: int, last: int) -> Iterator[FoundFile]:
+        """Yield the files of `between`, one segment after the other."""
+        if last > self.last:
+            raise OperationError("CLOUD_FILES_POSITION_LOST", path=self.folder, last=self.last, wanted=last)
+        while after < last:
+            (first, _), lines = self._having(after + 1)
+            chosen = lines[after + 1 - first : last + 1 - first]
+            yield from map(_parse, chosen)
+            after += len(chosen)
+
+    def _having(self, number: int) -> tuple[Segment, list[str]]:
+        """The segment that has a file, and its lines."""
+        if self._cached is not None and self._cached[0][0] <= number <= self._cached[0][1]:
+            return self._cached
+        segment = _segment_of(self._segments, number)
+        text = self.storage.read_text(self._path(*segment))
+        if text is None:  # another process may have merged it
+            segment = _segment_of(self._present(), number)
+            text = self.storage.read_text(self._path(*segment))
+        lines = (text or "").split("\n")[:-1]
+        if len(lines) != segment[1] - segment[0] + 1:
+            raise self._damaged(segment, f"it has {len(lines)} files")
+        self._cached = segment, lines
+        return self._cached
+
+    def _present(self) -> list[Segment]:
+        found, end = list(_segments(self.storage, self.folder)), 0
+        for first, last in found:
+            if first != end + 1:
+                raise self._damaged((first, last), f"it follows file {end}")
+            end = last
+        return found
+
+    def _damaged(self, segment: Segment, problem: str) -> OperationError:
+        return OperationError("STORED_FILE_DAMAGED", path=self._path(*segment), problem=problem)
+
+    def _index(self, *, again: bool = False) -> KnownFiles:
+        """The index of all files of the list; the newest ones are added from the list."""
+        if again or not self._is_indexed:
+            self._open_index()
+            self._add_to_index(writes=False)
+        return self._known
+
+    def _open_index(self) -> None:
+        names = self._known.names()
+        if not self.is_new:
+            self._segments = self._present()  # a writer may have gone on since
+        self._known.open(self.last, names)
+
+    def _add_to_index(self, *, writes: bool) -> None:
+        for files in in_parts(self.each(self._known.last, self.last), self._limits.segment):
+            self._known.add(files)
+            if writes and self._known.is_due:
+                self._known.write()
+        self._is_indexed = True
 
     def _write(self, files: Sequence[FoundFile]) -> None:
-        first, last = len(self._lines) + 1, len(self._lines) + len(files)
-        lines = [f"{file.size}\t{file.modified_ms}\t{file.uri}" for file in files]
-        self.storage.write_text(self._path(first, last), _render(lines))
-        self._extend(lines, first, last)
-
-    def _extend(self, lines: list[str], first: int, last: int) -> None:
-        if first != len(self._lines) + 1 or len(lines) != last - first + 1:
-            raise OperationError(
-                "STORED_FILE_DAMAGED",
-                path=self._path(first, last),
-                problem=f"it has {len(lines)} files after file {len(self._lines)}",
-            )
-        self._lines.extend(lines)
-        self._uris.update(line.split("\t", 2)[2] for line in lines)
-
-    def _read(self, first: int, last: int) -> list[str]:
-        return (self.storage.read_text(self._path(first, last)) or "").split("\n")[:-1]
+        for part in in_parts(files, self._limits.segment):
+            first = self.last + 1
+            self.storage.write_text(self._path(first, first + len(part) - 1), _render(part))
+            self._segments.append((first, first + len(part) - 1))
 
     def _path(self, first: int, last: int) -> str:
         return f"{self.folder}/{first:012d}-{last:012d}"
 
     def _merge(self) -> None:
-        """Merge the segments when there are many. The old ones go last: while both exist, the longer one counts."""
-        present = list(_segments(self.storage, self.folder))
-        if len(present) <= _MOST_SEGMENTS:
+        """Merge the short segments at the end. They go last: while both exist, the longer one counts."""
+        at = len(self._segments)
+        while at and self._segments[at - 1][1] - self._segments[at - 1][0] + 1 < self._limits.segment:
+            at -= 1
+        short = self._segments[at:]
+        if len(short) <= self._limits.segments:
             return
-        self.storage.write_text(self._path(1, len(self._lines)), _render(self._lines))
+        first = short[0][0]
+        last = next((end for _, end in short if end - first + 1 >= self._limits.segment), short[-1][1])
+        files = self.each(first - 1, last)
+        self.storage.write_text(self._path(first, last), _render(files))
         failpoint("cloud_files.after_merge")
-        for first, last in present:
-            if (first, last) != (1, len(self._lines)):
-                self.storage.delete_tree(self._path(first, last))
+        merged = [segment for segment in short if segment[1] <= last]
+        self._segments[at : at + len(merged)] = [(first, last)]
+        self._cached = None
+        for segment in merged:
+            if segment != (first, last):
+                self.storage.delete_tree(self._path(*segment))
 
 
-def _segments(storage: Storage, folder: str) -> Iterator[tuple[int, int]]:
+def _segments(storage: Storage, folder: str) -> Iterator[Segment]:
     """The segments that count, in order: of those that begin with the same file, the longest."""
     names = [match for name in storage.list_names(folder) if (match := _SEGMENT.fullmatch(name))]
     ranges = sorted(((int(match[1]), int(match[2])) for match in names), key=lambda found: (found[0], -found[1]))
@@ -150,13 +225,17 @@ def _segments(storage: Storage, folder: str) -> Iterator[tuple[int, int]]:
             end = last
 
 
+def _segment_of(segments: Sequence[Segment], number: int) -> Segment:
+    return segments[bisect_right(segments, number, key=itemgetter(0)) - 1]
+
+
 def _read_start(storage: Storage, folder: str) -> int | None:
     text = storage.read_text(f"{folder}/start")
     return int(json.loads(text)["first"]) if text else None
 
 
-def _render(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _render(files: Iterable[FoundFile]) -> str:
+    return "".join(f"{file.size}\t{file.modified_ms}\t{file.uri}\n" for file in files)
 
 
 def _parse(line: str) -> FoundFile:

@@ -7,28 +7,35 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
-from framework.sources.cloud_files.options import CloudFilesOptions
+from framework.sources.cloud_files.options import CloudFilesOptions, local_path
+from framework.sources.files.names import is_hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_Value = TypeVar("_Value")
 _GLOB = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
 _ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/]")
 _STATUS = re.compile(
     r"FileStatus\{path=(?P<path>.*?); isDirectory=false; length=(?P<size>\d+); .*?modification_time=(?P<time>\d+);",
     re.DOTALL,
 )
 _MOST_LINKS = 40
+_QUESTION = 50_000
+"""So many names are compared with the known ones at once: one question reads each part of the index once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,43 +53,76 @@ class FoundFile:
     modified_ms: int
 
 
-def list_new(
-    spark: SparkSession | None,
-    options: CloudFilesOptions,
-    known: Collection[str],
-    *,
-    stamped: Collection[FoundFile] = (),
-) -> list[FoundFile]:
+class Known(Protocol):
+    """The files that a source has seen."""
+
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """The URIs that were never seen."""
+        ...
+
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """The files that were never seen, or with another size or time when they were seen last."""
+        ...
+
+
+class NothingKnown:
+    """A source that has seen no file."""
+
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """All."""
+        return list(uris)
+
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """All."""
+        return list(files)
+
+
+def list_new(spark: SparkSession | None, options: CloudFilesOptions, known: Known) -> list[FoundFile]:
     """Return the files of a source that are not known, oldest first.
 
     Args:
         spark: for file systems other than the local one; None if the path is local.
         options: the path and what it selects.
-        known: URIs of the files that were seen; with `allow_overwrites` they are ignored.
-        stamped: the newest state of the files that were seen, for `allow_overwrites`.
+        known: the files that were seen; one that has changed is new with `allow_overwrites`.
 
     Raises:
         UserError: CLOUD_FILES_FOLDER_MISSING.
         OperationError: STORAGE_NOT_READABLE.
     """
-    skipped: Collection[str] = frozenset() if options.allow_overwrites else known
     local = local_path(options.path)
     if local is not None:
-        found = _local_files(local, options, skipped)
+        found = _local_files(local, options, known)
     else:
         assert spark is not None, options.path
-        found = _hadoop_files(spark, options, skipped)
-    old = frozenset(stamped) if options.allow_overwrites else frozenset()
-    fresh = [file for file in found if file not in old and _is_in_time(file, options)]
-    return sorted(fresh, key=lambda file: (file.modified_ms, file.uri))
+        found = _hadoop_files(spark, options, known)
+    # A file system may list a file twice while its folder changes.
+    fresh = {file.uri: file for file in found if _is_in_time(file, options)}
+    return sorted(fresh.values(), key=lambda file: (file.modified_ms, file.uri))
 
 
-def refreshed(files: Sequence[FoundFile]) -> list[FoundFile | None]:
-    """Return files with their present sizes, None for those that are gone; on another file system, as they were found.
+def in_parts(values: Iterable[_Value], size: int) -> Iterator[list[_Value]]:
+    """Yield the values in lists of a size; the last one may be shorter."""
+    rest = iter(values)
+    while part := list(islice(rest, size)):
+        yield part
 
-    A reader reads as many bytes as it is told. So a file that was replaced would lose its end without an error.
+
+def present_files(files: Sequence[FoundFile], *, overwrites: bool) -> tuple[list[FoundFile], list[str]]:
+    """Return the files of a batch as they are now, and the URIs of those that are gone.
+
+    A reader reads as many bytes as it is told. So a file that was replaced would lose its end without an error. Files
+    on other file systems are returned as they were found.
+
+    Args:
+        files: the files as they were found.
+        overwrites: whether a replaced file is read again. Then its earlier states are left out: its present content is
+            in the list again, or will be with the next listing. It would be read twice otherwise.
     """
-    return [_refreshed(file) for file in files]
+    found = [(file, _refreshed(file)) for file in files]
+    gone = [file.uri for file, now in found if now is None]
+    # A file that was replaced, and put back, has the same state twice.
+    present = {now.uri: now for file, now in found if now is not None and (now == file or not overwrites)}
+    return list(present.values()), gone
 
 
 def _refreshed(file: FoundFile) -> FoundFile | None:
@@ -95,15 +135,6 @@ def _refreshed(file: FoundFile) -> FoundFile | None:
     except OSError:
         return file  # Spark reports it
     return FoundFile(uri=file.uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
-
-
-def local_path(path: str) -> str | None:
-    """The path of a local folder, without its scheme; None for another file system."""
-    if path.startswith("file:"):
-        return "/" + unquote(path.removeprefix("file:")).lstrip("/") if "%" in path else "/" + path[5:].lstrip("/")
-    if path.startswith("dbfs:") or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
-        return None
-    return str(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, and `resolve` follows links
 
 
 def encoded(path: str) -> str:
@@ -139,37 +170,49 @@ def _is_in_time(file: FoundFile, options: CloudFilesOptions) -> bool:
     return (after is None or seconds > after) and (before is None or seconds < before)
 
 
-def _is_hidden(name: str) -> bool:
-    """Whether Spark ignores a name: `_SUCCESS`, `.crc`, files that are being copied; not `_date=1`."""
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+def _local_files(path: str, options: CloudFilesOptions, known: Known) -> Iterator[FoundFile]:
+    for uris in in_parts(_local_uris(path, options), _QUESTION):
+        if options.allow_overwrites:
+            yield from known.changed(list(_statuses(uris)))
+        else:
+            yield from _statuses(known.unseen(uris))
 
 
-def _local_files(path: str, options: CloudFilesOptions, known: Collection[str]) -> Iterator[FoundFile]:
+def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
+    """The files of some local URIs; without those that were deleted since they were listed, and pipes and devices."""
+    for uri in uris:
+        path = decoded(uri).removeprefix("file:")
+        try:
+            status = os.stat(path)  # noqa: PTH116 - strings throughout: a listing has many names
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise OperationError("STORAGE_NOT_READABLE", path=path, problem=str(error)) from error
+        if stat.S_ISREG(status.st_mode):
+            yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _local_uris(path: str, options: CloudFilesOptions) -> Iterator[str]:
     accepts = glob_pattern(options.glob).fullmatch if options.glob else None
     roots = list(_expanded(path))
     if not roots and not _GLOB.search(path):
         raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
     for root in dict.fromkeys(roots):
-        if os.path.isfile(root):  # noqa: PTH113 - strings throughout: a listing has many names
+        if os.path.isfile(root):  # noqa: PTH113 - as above
             entries: Iterator[tuple[str, str]] = iter([(os.path.dirname(root), os.path.basename(root))])  # noqa: PTH119, PTH120 - as above
         else:
             entries = _names_below(root, 0)
         last, prefix = "", ""
         for folder, name in entries:
+            if accepts is not None and accepts(name) is None:
+                continue
             try:
                 if folder is not last:
                     last, prefix = folder, f"{encoded(folder)}/"
-                uri = prefix + (name if _ESCAPED.search(name) is None else _ESCAPED.sub(_escape, name))
+                yield prefix + (name if _ESCAPED.search(name) is None else _ESCAPED.sub(_escape, name))
             except UnicodeEncodeError as error:  # the JVM can't open it
                 shown = ascii(f"{folder}/{name}")
                 raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
-            if uri in known or (accepts is not None and accepts(name) is None):
-                continue
-            try:
-                status = os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
-            except FileNotFoundError:
-                continue  # deleted since it was listed
-            yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
 def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -178,7 +221,7 @@ def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if _is_hidden(entry.name):
+                if is_hidden(entry.name):
                     continue
                 if entry.is_dir():
                     folders.append(entry.path)
@@ -197,6 +240,21 @@ def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
 
 def _expanded(path: str) -> Iterator[str]:
     """The folders and files that a path names; those of a glob in any order."""
+    for one in _alternatives(path):
+        yield from _named(one)
+
+
+def _alternatives(path: str) -> Iterator[str]:
+    """The paths that a path with folders in braces names, such as `/in/{a/b,c}`; braces within one name stay."""
+    for match in _BRACES.finditer(path):
+        if "/" in match[1]:
+            for each in match[1].split(","):
+                yield from _alternatives(path[: match.start()] + each + path[match.end() :])
+            return
+    yield path
+
+
+def _named(path: str) -> Iterator[str]:
     head, _, tail = path.partition("/") if not path.startswith("/") else ("/", "", path.lstrip("/"))
     parts = [part for part in _split_outside_braces(tail) if part]
     yield from _walk(head.rstrip("/"), parts)
@@ -211,7 +269,7 @@ def _walk(folder: str, parts: list[str]) -> Iterator[str]:
             except (FileNotFoundError, NotADirectoryError):
                 return
             for name in names:
-                if pattern.fullmatch(name) and not _is_hidden(name):
+                if pattern.fullmatch(name) and not is_hidden(name):
                     yield from _walk(f"{folder}/{name}", parts[index + 1 :])
             return
         folder = f"{folder}/{part}"
@@ -261,15 +319,24 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _hadoop_files(spark: SparkSession, options: CloudFilesOptions, known: Collection[str]) -> Iterator[FoundFile]:
+def _hadoop_files(spark: SparkSession, options: CloudFilesOptions, known: Known) -> Iterator[FoundFile]:
     """List a Hadoop file system with Spark's own parallel listing; one text brings all files over."""
+    for files in in_parts(_hadoop_statuses(spark, options), _QUESTION):
+        if options.allow_overwrites:
+            yield from known.changed(files)
+        else:
+            unseen = set(known.unseen([file.uri for file in files]))
+            yield from (file for file in files if file.uri in unseen)
+
+
+def _hadoop_statuses(spark: SparkSession, options: CloudFilesOptions) -> Iterator[FoundFile]:
     accepts = glob_pattern(options.glob).fullmatch if options.glob else None
     for match in _STATUS.finditer(_hadoop_listing(spark, options.path)):
         path = match["path"]
         scheme, separator, rest = path.partition(":")
         uri = scheme + separator + encoded(rest).removeprefix("file:")
         name = path.rpartition("/")[2]
-        if uri not in known and (accepts is None or accepts(name)) and not _is_hidden(name):
+        if (accepts is None or accepts(name)) and not is_hidden(name):
             yield FoundFile(uri=uri, size=int(match["size"]), modified_ms=int(match["time"]))
 
 

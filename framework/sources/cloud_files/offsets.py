@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 KEY = "cloudFiles"
+_SOURCE = "source"
+_NONE = "-"
 
 
 def log_folder(checkpoint: str, number: int) -> str:
@@ -12,17 +16,34 @@ def log_folder(checkpoint: str, number: int) -> str:
     return f"{checkpoint}/cloud_files/{number}"
 
 
-def offset_text(last: int) -> str:
-    """The offset after a file."""
-    return json.dumps({KEY: last})
+def offset_text(last: int, source: int) -> str:
+    """The offset after a file of a source."""
+    return json.dumps({KEY: last, _SOURCE: source})
 
 
 def offset_number(text: str) -> int | None:
     """The file of an offset; None for an offset of another kind of source."""
+    found = _parsed(text)
+    return None if found is None else int(found[KEY])
+
+
+def committed_files(offsets: Sequence[str]) -> dict[int, int]:
+    """The last file of each source that is in the offsets of a batch, by the number of the source.
+
+    A source is not in the first offsets if it had no file, and twice if the query has its relation twice. Older offsets
+    do not have the source; then their order counts, and the sources are unknown if one of them has no offset.
+    """
+    found = [each for each in map(_parsed, offsets) if each is not None]
+    if all(_SOURCE in each for each in found):
+        return {each[_SOURCE]: each[KEY] for each in found}
+    return {} if _NONE in offsets else {number: each[KEY] for number, each in enumerate(found)}
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(value, dict) or set(value) != {KEY} or not isinstance(value[KEY], int):
+    if not isinstance(value, dict) or not {KEY} <= set(value) <= {KEY, _SOURCE} or not isinstance(value[KEY], int):
         return None
-    return int(value[KEY])
+    return value

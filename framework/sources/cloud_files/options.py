@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NoReturn
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 from framework.foundation.errors import UserError
@@ -30,6 +33,7 @@ _OPTIONS = (
 )  # fmt: skip
 _OWN = frozenset({"path", "modifiedafter", "modifiedbefore", "pathglobfilter", "recursivefilelookup",
                   "rescueddatacolumn", "maxfilespertrigger", "maxbytespertrigger"})  # fmt: skip
+_OF_FILES = frozenset({"ignoremissingfiles", "ignorecorruptfiles"})
 _NOT_SUPPORTED = {
     "maxfileage": "a file that was read is never forgotten",
     "latestfirst": "files are read in the order in which they were found",
@@ -134,11 +138,17 @@ class CloudFilesOptions:
         return dict(self.reader).get(name.lower(), "false").lower() == "true"
 
     @property
-    def inference_key(self) -> str:
-        """What an inferred schema depends on, as text."""
-        return json.dumps(
-            [self.path, self.format, self.mode, self.infers_types, self.glob, self.partition_columns, *self.reader]
-        )
+    def inference_keys(self) -> tuple[str, ...]:
+        """What an inferred schema depends on, as text; and the texts under which it may have been recorded before.
+
+        To ignore files that are gone or broken changes no column, nor does another spelling of a local path.
+        """
+        without = tuple(option for option in self.reader if option[0] not in _OF_FILES)
+        paths = (local_path(self.path) or self.path.rstrip("/"), self.path)
+        return tuple(dict.fromkeys(self._key(path, reader) for reader in (without, self.reader) for path in paths))
+
+    def _key(self, path: str, reader: Sequence[tuple[str, str]]) -> str:
+        return json.dumps([path, self.format, self.mode, self.infers_types, self.glob, self.partition_columns, *reader])
 
 
 def reader_options(given: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +179,13 @@ class _Given:
     def __init__(self, given: Mapping[str, str]) -> None:
         known = {name.lower(): name for name in _OPTIONS}
         self._own = {key.removeprefix(_PREFIX): value for key, value in given.items() if key.startswith(_PREFIX)}
-        self._own.update({key: value for key, value in given.items() if key in _OWN and key not in self._own})
+        for key, value in given.items():
+            if key in _OWN and self._own.setdefault(key, value) != value:
+                name = known.get(key, key)
+                _refuse_both(f"cloudFiles.{name} = {self._own[key]}", f"{name} = {value}", "both name one option")
+        for name, why in _NOT_SUPPORTED.items():
+            if name in self._own:
+                self._refuse(name, self._own[name], why)
         for name in self._own:
             if name not in known and name not in _OWN:
                 hint = nearest_hint(name, _OPTIONS)
@@ -188,22 +204,17 @@ class _Given:
         name = self._format()
         after, before = self._time("modifiedAfter", zone), self._time("modifiedBefore", zone)
         if after is not None and before is not None and after >= before:
-            raise UserError(
-                "CLOUD_FILES_OPTION_CONFLICT",
-                first="modifiedAfter",
-                second="modifiedBefore",
-                why="no file has been modified after the one and before the other",
-            )
-        partitions = self._own.get("partitioncolumns")
-        if partitions is None and (has_schema or self._flag("recursiveFileLookup", default=False)):
-            partitions = ""
+            why = "no file has been modified after the one and before the other"
+            _refuse_both("modifiedAfter", "modifiedBefore", why)
+        rescued = self._rescued(name, mode, has_schema=has_schema)
+        self._refuse_lost_records(name, rescued)
         return CloudFilesOptions(
             path=folder,
             format=name,
             mode=mode,
-            rescued=self._rescued(name, mode, has_schema=has_schema),
+            rescued=rescued,
             infers_types=self._flag("inferColumnTypes", default=False) or name in SELF_TYPED,
-            hints=self._own.get("schemahints", "").strip(),
+            hints=self._hints(name, has_schema=has_schema),
             schema_location=self._own.get("schemalocation"),
             include_existing=self._flag("includeExistingFiles", default=True),
             max_files=self._number("maxFilesPerTrigger", 1000),
@@ -212,9 +223,7 @@ class _Given:
             modified_after=after,
             modified_before=before,
             glob=self._own.get("pathglobfilter"),
-            partition_columns=None
-            if partitions is None
-            else tuple(column.strip() for column in partitions.split(",") if column.strip()),
+            partition_columns=self._partitions(rescued, has_schema=has_schema),
             has_schema=has_schema,
             cleaning=cleaning,
             retention_seconds=self._retention(cleaning),
@@ -227,6 +236,37 @@ class _Given:
             self._refuse("useNotifications", "true", "new files are found by listing")
         if "backfillinterval" in self._own:
             self._refuse("backfillInterval", self._own["backfillinterval"], "every listing is complete")
+
+    def _refuse_lost_records(self, name: str, rescued: str | None) -> None:
+        """Refuse what would keep records of text from the rescued column."""
+        if rescued is None or name not in {"json", "csv"}:
+            return
+        if self._reader.get("mode", "").upper() == "DROPMALFORMED":
+            why = "records whose values do not fit would be dropped in place of being rescued"
+            _refuse_both("mode = DROPMALFORMED", f"rescuedDataColumn = {rescued}", why)
+        if "columnnameofcorruptrecord" in self._reader:
+            why = "records that can't be parsed are in the rescued column"
+            _refuse_both("columnNameOfCorruptRecord", f"rescuedDataColumn = {rescued}", why)
+
+    def _hints(self, name: str, *, has_schema: bool) -> str:
+        found = self._own.get("schemahints", "").strip()
+        if found and (has_schema or name in FIXED):
+            second = "schema" if has_schema else f"cloudFiles.format = {name}"
+            _refuse_both("cloudFiles.schemaHints", second, "its columns have their types, and nothing is inferred")
+        return found
+
+    def _partitions(self, rescued: str | None, *, has_schema: bool) -> tuple[str, ...] | None:
+        found = self._own.get("partitioncolumns")
+        if found is None:
+            return () if has_schema or self._flag("recursiveFileLookup", default=False) else None
+        names = tuple(column.strip() for column in found.split(",") if column.strip())
+        lower = [name.lower() for name in names]
+        if len(set(lower)) < len(lower):
+            raise self._invalid("partitionColumns", "different names, separated by commas")
+        if rescued is not None and rescued.lower() in lower:
+            why = "a column has one content"
+            _refuse_both(f"cloudFiles.partitionColumns = {found}", f"rescuedDataColumn = {rescued}", why)
+        return names
 
     def _cleaning(self) -> Cleaning:
         found = self._own.get("cleansource", "OFF").strip().upper()
@@ -251,19 +291,15 @@ class _Given:
     def _destination(self, cleaning: Cleaning, folder: str) -> str | None:
         found = self._own.get("cleansource.movedestination", "").strip().rstrip("/")
         if cleaning is Cleaning.DELETE and found:
-            raise UserError(
-                "CLOUD_FILES_OPTION_CONFLICT", first="cloudFiles.cleanSource = DELETE",
-                second="cloudFiles.cleanSource.moveDestination", why="deleted files are not moved",
-            )  # fmt: skip
+            name = "cloudFiles.cleanSource.moveDestination"
+            _refuse_both("cloudFiles.cleanSource = DELETE", name, "deleted files are not moved")
         if cleaning is not Cleaning.MOVE:
             return None
         if not found:
             raise UserError("CLOUD_FILES_OPTION_MISSING", option="cloudFiles.cleanSource.moveDestination")
         if f"{_plain(found)}/".startswith(f"{_plain(folder_before_glob(folder))}/"):
-            raise UserError(
-                "CLOUD_FILES_OPTION_CONFLICT", first="cloudFiles.cleanSource.moveDestination", second="path",
-                why="files that are moved into the folder would be read again",
-            )  # fmt: skip
+            why = "files that are moved into the folder would be read again"
+            _refuse_both("cloudFiles.cleanSource.moveDestination", "path", why)
         return found
 
     def _refuse(self, name: str, value: str, why: str) -> None:
@@ -289,12 +325,8 @@ class _Given:
             raise self._invalid("schemaEvolutionMode", f"one of {', '.join(EvolutionMode)}")
         mode = modes[found.lower()]
         if has_schema and mode is EvolutionMode.ADD:
-            raise UserError(
-                "CLOUD_FILES_OPTION_CONFLICT",
-                first="cloudFiles.schemaEvolutionMode = addNewColumns",
-                second="schema",
-                why="a given schema does not change; give `cloudFiles.schemaHints` instead",
-            )
+            why = "a given schema does not change; give `cloudFiles.schemaHints` instead"
+            _refuse_both("cloudFiles.schemaEvolutionMode = addNewColumns", "schema", why)
         return mode
 
     def _rescued(self, name: str, mode: EvolutionMode, *, has_schema: bool) -> str | None:
@@ -348,6 +380,10 @@ class _Given:
         return UserError("CLOUD_FILES_OPTION_INVALID", option=name, value=value, expected=expected)
 
 
+def _refuse_both(first: str, second: str, why: str) -> NoReturn:
+    raise UserError("CLOUD_FILES_OPTION_CONFLICT", first=first, second=second, why=why)
+
+
 def folder_before_glob(path: str) -> str:
     """The folder that has all files of a path: the path itself, or the part before its first glob.
 
@@ -360,5 +396,14 @@ def folder_before_glob(path: str) -> str:
     return "/".join(parts[: globs[0]] if globs else parts)
 
 
+def local_path(path: str) -> str | None:
+    """The path of a local folder, without its scheme; None for another file system."""
+    if path.startswith("file:"):
+        path = "/" + (unquote(path) if "%" in path else path).removeprefix("file:").lstrip("/")
+    elif path.startswith("dbfs:") or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        return None
+    return str(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, and `resolve` follows links
+
+
 def _plain(path: str) -> str:
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path.rstrip("/")
+    return (local_path(path) or path).rstrip("/")

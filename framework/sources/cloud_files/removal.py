@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError
 from framework.foundation.wording import one_line
-from framework.sources.cloud_files.listing import FoundFile, decoded, local_path
-from framework.sources.cloud_files.options import Cleaning, CloudFilesOptions, folder_before_glob
+from framework.sources.cloud_files.listing import FoundFile, decoded
+from framework.sources.cloud_files.options import Cleaning, CloudFilesOptions, folder_before_glob, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,9 +64,7 @@ class Remover:
             return True
         target = self._target(path, local_path(self.options.move_destination or "") or "")
         os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120 - as above
-        if os.path.exists(target):  # noqa: PTH110 - as above
-            target = f"{target}.{file.modified_ms}"  # an earlier file of the name; it stays
-        os.rename(path, target)  # noqa: PTH104 - as above
+        os.rename(path, _free(target, file, os.path.lexists))  # noqa: PTH104 - as above
         return True
 
     def _hadoop(self, file: FoundFile) -> bool:
@@ -81,10 +81,9 @@ class Remover:
         if self.options.cleaning is Cleaning.DELETE:
             return bool(system.delete(path, False))  # noqa: FBT003 - a Java call: `recursive`
         target = self._target(decoded(file.uri), self.options.move_destination or "")
-        place = jvm.org.apache.hadoop.fs.Path(target)
-        system.mkdirs(place.getParent())
-        if system.exists(place):
-            place = jvm.org.apache.hadoop.fs.Path(f"{target}.{file.modified_ms}")
+        place_of = jvm.org.apache.hadoop.fs.Path
+        system.mkdirs(place_of(target).getParent())
+        place = place_of(_free(target, file, lambda name: system.exists(place_of(name))))
         if not system.rename(path, place):
             raise OSError(f"{place.toString()} is not on the same file system")  # noqa: TRY003, EM102 - becomes the problem
         return True
@@ -95,6 +94,12 @@ class Remover:
         found = _without_authority(path)
         below = found.removeprefix(f"{base}/") if found.startswith(f"{base}/") else found.rpartition("/")[2]
         return f"{destination.rstrip('/')}/{below}"
+
+
+def _free(target: str, file: FoundFile, exists: Callable[[str], bool]) -> str:
+    """The target, or a name beside it: earlier files of the name stay."""
+    names = chain((target, f"{target}.{file.modified_ms}"), (f"{target}.{file.modified_ms}.{n}" for n in count(2)))
+    return next(name for name in names if not exists(name))
 
 
 def _without_authority(path: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage
+from framework.sources.cloud_files.fields import merged, new_fields, plain_type
+from framework.sources.cloud_files.fitting import fitted, is_kept
+from framework.sources.cloud_files.folders import folder_text, new_folders
 from framework.sources.cloud_files.headers import header_groups
-from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.manifest import as_stream, manifest_reader, write_manifest
-from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
-from framework.sources.cloud_files.schemas import FileSchema, merged, new_fields
+from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions, local_path
+from framework.sources.cloud_files.schemas import FileGroup, FileSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _RECORD = "__sluice_record"
 _BAD = "_corrupt_record"
+_PATH = "_file_path"
 _COMPLEX = (StructType, ArrayType, MapType)
 
 
@@ -47,20 +50,31 @@ class BatchReader:
     folder: str
     with_metadata: bool
 
-    def rows(self, name: str, files: Sequence[FoundFile], found: StructType) -> DataFrame:
+    def rows(self, name: str, groups: Sequence[FileGroup]) -> DataFrame:
         """Return the rows of some files as a streaming DataFrame, with the columns of the stream.
 
         Args:
             name: of the batch.
-            files: its files.
-            found: the columns of the files, as far as they are needed (see `CloudFilesOptions.keeps_unknown`).
+            groups: its files, by the columns that they have.
         """
-        if self.options.format != "binaryFile" and not self.options.flag("wholetext"):
-            files = [file for file in files if file.size > 0]  # an empty archive is an error of its codec
-        folder = write_manifest(self.storage, f"{self.folder}/{name}", files)
-        if self.options.format == "csv" and self.options.flag("header"):
-            return self._by_header(folder, files)
-        return self._read(_listed(folder), self.schema.data, found)
+        folder = write_manifest(self.storage, f"{self.folder}/{name}", [])
+        parts: list[DataFrame] = []
+        for number, group in enumerate(self._full(groups)):
+            place = write_manifest(self.storage, f"{folder}/{number}", group.files)
+            if self.options.format == "csv" and self.options.flag("header"):
+                parts.extend(self._by_header(place, group))
+            else:
+                parts.append(self._read(_listed(place), self.schema.data, group))
+        if not parts:
+            return self._read(_listed(folder), self.schema.data, FileGroup())
+        return reduce(lambda left, right: left.union(right), parts)
+
+    def _full(self, groups: Sequence[FileGroup]) -> list[FileGroup]:
+        """The groups without empty files, if these have no rows: an empty archive is an error of its codec."""
+        if self.options.format == "binaryFile" or self.options.flag("wholetext"):
+            return [group for group in groups if group.files]
+        full = (replace(group, files=tuple(file for file in group.files if file.size > 0)) for group in groups)
+        return [group for group in full if group.files]
 
     @classmethod
     def of_folder(
@@ -86,37 +100,36 @@ class BatchReader:
         def load(reader: DataFrameReader) -> DataFrame:
             if options.glob:
                 reader = reader.option("pathGlobFilter", options.glob)
-            frame = reader.option("enforceSchema", "false").load(options.path)
+            frame = reader.option("enforceSchema", "false").load(local_path(options.path) or options.path)
             return frame if selected is None else frame.where(selected)
 
         reader = cls(
             spark=spark, options=options, schema=schema, storage=LocalStorage(""), folder="", with_metadata=False
         )
-        return reader._read(load, schema.data, found)
+        return reader._read(load, schema.data, FileGroup(columns=found))
 
     def drop(self, name: str) -> None:
         """Delete the list of a batch that was read."""
         self.storage.delete_tree(f"{self.folder}/{name}")
 
-    def _by_header(self, folder: str, files: Sequence[FoundFile]) -> DataFrame:
+    def _by_header(self, folder: str, group: FileGroup) -> Iterator[DataFrame]:
         """The rows of CSV files by the names in their headers; Spark itself goes by the position of a column."""
-        known = {each.name: each for each in self.schema.data.fields}
-        parts = []
-        for number, (header, group) in enumerate(header_groups(self.spark, self.options, folder, files)):
-            columns = StructType([known.get(each, StructField(each, StringType())) for each in header])
-            place = write_manifest(self.storage, f"{folder}/{number}", group)
-            parts.append(self._read(_listed(place), columns, columns))
-        if not parts:
-            return self._read(_listed(folder), self.schema.data, StructType([]))
-        return reduce(lambda left, right: left.union(right), parts)
+        for number, (header, files) in enumerate(header_groups(self.spark, self.options, folder, group.files)):
+            columns = _named(header, self.schema.data)
+            place = write_manifest(self.storage, f"{folder}/{number}", files)
+            yield self._read(_listed(place), columns, FileGroup(columns=columns, files=tuple(files)))
 
-    def _read(self, load: Callable[[DataFrameReader], DataFrame], data: StructType, found: StructType) -> DataFrame:
+    def _read(self, load: Callable[[DataFrameReader], DataFrame], data: StructType, group: FileGroup) -> DataFrame:
         """The rows of files that have the columns `data`."""
-        spec, rescued = self.options, self.schema.rescued
+        spec, rescued, found = self.options, self.schema.rescued, group.columns
         extra = self._unknown(found) if rescued else []
         # A column with fields that the stream lacks is read as its JSON text, and parsed twice.
         texts = {each.name for each in data.fields if rescued and spec.format == "json" and _has_more(each, found)}
-        read = [StructField(each.name, StringType()) if each.name in texts else each for each in data.fields]
+        own = self._own_types(data, found)
+        read = [
+            StructField(each.name, StringType() if each.name in texts else own.get(each.name, each.dataType))
+            for each in data.fields
+        ]
         columns = StructType([*read, *extra])
         reader = manifest_reader(self.spark).format(spec.format).options(**dict(spec.reader))
         keeps_records = rescued is not None and spec.format in {"json", "csv"}
@@ -127,16 +140,45 @@ class BatchReader:
         if columns == self.schema.columns and not self.with_metadata:
             return frame
         present = {each.name for each in columns.fields}
-        shown = [self._column(each, present, texts) for each in self.schema.columns.fields]
+        shown = [self._column(each, present, texts, own) for each in self.schema.columns.fields]
         if rescued:
             kinds = {each.name: each.dataType for each in data.fields}
-            nested = [(name, kinds[name], merged(data, found)[name].dataType) for name in sorted(texts)]
-            shown[-1] = _rescued(
-                _misfits(columns, spec) if keeps_records else None, extra, [_nested(*each) for each in nested]
-            ).alias(rescued)
+            parts = [_nested(name, kinds[name], merged(data, found)[name].dataType) for name in sorted(texts)]
+            parts += [_misfit(name, kind, kinds[name]) for name, kind in own.items()]
+            parts += [_values([F.col(_quoted(each.name)) for each in extra])] if extra else []
+            parts += [_misfits(columns, self._replaced(), spec)] if keeps_records else []
+            shown[-1] = _rescued([*parts, *self._folders(group)]).alias(rescued)
         if self.with_metadata:
             shown.append(F.col("_metadata"))
         return frame.select(*shown)
+
+    def _own_types(self, data: StructType, found: StructType) -> dict[str, DataType]:
+        """The types in the files, by column, where they differ from those of the stream."""
+        if self.options.format not in SELF_TYPED:
+            return {}
+        types = {each.name.lower(): each.dataType for each in found.fields}
+        own: dict[str, DataType] = {}
+        for each in data.fields:
+            kind = types.get(each.name.lower(), each.dataType)
+            # Spark reads every value as one that may be NULL, whatever a given schema says.
+            if each.name.lower() not in self._replaced() and plain_type(kind) != plain_type(each.dataType):
+                own[each.name] = kind
+        return own
+
+    def _replaced(self) -> set[str]:
+        """The columns of files that the names of folders replace, in lower case."""
+        return {name.lower() for name in self.schema.partitions.fieldNames()}
+
+    def _folders(self, group: FileGroup) -> Iterator[Column]:
+        """The values of folders that do not fit their column, or have none."""
+        for each in self.schema.partitions.fields:
+            if not isinstance(each.dataType, StringType):
+                text = folder_text(each.name)
+                lost = text.isNotNull() & text.try_cast(each.dataType).isNull()
+                yield F.when(lost, F.create_map(F.lit(each.name), text))
+        for name in new_folders(self.options, self.schema.columns, group.files).fieldNames():
+            text = folder_text(name)
+            yield F.when(text.isNotNull(), F.create_map(F.lit(name), text))
 
     def _unknown(self, found: StructType) -> list[StructField]:
         """The columns of the files that the stream does not have."""
@@ -146,9 +188,11 @@ class BatchReader:
             return fields
         return [StructField(each.name, StringType()) for each in fields]
 
-    def _column(self, column: StructField, present: set[str], texts: set[str]) -> Column:
+    def _column(self, column: StructField, present: set[str], texts: set[str], own: Mapping[str, DataType]) -> Column:
         if column.name in self.schema.partitions.fieldNames():
-            return _folder_value(column)
+            return folder_text(column.name).try_cast(column.dataType).alias(column.name)
+        if column.name in own:
+            return fitted(F.col(_quoted(column.name)), own[column.name], column.dataType).alias(column.name)
         if column.name in texts:
             return _parsed(F.col(_quoted(column.name)), column.dataType)["v"].alias(column.name)
         if column.name in present:
@@ -161,19 +205,37 @@ def _listed(folder: str) -> Callable[[DataFrameReader], DataFrame]:
     return lambda reader: as_stream(reader.load(folder))
 
 
-def _rescued(misfits: Column | None, extra: Sequence[StructField], nested: Sequence[Column]) -> Column:
+def _named(header: Sequence[str], data: StructType) -> StructType:
+    """The columns of a CSV file with the types of the stream; one without a column is a string.
+
+    A name in another case is that of a column, unless the file has the column's own name too.
+    """
+    known = {each.name: each for each in data.fields}
+    others = {name.lower(): known[name] for name in known if name not in header}
+    columns = [known.get(each) or others.pop(each.lower(), StructField(each, StringType())) for each in header]
+    return StructType(columns)
+
+
+def _rescued(parts: Sequence[Column]) -> Column:
     """The column of data that does not fit: a JSON object with the path of the file; NULL if all data fits."""
-    parts = list(nested)
-    if misfits is not None:
-        parts.append(misfits)
-    if extra:
-        more = F.to_json(F.struct(*(F.col(_quoted(each.name)) for each in extra)))
-        parts.append(F.from_json(more, "map<string,string>"))
     if not parts:
         return F.lit(None).cast("string")
     kept = F.map_concat(*(F.coalesce(part, _nothing()) for part in parts))
-    path = F.create_map(F.lit("_file_path"), F.col("_metadata.file_path"))
-    return F.when(F.size(kept) > 0, F.to_json(F.map_concat(kept, path)))
+    path = F.create_map(F.lit(_PATH), F.col("_metadata.file_path"))
+    # A field of the files with this name has the place of the path.
+    whole = F.when(F.map_contains_key(kept, _PATH), kept).otherwise(F.map_concat(kept, path))
+    return F.when(F.size(kept) > 0, F.to_json(whole))
+
+
+def _values(columns: Sequence[Column]) -> Column:
+    """The texts of columns by their names, without NULL."""
+    return F.from_json(F.to_json(F.struct(*columns)), "map<string,string>")
+
+
+def _misfit(name: str, own: DataType, known: DataType) -> Column:
+    """The text of a column of another type, if the stream's type loses a part of it."""
+    column = F.col(_quoted(name))
+    return F.when(~is_kept(column, own, known), _values([column]))
 
 
 def _has_more(column: StructField, found: StructType) -> bool:
@@ -209,8 +271,10 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _misfits(columns: StructType, options: CloudFilesOptions) -> Column:
+def _misfits(columns: StructType, replaced: set[str], options: CloudFilesOptions) -> Column:
     """The values of a record that have no place in their columns; the record itself if it can't be parsed.
+
+    Folders have the values of the columns that are replaced.
 
     Spark keeps the text of a record only if one of its values has another type than its column, so that the expression
     costs nothing for all others.
@@ -222,15 +286,17 @@ def _misfits(columns: StructType, options: CloudFilesOptions) -> Column:
     else:
         raw = _csv_values(record, fields, options)
     kept = F.create_map(
-        *(item for each in fields for item in (F.lit(each.name), _is_kept(each, raw))), F.lit(_BAD), _false()
+        *(item for each in fields for item in (F.lit(each.name), _is_kept(each, raw, replaced))), F.lit(_BAD), _false()
     )
     lost = F.map_filter(raw, lambda key, value: value.isNotNull() & ~F.coalesce(kept[key], _false()))
     bad = F.create_map(F.lit(_BAD), record)
     return F.when(record.isNull(), _nothing()).otherwise(F.coalesce(lost, bad))
 
 
-def _is_kept(column: StructField, raw: Column) -> Column:
+def _is_kept(column: StructField, raw: Column, replaced: set[str]) -> Column:
     """Whether the column has the whole value; a value inside of it may be lost although it is not NULL."""
+    if column.name.lower() in replaced:
+        return ~_false()
     if isinstance(column.dataType, _COMPLEX):
         return _parsed(raw[column.name], column.dataType)["bad"].isNull()
     return F.col(_quoted(column.name)).isNotNull()
@@ -244,15 +310,3 @@ def _csv_values(record: Column, fields: Sequence[StructField], options: CloudFil
     values = F.from_csv(record, ", ".join(f"{_quoted(name)} STRING" for name in texts), given)
     pairs = F.create_map(*(item for each in fields for item in (F.lit(each.name), values[each.name])))
     return F.when(values["__more"].isNull(), pairs)
-
-
-def _folder_value(column: StructField) -> Column:
-    """The value of a folder such as `date=2025-01-01`; the URI's escapes lie over those of Hive."""
-    name = column.name.replace("\\", "\\\\")
-    text = F.regexp_extract(F.col("_metadata.file_path"), f"/\\Q{name}\\E=([^/]*)/", 1)
-    value = F.nullif(_unescaped(_unescaped(text)), F.lit("__HIVE_DEFAULT_PARTITION__"))
-    return F.nullif(value, F.lit("")).cast(column.dataType).alias(column.name)
-
-
-def _unescaped(text: Column) -> Column:
-    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from framework.foundation.clock import SystemClock
@@ -10,9 +11,9 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import FoundFile, decoded, list_new, local_path
-from framework.sources.cloud_files.offsets import log_folder, offset_number
-from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.listing import FoundFile, decoded, list_new
+from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
+from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -56,19 +57,21 @@ class CloudFilesSource:
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """The tokens of all folders; None where a change does not show in them."""
         options = _options(source)
-        if options.allow_overwrites or local_path(options.path) is None or set("*?[{") & set(options.path):
+        folder = local_path(options.path)
+        if options.allow_overwrites or folder is None or set("*?[{") & set(options.path):
             return None
-        return FileSource().change_token(storage, source, previous)
+        return FileSource().change_token(storage, replace(source, location=folder), previous)
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every file that is there is in a list, every file of a list is read, and none is to be cleaned."""
-        if len(position.offsets) != len(position.sources):
+        sources = _sources(position)
+        if len(_committed(position)) != len(sources):
             return False
-        if any(_has_cleaning(position, number) for number in range(len(position.sources))):
+        if any(_has_cleaning(position, number) for number in range(len(sources))):
             return False
         answers = [
-            None if local_path(_options(source).path) is None else _unread(position, number) == []
-            for number, source in enumerate(position.sources)
+            None if local_path(_options(source).path) is None else unread_files(position, number) == []
+            for number, source in enumerate(sources)
         ]
         return False if False in answers else None if None in answers else True
 
@@ -83,11 +86,10 @@ class CloudFilesSource:
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Bytes and age of the unread files; the number of rows is unknown if there are any."""
-        if len(position.offsets) != len(position.sources):
+        sources = _sources(position)
+        if len(_committed(position)) != len(sources):
             return UNKNOWN_LAG
-        if any(local_path(_options(source).path) is None for source in position.sources):
-            return UNKNOWN_LAG
-        found = [_unread(position, number) for number in range(len(position.sources))]
+        found = [unread_files(position, number) for number in range(len(sources))]
         if None in found:
             return UNKNOWN_LAG
         unread = [file for files in found for file in files or ()]
@@ -100,10 +102,10 @@ class CloudFilesSource:
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """Lists of files that end before the position: a part of the checkpoint is missing."""
         found = []
-        for number, (source, offset) in enumerate(zip(position.sources, position.offsets, strict=False)):
+        for number, wanted in _committed(position).items():
             last = _log(position, number).last
-            wanted = offset_number(offset) or 0
-            if wanted > last:
+            if wanted > last and number < len(_sources(position)):
+                source = _sources(position)[number]
                 problem = f"The list of files ends at {last}, but the checkpoint needs {wanted}."
                 found.append(Gap(condition="CLOUD_FILES_POSITION_LOST", location=str(source.location), problem=problem))
         return tuple(found)
@@ -112,7 +114,7 @@ class CloudFilesSource:
         """Files after the position that are gone, such as by `cleanSource`; other file systems are not looked at."""
         gone = [
             file.uri
-            for number, offset in enumerate(_own(position))
+            for number, offset in _committed(position).items()
             for file in _after(position, number, offset)
             if file.uri.startswith("file:") and not position.storage.exists(decoded(file.uri))
         ]
@@ -125,7 +127,7 @@ class CloudFilesSource:
         """The number of files that are read again."""
         return tuple(
             f"files: {len(_after(position, number, offset))} of {_log(position, number).last} again"
-            for number, offset in enumerate(_own(position))
+            for number, offset in _committed(position).items()
         )
 
     def truncate(self, position: RewindPosition) -> None:
@@ -133,14 +135,19 @@ class CloudFilesSource:
 
         The list of files stays: it only grows, and an offset is a number in it.
         """
-        for number, offset in enumerate(_own(position)):
+        for number, offset in _committed(position).items():
             forget_commits(position.storage, position.checkpoint, number, after=offset)
 
 
-def _own(position: RewindPosition) -> list[int]:
-    """The number of the last read file of each source of the kind."""
-    found = (offset_number(offset) for offset in position.offsets)
-    return [number for number in found if number is not None]
+def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
+    """The number of the last read file of each source of the kind, by the number of the source."""
+    return committed_files(position.offsets)
+
+
+def _sources(position: SourcePosition) -> tuple[SourceReference, ...]:
+    """The sources by their numbers: a view that a query reads twice is one."""
+    found = position.sources
+    return found if len(found) == len(_committed(position)) else tuple(dict.fromkeys(found))
 
 
 def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:
@@ -156,22 +163,26 @@ def _options(source: SourceReference) -> CloudFilesOptions:
 
 def _has_cleaning(position: SourcePosition, number: int) -> bool:
     cleaner = Cleaner(
-        spark=None, options=_options(position.sources[number]), storage=position.storage,
+        spark=None, options=_options(_sources(position)[number]), storage=position.storage,
         checkpoint=position.checkpoint, number=number, clock=SystemClock(),
     )  # fmt: skip
-    return cleaner.has_work(offset_number(position.offsets[number]) or 0)
+    return cleaner.has_work(_committed(position).get(number, 0))
 
 
 def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
     return FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
 
 
-def _unread(position: SourcePosition, number: int) -> list[FoundFile] | None:
-    """The files of a source that no committed batch had; None if the folder is missing, which the flow reports."""
-    options, log = _options(position.sources[number]), _log(position, number)
-    last = offset_number(position.offsets[number]) or 0
-    stamped = log.newest() if options.allow_overwrites else ()
+def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | None:
+    """The files of a source that no committed batch had.
+
+    None if the folder is missing, which the flow reports, or is on another file system than the local one.
+    """
+    options, log = _options(_sources(position)[number]), _log(position, number)
+    if local_path(options.path) is None:
+        return None
+    last = max(_committed(position).get(number, 0), log.first_unread - 1)
     try:
-        return [*log.between(min(last, log.last), log.last), *list_new(None, options, log.uris, stamped=stamped)]
+        return [*log.each(min(last, log.last), log.last), *list_new(None, options, log)]
     except SluiceError:
         return None

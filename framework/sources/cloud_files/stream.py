@@ -10,31 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
-
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner
+from framework.sources.cloud_files.fields import case_variants, merged
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import FoundFile, decoded, list_new, refreshed
+from framework.sources.cloud_files.folders import new_folders
+from framework.sources.cloud_files.hints import as_texts, fields_to_add
+from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
 from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions, EvolutionMode
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.schemas import (
+    FileGroup,
     FileSchema,
     SchemaStore,
-    case_variants,
-    columns_of_files,
-    merged,
+    all_columns,
+    file_groups,
     new_columns_error,
-    new_fields,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _LISTING_SECONDS = 1.0
 """A continuous query without an interval asks for new files all the time; so often the folder is listed."""
@@ -73,6 +74,7 @@ class CloudFilesStream:
         self._schemas = schemas
         self._storage = storage
         self._checkpoint = checkpoint
+        self._source = number
         self._folder = log_folder(checkpoint, number)
         self._log = FileLog(storage, f"{self._folder}/files")
         self._data = schema
@@ -82,7 +84,8 @@ class CloudFilesStream:
         )
         self._listed_at: float | None = None
         self._is_triggered = False
-        self._found: dict[int, StructType] = {}
+        self._is_indexed = False
+        self._found: dict[int, list[FileGroup]] = {}
         self._settled: int | None = None
         self._reader = BatchReader(
             spark=spark, options=options, schema=schema, storage=storage, folder=f"{self._folder}/batches",
@@ -107,11 +110,11 @@ class CloudFilesStream:
         if log.is_new:
             return start
         after = self._number(start)
-        files = self._limited(log.between(after, log.last))
+        files = self._limited(log.between(after, min(after + self._options.max_files, log.last)))
         if not files:
             return start
         self._follow_columns(files, after + len(files))
-        return offset_text(after + len(files))
+        return offset_text(after + len(files), self._source)
 
     def batch(self, start: str | None, end: str) -> DataFrame:
         """The rows of the files after `start` up to `end`."""
@@ -120,9 +123,9 @@ class CloudFilesStream:
         if self._settled is not None:
             # Spark asks a restarted source for its last committed batch, whose rows it does not use.
             self._settled = None
-            return self._reader.rows("none", (), StructType([]))
+            return self._reader.rows("none", ())
         files = self._present(self._log.load().between(self._number(start), last))
-        return self._reader.rows(str(last), files, self._columns(files, last))
+        return self._reader.rows(str(last), self._regrouped(self._groups(files, last), files))
 
     def commit(self, end: str) -> None:
         """Delete the list of a committed batch, and clean its files."""
@@ -132,20 +135,15 @@ class CloudFilesStream:
         self._cleaner.clean(self._log.load())
 
     def _present(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The files as they are now.
-
-        Overwritten ones are left out if that is allowed: their present content is in the list again, or will be with
-        the next listing. They would be read twice otherwise. What they contained before is gone.
+        """The files as they are now; what overwritten ones contained before is gone.
 
         Raises:
             OperationError: CLOUD_FILES_FILE_MISSING.
         """
-        pairs = list(zip(files, refreshed(files), strict=True))
-        missing = [old.uri for old, new in pairs if new is None]
+        present, missing = present_files(files, overwrites=self._options.allow_overwrites)
         if missing and not self._options.flag("ignoreMissingFiles"):
             raise OperationError("CLOUD_FILES_FILE_MISSING", count=len(missing), file=decoded(missing[0]))
-        overwrites = self._options.allow_overwrites
-        return [new for old, new in pairs if new is not None and (new == old or not overwrites)]
+        return present
 
     def _discover(self) -> None:
         now = self._clock.monotonic()
@@ -155,13 +153,15 @@ class CloudFilesStream:
         log = self._log.load()
         self._cleaner.clean(log)
         if log.is_new:
-            passed_over = () if self._options.include_existing else list_new(self._spark, self._options, log.uris)
+            passed_over = () if self._options.include_existing else list_new(self._spark, self._options, NothingKnown())
             log.begin(passed_over)
             failpoint("cloud_files.after_start")
             if passed_over:
                 return
-        stamped = log.newest() if self._options.allow_overwrites else ()
-        log.append(list_new(self._spark, self._options, log.uris, stamped=stamped))
+        if not self._is_indexed:
+            log.index()
+            self._is_indexed = True
+        log.append(list_new(self._spark, self._options, log))
 
     def _is_read(self, start: str | None) -> bool:
         return self._log.is_new or self._number(start) >= self._log.last
@@ -174,7 +174,7 @@ class CloudFilesStream:
         """The first files within the limits; at least one, however large it is."""
         chosen: list[FoundFile] = []
         total = 0
-        for file in files[: self._options.max_files]:
+        for file in files:
             total += file.size
             if chosen and self._options.max_bytes is not None and total > self._options.max_bytes:
                 break
@@ -189,16 +189,18 @@ class CloudFilesStream:
         """
         if last in self._found:
             return
-        found = self._columns(files, last)
+        stored = all_columns(self._groups(files, last))
+        found = as_texts(stored, self._options, self._data.data)
+        folders = new_folders(self._options, self._data.columns, files)
         known = merged(self._data.data, self._data.partitions)
         variants = case_variants(known, found)
         if variants and self._options.format not in SELF_TYPED:
             raise OperationError("UNKNOWN_FIELD_CASE", path=self._options.path, columns=", ".join(variants))
-        names = new_fields(known, found)
+        names = [*fields_to_add(known, found, self._options), *folders.fieldNames()]
         if not names or not self._options.follows_columns:
             return
         if self._options.mode is EvolutionMode.ADD:
-            self._schemas.add(self._options, found)
+            self._schemas.add(self._options, stored, folders)
             failpoint("cloud_files.after_columns")
         raise new_columns_error(self._options, names, self._holders(files, known))
 
@@ -208,16 +210,28 @@ class CloudFilesStream:
             return files[:1]
         while len(files) > 1:
             half = files[: len(files) // 2]
-            files = half if new_fields(known, self._infer(half)) else files[len(files) // 2 :]
+            found = as_texts(all_columns(self._infer(half)), self._options, self._data.data)
+            folders = new_folders(self._options, self._data.columns, half)
+            is_here = folders.fields or fields_to_add(known, found, self._options)
+            files = half if is_here else files[len(files) // 2 :]
         return files
 
-    def _columns(self, files: Sequence[FoundFile], last: int) -> StructType:
-        """The columns of the files of a batch, inferred once; () where they are of no use."""
+    def _groups(self, files: Sequence[FoundFile], last: int) -> list[FileGroup]:
+        """The files of a batch by their columns, inferred once; one group without columns if they are of no use."""
         if not self._options.follows_columns and not self._options.keeps_unknown:
-            return StructType([])
+            return [FileGroup(files=tuple(files))]
         if last not in self._found:
             self._found = {last: self._infer(files)}
         return self._found[last]
 
-    def _infer(self, files: Sequence[FoundFile]) -> StructType:
-        return columns_of_files(self._spark, self._options, self._present(files))
+    def _infer(self, files: Sequence[FoundFile]) -> list[FileGroup]:
+        return file_groups(self._spark, self._options, self._present(files))
+
+    def _regrouped(self, groups: Sequence[FileGroup], files: Sequence[FoundFile]) -> list[FileGroup]:
+        """The groups with the columns of the stream's kind, and with their files as they are now."""
+        places = {file.uri: number for number, group in enumerate(groups) for file in group.files}
+        parts: list[list[FoundFile]] = [[] for _ in groups]
+        for file in files:
+            parts[places.get(file.uri, 0)].append(file)
+        columns = [as_texts(group.columns, self._options, self._data.data) for group in groups]
+        return [FileGroup(columns=each, files=tuple(part)) for each, part in zip(columns, parts, strict=True)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from framework.foundation.storage_port import FileStatus, Storage
+from framework.sources.files.names import is_hidden
 from framework.sources.port import (
     UNKNOWN_LAG,
     Gap,
@@ -186,7 +187,7 @@ def _folders(storage: Storage, folder: str) -> Iterator[str]:
     yield folder
     files = {file.name for file in storage.list_files(folder)}
     for name in storage.list_names(folder):
-        if name not in files and not name.startswith(("_", ".")):
+        if name not in files and not is_hidden(name):
             yield from _folders(storage, f"{folder}/{name}")
 
 
@@ -205,7 +206,7 @@ def _files_below(storage: Storage, folder: str) -> Iterator[tuple[str, FileStatu
     """All files in a folder and below it; names that Spark ignores are left out."""
     files = {file.name: file for file in storage.list_files(folder)}
     for name in storage.list_names(folder):
-        if name.startswith(("_", ".")):
+        if is_hidden(name):
             continue
         if name in files:
             yield f"{folder}/{name}", files[name]

@@ -1,18 +1,31 @@
-"""`cloudFiles` without Spark: options, listings, globs and the list of files."""
+"""`cloudFiles` without Spark: options, listings and globs."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from framework.foundation.errors import OperationError, UserError
-from framework.foundation.failpoints import arm, disarm
+from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import FoundFile, decoded, encoded, glob_pattern, list_new, local_path
-from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, parse_options
+from framework.sources.cloud_files.listing import (
+    FoundFile,
+    NothingKnown,
+    decoded,
+    encoded,
+    glob_pattern,
+    list_new,
+    present_files,
+)
+from framework.sources.cloud_files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path, parse_options
+from framework.sources.cloud_files.source import CloudFilesSource, unread_files
+from framework.sources.port import SourcePosition, SourceReference, SourceShape
 
 
 def options(path: object = "/in", *, has_schema: bool = False, **given: object) -> CloudFilesOptions:
@@ -75,7 +88,16 @@ def test_options_have_the_documented_defaults() -> None:
         ({"cloudFiles__cleanSource.retentionDuration": "1 day"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__useNotifications": "true"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"maxFileAge": "1d"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"cloudFiles__maxFileAge": "1d"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__format": "text", "rescuedDataColumn": "rest"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"cloudFiles__format": "text", "cloudFiles__schemaHints": "value INT"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"cloudFiles__maxFilesPerTrigger": "1", "maxFilesPerTrigger": "2"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"cloudFiles__partitionColumns": "a,b,A"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"cloudFiles__partitionColumns": "a,_rescued_data"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"mode": "dropMalformed"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"columnNameOfCorruptRecord": "bad"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"cloudFiles__cleanSource": "MOVE", **moved("/x/../in/old")}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"cloudFiles__cleanSource": "MOVE", **moved("file:///in")}, "CLOUD_FILES_OPTION_CONFLICT"),
     ],
 )
 def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, str], condition: str) -> None:
@@ -86,10 +108,28 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
 
 
 def test_a_given_schema_is_not_evolved() -> None:
-    """`addNewColumns` contradicts a schema."""
-    with pytest.raises(UserError) as raised:
-        options(has_schema=True, cloudFiles__schemaEvolutionMode="addNewColumns")
-    assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
+    """`addNewColumns` and hints contradict a schema."""
+    for given in ({"cloudFiles__schemaEvolutionMode": "addNewColumns"}, {"cloudFiles__schemaHints": "id INT"}):
+        with pytest.raises(UserError) as raised:
+            options(has_schema=True, **given)
+        assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
+    same = options(has_schema=True, mode="DROPMALFORMED", maxFilesPerTrigger=1, cloudFiles__maxFilesPerTrigger=1)
+    assert (same.max_files, same.rescued) == (1, None)
+
+
+class Seen:
+    """Files that were seen, in memory."""
+
+    def __init__(self, *files: FoundFile) -> None:
+        self.files = files
+
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """URIs of other files."""
+        return [uri for uri in uris if uri not in {file.uri for file in self.files}]
+
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """Other files."""
+        return [file for file in files if file not in self.files]
 
 
 def test_a_listing_has_new_files_by_time_then_name(tmp_path: Path) -> None:
@@ -100,20 +140,20 @@ def test_a_listing_has_new_files_by_time_then_name(tmp_path: Path) -> None:
         path.write_text("x" * at)
         os.utime(path, (100 + at, 100 + at))
     (tmp_path / "link").symlink_to(tmp_path / "deep")
-    found = list_new(None, options(tmp_path, modifiedAfter="1970-01-01T00:00:00"), frozenset())
+    found = list_new(None, options(tmp_path, modifiedAfter="1970-01-01T00:00:00"), NothingKnown())
     assert names(found) == ["b.json", "a b%=ü.json", "c.csv", "c.csv", "x.json"]
     assert [file.size for file in found] == [0, 1, 2, 2, 5]
-    known = {found[0].uri}
+    known = Seen(found[0])
     assert names(list_new(None, options(tmp_path, pathGlobFilter="*.{json,txt}"), known)) == ["a b%=ü.json", "x.json"]
-    assert names(list_new(None, options(tmp_path / "{deep,_d=1}" / "*"), frozenset())) == ["c.csv", "x.json"]
-    assert names(list_new(None, options(f"file://{tmp_path}/b.json"), frozenset())) == ["b.json"]
+    assert names(list_new(None, options(tmp_path / "{deep,_d=1}" / "*"), NothingKnown())) == ["c.csv", "x.json"]
+    assert names(list_new(None, options(f"file://{tmp_path}/b.json"), NothingKnown())) == ["b.json"]
     times = options(tmp_path, modifiedAfter="1970-01-01T00:01:40Z", modifiedBefore="1970-01-01T00:01:42Z")
-    assert names(list_new(None, times, frozenset())) == ["a b%=ü.json"]
-    assert list_new(None, options(tmp_path / "no*"), frozenset()) == []
+    assert names(list_new(None, times, NothingKnown())) == ["a b%=ü.json"]
+    assert list_new(None, options(tmp_path / "no*"), NothingKnown()) == []
     (tmp_path / "\udcff.json").touch()
     for folder, condition in ((tmp_path / "none", "FOLDER_MISSING"), (tmp_path, "NAME_UNREADABLE")):
         with pytest.raises(UserError) as raised:
-            list_new(None, options(folder), frozenset())
+            list_new(None, options(folder), NothingKnown())
         assert raised.value.condition == f"CLOUD_FILES_{condition}"
 
 
@@ -121,11 +161,27 @@ def test_an_overwritten_file_is_new_only_if_that_is_allowed(tmp_path: Path) -> N
     """It has another size or another time."""
     (tmp_path / "a.json").write_text("1")
     allowed = options(tmp_path, cloudFiles__allowOverwrites="true")
-    (first,) = list_new(None, allowed, frozenset())
-    assert list_new(None, allowed, {first.uri}, stamped=[first]) == []
+    (first,) = list_new(None, allowed, NothingKnown())
+    assert list_new(None, allowed, Seen(first)) == []
     (tmp_path / "a.json").write_text("12")
-    assert names(list_new(None, allowed, {first.uri}, stamped=[first])) == ["a.json"]
-    assert list_new(None, options(tmp_path), {first.uri}) == []
+    assert names(list_new(None, allowed, Seen(first))) == ["a.json"]
+    assert list_new(None, options(tmp_path), Seen(first)) == []
+
+
+def test_a_batch_has_the_present_content_of_each_file_once(tmp_path: Path) -> None:
+    """Of a file that was replaced and put back, and of one that was replaced; files that are gone are named."""
+    for name in ("back", "replaced", "gone"):
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, (1, 1))
+    first = list_new(None, options(tmp_path), NothingKnown())
+    other = replace(first[0], modified_ms=7)
+    (tmp_path / "gone").unlink()
+    (tmp_path / "replaced").write_text("replaced later")
+    listed = [*first, other, first[0]]
+    present, gone = present_files(listed, overwrites=True)
+    assert (names(present), gone) == (["back"], [first[1].uri])
+    present, _ = present_files(listed, overwrites=False)
+    assert [(file.uri, file.size) for file in present] == [(first[0].uri, 4), (first[2].uri, 14)]
 
 
 def test_names_survive_their_encoding() -> None:
@@ -137,46 +193,67 @@ def test_names_survive_their_encoding() -> None:
     assert glob_pattern("a[0-9]?{b,c*}").fullmatch("a1_cd")
 
 
-def files(*names_: str) -> list[FoundFile]:
-    """Files of these names."""
-    return [FoundFile(uri=f"file:/{name}", size=1, modified_ms=2) for name in names_]
+def test_a_glob_with_folders_in_braces_names_them_and_each_file_is_found_once(tmp_path: Path) -> None:
+    """As in Hadoop; folders within each other have the same files. Pipes are no files."""
+    for name in ("a/b/1.json", "a/2.json", "c/d/3.json", "c/4.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    os.mkfifo(tmp_path / "c" / "pipe")
+
+    def found(path: str) -> list[str]:
+        return sorted(names(list_new(None, options(tmp_path / path), NothingKnown())))
+
+    assert found("{a/b,c}") == ["1.json", "3.json", "4.json"]
+    assert found("{a,a/{b,x}}") == ["1.json", "2.json"]
+    assert found("{a,c}/{b,d}/*") == ["1.json", "3.json"]
+    assert found("{c/d,none/x}") == ["3.json"]
 
 
-def test_the_list_of_files_only_grows_and_survives_every_stop(tmp_path: Path) -> None:
-    """Numbers stay, also while segments are merged; passed over files are known and not read."""
-    storage = LocalStorage(str(tmp_path))
+def test_a_change_shows_in_every_folder_that_is_listed(tmp_path: Path) -> None:
+    """Folders such as `_date=1` have files too, and a URI may be encoded."""
+    storage, source = LocalStorage(str(tmp_path)), CloudFilesSource()
+    folder = tmp_path / "in put"
+    (folder / "_date=1").mkdir(parents=True)
+    (folder / "_hidden").mkdir()
+    mark = {"path": folder.as_uri(), "options": {"cloudfiles.format": "text"}, "has_schema": True}
+    reference = SourceReference(
+        kind="cloud_files", shape=SourceShape.FOLDER, location=folder.as_uri(), details=json.dumps(mark)
+    )
+    before = source.change_token(storage, reference, None)
+    os.utime(folder / "_hidden", (1, 1))
+    assert source.change_token(storage, reference, before) == before
+    os.utime(folder / "_date=1", (1, 1))
+    assert source.change_token(storage, reference, before) != before
 
-    def log() -> FileLog:
-        return FileLog(storage, str(tmp_path / "log")).load()
 
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    first = log()
-    assert first.is_new
-    for point in ("cloud_files.before_start", None):
-        if point:
-            arm(point, action=stop)
-            with pytest.raises(KeyboardInterrupt):
-                log().begin(files("old", "older"))
-            disarm()
-            assert log().is_new
-        else:
-            log().begin(files("old"))
-    expected = ["old"]
-    for number in range(140):
-        if number == 100:
-            arm("cloud_files.after_merge", nth=1, action=stop)
-        try:
-            log().append(files(f"a{number}", f"b{number}"))
-        except KeyboardInterrupt:
-            disarm()
-        expected += [f"a{number}", f"b{number}"]
-    disarm()
-    final = log()
-    assert [file.uri for file in final.between(0, final.last)] == [f"file:/{name}" for name in expected]
-    assert (final.first_unread, final.last, len(final.uris)) == (2, 281, 281)
-    assert len(list((tmp_path / "log").iterdir())) < 80
-    with pytest.raises(OperationError) as raised:
-        final.between(0, 282)
-    assert raised.value.condition == "CLOUD_FILES_POSITION_LOST"
+def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
+    """A view that is read twice is one source with two offsets; files that no listing has found yet are unread."""
+    storage, checkpoint = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint")
+    references = []
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.json").write_text("1")
+        log = FileLog(storage, f"{log_folder(checkpoint, number)}/files").load()
+        log.begin([])
+        log.append(list_new(None, options(tmp_path / name), log))
+        mark = {"path": str(tmp_path / name), "options": {"cloudfiles.format": "json"}, "has_schema": False}
+        references.append(
+            SourceReference(
+                kind="cloud_files", shape=SourceShape.FOLDER, location=str(tmp_path / name), details=json.dumps(mark)
+            )
+        )
+    a, b = references
+    position = SourcePosition(
+        storage=storage, checkpoint=checkpoint, sources=(a, a, b), source_count=3,
+        offsets=(offset_text(1, 0), offset_text(1, 0), offset_text(1, 1)),
+    )  # fmt: skip
+    source = CloudFilesSource()
+    assert (source.is_drained(position), source.gaps(position)) == (True, ())
+    (tmp_path / "b" / "2.json").write_text("22")
+    assert (source.is_drained(position), source.lag(position, now=0.0).bytes) == (False, 2)
+    assert unread_files(position, 0) == []
+    assert names(unread_files(position, 1) or []) == ["2.json"]
+    lost = replace(position, offsets=(offset_text(1, 0), offset_text(1, 0), offset_text(9, 1)))
+    assert [(gap.condition, gap.location) for gap in source.gaps(lost)] == [
+        ("CLOUD_FILES_POSITION_LOST", str(tmp_path / "b"))
+    ]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.cleaning import Cleaner, CleaningState, removed_files
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import list_new
-from framework.sources.cloud_files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.listing import NothingKnown, list_new
+from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_text
 from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
 from framework.testing.manual_clock import ManualClock
 
@@ -82,12 +85,12 @@ class World:
         """List new files, as a start does."""
         log = self.log
         if log.is_new:
-            log.begin(list_new(None, self.options, frozenset()) if passed_over else ())
-        log.append(list_new(None, self.options, log.uris))
+            log.begin(list_new(None, self.options, NothingKnown()) if passed_over else ())
+        log.append(list_new(None, self.options, log))
 
     def commit(self, batch: int, last: int) -> None:
         """Commit a batch that ends with a file, of the second of two sources."""
-        self.storage.write_text(f"{self.checkpoint}/offsets/{batch}", f'v1\n{{}}\n{{"x":1}}\n{offset_text(last)}')
+        self.storage.write_text(f"{self.checkpoint}/offsets/{batch}", f'v1\n{{}}\n{{"x":1}}\n{offset_text(last, 0)}')
         self.storage.write_text(f"{self.checkpoint}/commits/{batch}", "v1\n{}")
 
     def files(self, folder: str = "in") -> list[str]:
@@ -103,7 +106,7 @@ def test_files_go_after_their_commit_and_the_retention_only(tmp_path: Path) -> N
     world.find(passed_over=True)
     world.put("a", "b", "changed")
     world.find()
-    world.storage.write_text(f"{world.checkpoint}/offsets/0", f"v1\n{{}}\n{offset_text(4)}")
+    world.storage.write_text(f"{world.checkpoint}/offsets/0", f"v1\n{{}}\n{offset_text(4, 0)}")
     world.clock.sleep(30 * DAY)
     world.cleaner.clean(world.log)
     assert (world.files(), removed_files(world.storage, world.options.path)) == (["a", "b", "before", "changed"], "")
@@ -180,3 +183,68 @@ def test_the_marks_of_commits_are_bounded_and_never_too_early() -> None:
     for now in range(0, 10_200, 7):
         assert state.due(now, 100) <= max(now - 100, 0)
     assert state.due(10_100, 100) == 10_000
+
+
+@pytest.mark.parametrize("offset", [offset_text(3, 1), '{"cloudFiles": 3}'])
+def test_the_commit_of_another_source_is_not_taken_for_its_own(tmp_path: Path, offset: str) -> None:
+    """A query has two sources, and the first one had no file in the committed batch: its new files stay."""
+    world = World(root=tmp_path)
+    world.put("a", "b", "c")
+    world.find()
+    world.storage.write_text(f"{world.checkpoint}/offsets/0", f"v1\n{{}}\n-\n{offset}")
+    world.storage.write_text(f"{world.checkpoint}/commits/0", "v1\n{}")
+    for _ in range(2):
+        world.cleaner.clean(world.log)
+        world.clock.sleep(9 * DAY)
+    assert world.files() == ["a", "b", "c"]
+    assert committed_files((offset_text(7, 0), offset_text(7, 0), '{"x": 1}', offset_text(3, 1))) == {0: 7, 1: 3}
+    assert committed_files(('{"cloudFiles": 7}', '{"x": 1}', '{"cloudFiles": 3}')) == {0: 7, 1: 3}
+
+
+def test_moved_files_of_one_name_and_time_replace_none_of_each_other(tmp_path: Path) -> None:
+    """Three folders have the same name in their archive."""
+    for name in ("a", "b", "c", "d"):
+        world = World(root=tmp_path / name, clean="MOVE")
+        world.put("x")
+        (tmp_path / "archive").mkdir(exist_ok=True)
+        (world.root / "old").symlink_to(tmp_path / "archive")
+        (world.root / "in" / "x").write_text(name, "utf-8")
+        os.utime(world.root / "in" / "x", (1, 1))
+        world.find()
+        world.commit(0, 1)
+        world.cleaner.clean(world.log)
+        world.clock.sleep(9 * DAY)
+        world.cleaner.clean(world.log)
+    assert sorted(path.read_text("utf-8") for path in (tmp_path / "archive").iterdir()) == ["a", "b", "c", "d"]
+
+
+def test_a_rebuild_that_is_not_published_cleans_nothing(tmp_path: Path) -> None:
+    """If it is given up, the table's own checkpoint still has to read the new files."""
+    name = QualifiedName(catalog="main", schema="s", table="t")
+    world = Rebuilt(root=tmp_path)
+    generations = GenerationStore(world.storage)
+    generations.begin(name, name, reason="first")
+    world.number = generations.begin(name, name, reason="full refresh", staged=True).number
+    world.put("a")
+    world.find()
+    world.commit(0, 1)
+    for _ in range(2):
+        world.cleaner.clean(world.log)
+        world.clock.sleep(9 * DAY)
+    assert world.files() == ["a"]
+    generations.promote(name, name, world.number)
+    world.cleaner.clean(world.log)
+    assert world.files() == []
+
+
+@dataclass(kw_only=True)
+class Rebuilt(World):
+    """A folder that a generation of a table reads."""
+
+    number: int = 1
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint of the generation."""
+        name = QualifiedName(catalog="main", schema="s", table="t")
+        return GenerationStore(self.storage).path(name, name, self.number)

@@ -1,0 +1,154 @@
+"""Columns and fields of files against the known ones: which are new, which differ in case, and which type has both.
+
+Fields inside of structs, arrays and maps are named as in hints: `at.x`, `items.element.id`, `prices.value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_INTEGRAL: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
+"""Types of whole numbers and their digits, from the narrowest on."""
+_MOST_DIGITS = 38
+
+
+def plain_type(kind: DataType) -> DataType:
+    """A type that a table can have: `void` of values that were always null is a string."""
+    if isinstance(kind, NullType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(plain_type(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(plain_type(kind.keyType), plain_type(kind.valueType))
+    if isinstance(kind, StructType):
+        return StructType([StructField(each.name, plain_type(each.dataType)) for each in kind.fields])
+    return kind
+
+
+def merged(known: StructType, found: StructType) -> StructType:
+    """The known columns and fields, then those that only `found` has; types of known ones stay."""
+    columns = {each.name: each for each in known.fields}
+    lower = {name.lower() for name in columns}
+    for each in found.fields:
+        before = columns.get(each.name)
+        if before is not None:
+            columns[each.name] = StructField(each.name, _merged_types(before.dataType, each.dataType))
+        elif each.name.lower() not in lower:
+            columns[each.name] = each
+            lower.add(each.name.lower())
+    return StructType(list(columns.values()))
+
+
+def _merged_types(known: DataType, found: DataType) -> DataType:
+    if isinstance(known, StructType) and isinstance(found, StructType):
+        return merged(known, found)
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(_merged_types(known.elementType, found.elementType))
+    if isinstance(known, MapType) and isinstance(found, MapType):
+        return MapType(known.keyType, _merged_types(known.valueType, found.valueType))
+    return known
+
+
+def new_fields(known: StructType, found: StructType, prefix: str = "") -> list[str]:
+    """The full names of the columns and fields that only `found` has; names that differ in case are not new."""
+    columns = {each.name.lower(): each.dataType for each in known.fields}
+    names: list[str] = []
+    for each in found.fields:
+        before = columns.get(each.name.lower())
+        if before is None:
+            names.append(f"{prefix}{each.name}")
+        else:
+            for inner, more, below in _inside(before, each.dataType, f"{prefix}{each.name}."):
+                names.extend(new_fields(inner, more, below))
+    return names
+
+
+def case_variants(known: StructType, found: StructType, prefix: str = "") -> list[str]:
+    """The fields of files whose names differ from a known field, or from each other, in case only."""
+    names = {each.name.lower(): each for each in reversed([*known.fields, *found.fields])}
+    variants: list[str] = []
+    for each in found.fields:
+        first = names[each.name.lower()]
+        if first.name != each.name:
+            variants.append(f"{prefix}{each.name}")
+        for inner, more, below in _inside(first.dataType, each.dataType, f"{prefix}{each.name}."):
+            variants.extend(case_variants(inner, more, below))
+    return variants
+
+
+def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[StructType, StructType, str]]:
+    """Yield the structs in the same place of two types, and the prefix of their fields."""
+    if isinstance(found, StructType) and isinstance(known, StructType):
+        yield known, found, prefix
+    elif isinstance(found, ArrayType) and isinstance(known, ArrayType):
+        yield from _inside(known.elementType, found.elementType, f"{prefix}element.")
+    elif isinstance(found, MapType) and isinstance(known, MapType):
+        yield from _inside(known.valueType, found.valueType, f"{prefix}value.")
+
+
+def widest(first: DataType, second: DataType) -> DataType:
+    """The type that has all values of two types without loss; a string if there is none."""
+    if first == second:
+        return first
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return widest_columns(first, second)
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        return ArrayType(widest(first.elementType, second.elementType))
+    if isinstance(first, MapType) and isinstance(second, MapType):
+        return MapType(widest(first.keyType, second.keyType), widest(first.valueType, second.valueType))
+    return _widest_number(first, second) or StringType()
+
+
+def _widest_number(first: DataType, second: DataType) -> DataType | None:
+    types = {type(first), type(second)}
+    if types <= set(_INTEGRAL):
+        return max(first, second, key=lambda kind: _INTEGRAL[type(kind)])
+    if types <= {ByteType, ShortType, IntegerType, FloatType, DoubleType}:
+        return DoubleType()
+    if types == {DateType, TimestampType}:
+        return TimestampType()
+    return _widest_decimal(first, second)
+
+
+def widest_columns(first: StructType, second: StructType) -> StructType:
+    """The columns of both, with types that have all values."""
+    others = {each.name.lower(): each.dataType for each in second.fields}
+    both = [
+        StructField(each.name, widest(each.dataType, others.get(each.name.lower(), each.dataType)))
+        for each in first.fields
+    ]
+    return merged(StructType(both), second) if second.fields else StructType(both)
+
+
+def _widest_decimal(first: DataType, second: DataType) -> DecimalType | None:
+    digits = [_decimal_digits(kind) for kind in (first, second)]
+    if None in digits or DecimalType not in {type(first), type(second)}:
+        return None
+    whole, scale = (max(each[part] for each in digits if each is not None) for part in (0, 1))
+    return DecimalType(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None
+
+
+def _decimal_digits(kind: DataType) -> tuple[int, int] | None:
+    """The digits before and after the point."""
+    if isinstance(kind, DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    return (_INTEGRAL[type(kind)], 0) if type(kind) in _INTEGRAL else None

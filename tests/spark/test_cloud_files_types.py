@@ -1,0 +1,147 @@
+"""`cloudFiles`: values that do not fit the type, the name or the folder of a column are kept, and no flow stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.foundation.errors import SluiceError
+from tests.support.engine_world import EngineWorld
+from tests.support.landing import Landing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def landing(spark: SparkSession, tmp_path: Path) -> Landing:
+    """No folders yet."""
+    return Landing(world=EngineWorld(spark, tmp_path), root=tmp_path / "landing")
+
+
+def write(landing: Landing, kind: str, name: str, *queries: str) -> None:
+    """Add a file for each query."""
+    for query in queries:
+        frame = landing.world.spark.sql(f"SELECT {query}").coalesce(1)
+        frame.write.mode("append").format(kind).save(str(landing.root / name))
+
+
+def shown(landing: Landing, table: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The rows of a table, each with its rescued data."""
+    rows = landing.rows(table)
+    plain = [{name: value for name, value in row.items() if name != "_rescued_data"} for row in rows]
+    return list(zip(plain, landing.rescued(table), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_types_that_differ_between_files_lose_no_value(landing: Landing, kind: str) -> None:
+    """The first analysis takes the widest type; later values are converted if that is exact, and rescued if not."""
+    given = {"cloudFiles.format": kind}
+    tables: dict[str, dict[str, Any]] = {
+        "widest": given,
+        "narrow": given,
+        "nested": {**given, "cloudFiles.schemaEvolutionMode": "rescue"},
+    }
+    write(landing, kind, "widest", "1 AS id, 1.5f AS x, 1 AS t", "5000000000L AS id, 0.1d AS x, 'a' AS t")
+    write(landing, kind, "narrow", "1 AS id, 1.5f AS x, 'a' AS t")
+    write(landing, kind, "nested", "1 AS id, named_struct('a', 1) AS at, array(named_struct('b', 1)) AS many")
+    assert landing.run(tables) == {}
+    write(landing, kind, "narrow", "2L AS id, 2.5d AS x, 'b' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t")
+    write(landing, kind, "narrow", "cast(3 AS SMALLINT) AS id, 3.5f AS x, date'2025-01-31' AS t, 1 AS more")
+    write(
+        landing, kind, "nested",
+        "2 AS id, named_struct('a', 2, 'z', 'new') AS at, array(named_struct('b', 2)) AS many",
+        "3 AS id, named_struct('a', 7000000000L) AS at, array(named_struct('b', 3, 'c', 4)) AS many",
+        "4L AS id, named_struct('a', 4L, 'z', cast(NULL AS STRING)) AS at, array(named_struct('b', 4L)) AS many",
+    )  # fmt: skip
+    assert landing.run(tables) == {}
+    assert landing.run(tables) == {}
+    assert shown(landing, "widest") == [
+        ({"id": 1, "x": 1.5, "t": "1"}, {}),
+        ({"id": 5_000_000_000, "x": 0.1, "t": "a"}, {}),
+    ]
+    assert sorted(shown(landing, "narrow"), key=str) == [
+        ({"id": 1, "x": 1.5, "t": "a"}, {}),
+        ({"id": 2, "x": 2.5, "t": "b"}, {}),
+        ({"id": 3, "x": 3.5, "t": "2025-01-31", "more": 1}, {}),
+        ({"t": "7"}, {"id": "5000000000", "x": "0.1"}),
+    ]
+    assert sorted(shown(landing, "nested"), key=str) == [
+        ({"id": 1, "at": {"a": 1}, "many": [{"b": 1}]}, {}),
+        ({"id": 2, "at": {"a": 2}, "many": [{"b": 2}]}, {"at": '{"a":2,"z":"new"}'}),
+        ({"id": 3, "at": {"a": None}, "many": [{"b": 3}]}, {"at": '{"a":7000000000}', "many": '[{"b":3,"c":4}]'}),
+        ({"id": 4, "at": {"a": 4}, "many": [{"b": 4}]}, {}),
+    ]
+
+
+def test_folders_of_any_value_and_depth_keep_their_values(landing: Landing) -> None:
+    """A value that does not fit, a percent sign, a missing folder, a column of the same name, and new folders."""
+    typed = {"cloudFiles.inferColumnTypes": "true"}
+    tables: dict[str, dict[str, Any]] = {
+        "typed": typed,
+        "texts": {},
+        "rescuing": {"path": "texts", "cloudFiles.schemaEvolutionMode": "rescue"},
+    }
+    landing.put("typed/k=1/a.json", {"id": 1, "k": 9})
+    landing.put("texts/größe=1/a.json", {"id": 1})
+    assert landing.run(tables) == {}
+    landing.put("typed/k=x y/a.json", {"id": 2})
+    landing.put("typed/a.json", {"id": 3, "k": 9})
+    landing.put("typed/k=__HIVE_DEFAULT_PARTITION__/a.json", {"id": 4})
+    landing.put("texts/größe=50%/a.json", {"id": 2})
+    landing.put("texts/größe=100%25%/region=e%u/a.json", {"id": 3})
+    assert landing.run(tables) == {}
+    assert shown(landing, "typed") == [
+        ({"id": 1, "k": 1}, {}),
+        ({"id": 2}, {"k": "x y"}),
+        ({"id": 3}, {}),
+        ({"id": 4}, {}),
+    ]
+    assert shown(landing, "texts") == [
+        ({"id": "1", "größe": "1"}, {}),
+        ({"id": "2", "größe": "50%"}, {}),
+        ({"id": "3", "größe": "100%%", "region": "e%u"}, {}),
+    ]
+    assert shown(landing, "rescuing") == [
+        ({"id": "1", "größe": "1"}, {}),
+        ({"id": "2", "größe": "50%"}, {}),
+        ({"id": "3", "größe": "100%%"}, {"region": "e%u"}),
+    ]
+
+
+def test_names_that_differ_in_case_are_read_or_refused(landing: Landing) -> None:
+    """CSV headers fit a given schema in any case; fields of JSON that would be lost are an error, at any depth."""
+    csv = {"cloudFiles.format": "csv", "header": "true", "schema": "id INT, name STRING"}
+    tables: dict[str, dict[str, Any]] = {
+        "headers": csv,
+        "fields": {"cloudFiles.inferColumnTypes": "true"},
+        "hinted": {"cloudFiles.schemaHints": "at STRUCT<x: INT>"},
+    }
+    landing.text("headers/a.csv", "ID,Name,more\n1,Ann,x\n")
+    landing.put("fields/a.json", {"id": 1, "at": {"x": 1}})
+    landing.put("hinted/a.json", {"id": 1, "at": {"x": 1, "y": 2}})
+    tables["given"] = {"path": "hinted", "schema": "id INT, at STRUCT<x: INT>", "rescuedDataColumn": "_rescued_data"}
+    assert landing.run(tables) == {}
+    landing.text("headers/b.csv", "name,id,ID\nBo,2,3\n")
+    landing.put("fields/b.json", {"id": 2, "at": {"X": 2}})
+    tables["part"] = {"path": "hinted", "cloudFiles.schemaHints": "at.x INT, many.element.n INT"}
+    landing.put("hinted/b.json", {"id": 2, "at": {"x": "no", "y": 3}, "many": [{"n": 1, "m": 2}]})
+    assert landing.run(tables) == {"fields": "UNKNOWN_FIELD_CASE"}
+    assert landing.rows("headers") == [{"id": 1, "name": "Ann"}, {"name": "Bo"}]
+    assert shown(landing, "hinted") == [
+        ({"id": "1", "at": {"x": 1}}, {"at": '{"x": 1, "y": 2}'}),
+        ({"id": "2", "at": {"x": None}, "many": '[{"n": 1, "m": 2}]'}, {"at": '{"x": "no", "y": 3}'}),
+    ]
+    assert shown(landing, "given") == [
+        ({"id": 1, "at": {"x": 1}}, {"at": '{"x": 1, "y": 2}'}),
+        ({"id": 2, "at": {"x": None}}, {"at": '{"x": "no", "y": 3}', "many": '[{"n": 1, "m": 2}]'}),
+    ]
+    assert shown(landing, "part") == [
+        ({"id": "1", "at": {"x": 1, "y": "2"}}, {}),
+        ({"id": "2", "at": {"x": None, "y": "3"}, "many": [{"n": 1, "m": "2"}]}, {"at": '{"x":"no","y":3}'}),
+    ]
+    landing.put("fields/b.json", {"id": 2, "_rescued_data": "{}"})
+    with pytest.raises(SluiceError, match="CLOUD_FILES_OPTION_CONFLICT"):
+        landing.run({"again": {"path": "fields"}})
