@@ -28,7 +28,7 @@ from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import last_user_metadata
-from framework.sources.delta.source import REPLACED, table_source
+from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
 from framework.sources.starts import SourceStart, awaits_version, parse_start, parse_starts, pin_start, starts_text
@@ -246,7 +246,8 @@ class StateReader:
                 return None
             # An option such as `startingVersion=latest` counts from the first run; those of a read by path are unknown.
             from_start = read.dataset is not None and not read.options
-            tables.append(table_source(path, read.only, from_start=from_start))
+            begins = read.begins or begin_of(dict(read.options))
+            tables.append(table_source(path, read.only, from_start=from_start, begins=begins))
         return (*tables, *flow.sources)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
