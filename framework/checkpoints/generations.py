@@ -142,9 +142,9 @@ class GenerationStore:
 
     def adopt(
         self, dataset: QualifiedName, flow: QualifiedName, number: int, *, reason: str, start: str | None,
-        after_batch: int | None,
+        after_batch: int | None, rewound_to: int = 0,
     ) -> None:  # fmt: skip
-        """Begin a generation whose checkpoint is complete already, as the current one. Idempotent.
+        """Begin the generation of a rewind, whose checkpoint is complete already, as the current one. Idempotent.
 
         Args:
             dataset: the target of the flow.
@@ -153,11 +153,13 @@ class GenerationStore:
             reason: why it begins, as text for users.
             start: the position its sources started at; None: the flow's own.
             after_batch: the last batch in its checkpoint; None if that is empty.
+            rewound_to: the number of the generation that it continues; 0 for none.
         """
         now = timestamp_text(self._clock.now())
         generation = Generation(
-            number=number, begun_at=now, reason=reason, start=start, current_since=now, after_batch=after_batch
-        )
+            number=number, begun_at=now, reason=reason, start=start, current_since=now, after_batch=after_batch,
+            rewound_to=rewound_to,
+        )  # fmt: skip
         self._change(
             dataset,
             flow,

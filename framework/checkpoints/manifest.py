@@ -34,6 +34,7 @@ class Generation:
         begun_at: when it began, ISO 8601 in UTC.
         reason: why it began, as text for users.
         start: the position its sources start at, as text; None: the flow's own.
+        rewound_to: the number of the generation that a rewind went back to, 0 for none; None if no rewind began it.
         state: the state of the generation.
         completed: whether a once flow has written all its data.
         fingerprint: identifies the code that wrote it, as free text.
@@ -48,6 +49,7 @@ class Generation:
     begun_at: str
     reason: str
     start: str | None = None
+    rewound_to: int | None = None
     state: GenerationState = GenerationState.CURRENT
     completed: bool = False
     fingerprint: str = ""
@@ -142,6 +144,11 @@ class Manifest:
             return self
         self._require(number, "abandon", {GenerationState.BUILDING})
         return dataclasses.replace(self, generations=tuple(each for each in self.generations if each is not chosen))
+
+    def is_undone(self, number: int) -> bool:
+        """Whether a rewind went back to before this generation began."""
+        rewinds = (each for each in self.generations if each.rewound_to is not None and each.number > number)
+        return any((each.rewound_to or 0) < number for each in rewinds)
 
     def to_json(self) -> str:
         """Return the manifest as JSON."""

@@ -43,6 +43,8 @@ class RewoundFlow:
         generation: the number of the new generation.
         origin: the generation that was current at the time; None: there was none.
         batch: the last batch of that generation that is in the table then; None: the flow starts anew.
+        until_ms: the moment that its table goes back to, in epoch milliseconds; None in a file of an earlier version.
+        undone: other generations with batches that leave the table, each with the first of them.
         start: the position its sources started at, as a manifest stores it.
     """
 
@@ -52,6 +54,8 @@ class RewoundFlow:
     generation: int
     origin: int | None
     batch: int | None
+    until_ms: int | None = None
+    undone: tuple[tuple[int, int], ...] = ()
     start: str | None = None
 
 

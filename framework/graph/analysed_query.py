@@ -53,10 +53,15 @@ class AnalysedQuery:
         """
         frame, is_view = self.frame, self.target.kind is DatasetKind.TEMPORARY_VIEW
         sources = streamed_sources(frame) if frame.isStreaming else ()
-        tables = [str(source.location) for source in sources if source.shape is SourceShape.TABLE]
+        tables = {str(source.location) for source in sources if source.shape is SourceShape.TABLE}
+        streamed = (
+            Read(text=str(source.location), streaming=True, path=str(source.location), begins=source.begins)
+            for source in sources
+            if source.shape is SourceShape.TABLE
+        )
         # What a view reads by path is in the plan of the flow too, as often as its stream has the source.
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
-        reads = (*by_name, *(Read(text=path, streaming=True, path=path) for path in tables))
+        reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
         return GraphFlow(
             spec=self.flow,

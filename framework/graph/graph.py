@@ -25,6 +25,7 @@ class Read:
         path: the folder of the table if it is an external Delta table.
         options: the options of the read.
         only: conditions on partition columns that the query applies to the rows of a stream before anything else.
+        begins: the start that the options of a stream by path give; empty for the whole table.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Read:
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     only: tuple[ColumnValues, ...] = ()
+    begins: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,8 @@ class SourceReference:
         details: what else the kind must know of it; not for users.
         only: conditions that all rows of interest meet; a kind may ignore them.
         from_start: whether a stream without a position begins with all rows that the source has then.
+        begins: the start that the code gives, as `option=value`, of a stream that leaves out rows of the source without
+            a position; empty if it begins with all rows, or if the kind has no starts.
     """
 
     kind: str
@@ -86,6 +88,7 @@ class SourceReference:
     details: str = field(default="", repr=False, compare=False)
     only: tuple[ColumnValues, ...] = ()
     from_start: bool = field(default=False, compare=False)
+    begins: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

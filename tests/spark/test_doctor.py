@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,13 +101,12 @@ class Harm:
             Path(self.source, "_delta_log", f"{version:020d}.json").unlink()
 
 
-PLANNED = "rows of the batch that was planned and not committed, if they were written"
 BREAKS = {
     "operator_removed": Break(
         diagnosis="STATEFUL_OPERATORS_CHANGED",
         condition="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
         way="RESET_HERE",
-        cost=f"lost: none; repeated: unknown: {PLANNED}; read again: none",
+        cost="lost: none; repeated: none; read again: none",
         ways=("RESTORE", "RESET_HERE", "RESET_START", "FULL_REFRESH"),
     ),
     "operator_added": Break(
@@ -154,15 +154,15 @@ BREAKS = {
         diagnosis="CHECKPOINT_DAMAGED",
         condition="STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
         way="RESET_HERE",
-        cost="lost: none; repeated: unknown: later duplicates of rows that were read before; "
-        f"{PLANNED}; read again: none",
+        cost="lost: none; repeated: unknown: later duplicates of rows that were read before; read again: none",
         harm=lambda harm: harm.remove("state"),
     ),
     "replaced": Break(
         diagnosis="DELTA_SOURCE_REPLACED",
         condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
         way="RESET_START",
-        cost="lost: none; repeated: at most 2 rows; read again: 2 rows",
+        cost="lost: unknown: rows of the table that {source} has replaced; "
+        "repeated: at most 2 rows; read again: 2 rows",
         harm=Harm.replace,
     ),
     "deleted_from": Break(
@@ -173,6 +173,18 @@ BREAKS = {
         rows=tuple(OLD),
         harm=lambda harm: harm.sql("DELETE FROM {source} WHERE id = 1"),
         ways=("RESTORE", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        is_foretold=False,
+    ),
+    "merged_into": Break(
+        diagnosis="DELTA_SOURCE_CHANGED",
+        condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+        way="RESET_AFTER_CHANGE",
+        cost="lost: 4 rows: the change of version 2 is not applied; repeated: none; read again: none",
+        rows=tuple(OLD),
+        harm=lambda harm: harm.sql(
+            "MERGE INTO {source} s USING (SELECT * FROM VALUES (1L, 'new'), (9L, 'new') AS v(id, kind)) n "
+            "ON s.id = n.id WHEN MATCHED THEN UPDATE SET kind = n.kind WHEN NOT MATCHED THEN INSERT *"
+        ),
         is_foretold=False,
     ),
     "deleted_from_cdc": Break(
@@ -392,9 +404,13 @@ def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSe
     drop("a.json", [1, 2, 2])
     assert world.run(lambda: declare_files(changed=False)).state is UpdateState.COMPLETED
     drop("b.json", [3, 3])
+    drop("late.json", [4])
+    os.utime(folder / "late.json", (1, 1))  # no update has found it, and its time is before that of the newest file
     pipeline = world.pipeline(lambda: declare_files(changed=True))
     (finding,) = pipeline.doctor.examine().findings
     way = finding.ways[1]
+    assert cost_text(way.cost).startswith("lost: unknown: the rows of files that are older than ")
+    assert "and not read: late.json; repeated: none" in cost_text(way.cost)
     assert way.command is not None
     assert way.command.startswith("sluice run --reset-checkpoint main.s.customers --from modifiedAfter=20")
     assert pipeline.doctor.treat(finding, 2).result.state is UpdateState.COMPLETED  # type: ignore[union-attr]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
+    "QUARANTINE_COLUMN_RESERVED": Condition(
+        "Column {column} of flow {flow} has a name that the quarantine needs for itself.",
+        "Rename the column in the query, or remove the table property `sluice.quarantine` of the target.",
+    ),
     "QUARANTINE_INVALID": Condition(
         "Table {dataset} sets `sluice.quarantine` to {value!r}.", "Set the table property to `true` or `false`."
     ),
@@ -27,6 +31,11 @@ CONDITIONS: dict[str, Condition] = {
     "QUARANTINE_FLOW_NOT_DECLARED": Condition(
         "Flow {flow} has quarantined rows, but the code does not declare it, or with another target.",
         "Declare the flow again to replay its rows, or discard them with `sluice quarantine drop`.",
+    ),
+    "QUARANTINE_REPLAY_FAILED": Condition(
+        "The replay of flow {flow} failed: {cause}",
+        "Correct the cause, and replay again. Rows that were not written stay in the quarantine, and none is written "
+        "twice.",
     ),
     "QUARANTINE_NOT_CONFIRMED": Condition(
         "`sluice quarantine drop` asks before it deletes rows, and standard input is not a terminal.",

@@ -15,9 +15,11 @@ from framework.ingest.state import GatewayStore, Mode
 from framework.plan.state import FlowState
 from framework.record.events import EventType
 from framework.record.reader import read_events
+from framework.recovery.doctor.amounts import NONE, unknown
 from framework.recovery.doctor.damage import Damage, inspect_checkpoint, sound_progress
 from framework.recovery.doctor.extent import Extent, measure, unknown_extent
 from framework.run.flows.state_reader import StateReader
+from framework.sources.delta.history import CommitHistory
 
 _LAST_BATCHES = 5_000
 
@@ -90,11 +92,23 @@ class Case:
 
     @property
     def has_open_batch(self) -> bool:
-        """Whether a batch is planned that is not committed; its rows may be in the target."""
-        if self.checkpoint is None or self.progress is None:
+        """Whether a batch is planned that is not committed, and its rows may be in the target.
+
+        A table has the transaction of each batch that it took, so that its log tells; any other target may have them.
+        """
+        if self.checkpoint is None:
             return False
-        planned = read_progress(self.states.storage, self.checkpoint).last_offset_batch
-        return planned is not None and planned > (self.progress.last_commit_batch or 0)
+        stored = read_progress(self.states.storage, self.checkpoint)
+        planned, committed = stored.last_offset_batch, (self.progress or stored).last_commit_batch
+        if planned is None or (committed is not None and planned <= committed):
+            return False
+        if self.dataset.kind is not DatasetKind.STREAMING_TABLE or stored.query_id is None:
+            return True
+        history = CommitHistory(self.states.storage, self.states.store.path(self.dataset.spec))
+        taken = history.last_taken([stored.query_id], history.versions[-1]) if history.versions else None
+        if taken is None:  # old commits leave the log, with their transactions
+            return history.versions[:1] not in ([], [0])
+        return taken[2] > (-1 if committed is None else committed)
 
     def extent(self) -> Extent:
         """Return the rows of the flow's sources, as far as they are known."""
@@ -102,6 +116,10 @@ class Case:
 
     def extent_of(self, flow: GraphFlow, checkpoint: str | None, progress: CheckpointProgress | None) -> Extent:
         """Return the rows of the sources of a flow into the target, at the position of a checkpoint."""
+        if self.dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+            return Extent(held=unknown(f"the rows that {flow.spec.name} reads"), read=NONE, gone=NONE)
+        if not flow.streaming:  # a once flow over a batch, or snapshots
+            return unknown_extent(f"what {flow.spec.name} wrote and its source no longer has")
         sources = self.states.stream_sources(flow)
         if checkpoint is None or sources is None:
             return unknown_extent("the flow has no position")

@@ -15,13 +15,19 @@ from framework.recovery.doctor.amounts import NONE, Amount, unknown
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.offsets import committed_files, log_folder
 from framework.sources.cloud_files.options import local_path
-from framework.sources.delta.log import commit_files, read_commit
-from framework.sources.delta.source import DeltaSource
+from framework.sources.delta.log import commit_files, read_commit, read_tip
+from framework.sources.delta.source import DeltaSource, NextVersion
 from framework.sources.kinds import flow_positions, kind_named
 from framework.sources.port import SourcePosition, SourceReference, StreamingSource
 
 _DELTA = "delta"
 _MOST_COMMITS = 500
+_CARRYING: Mapping[str, tuple[str, ...]] = {
+    "DELETE": (),
+    "UPDATE": ("numUpdatedRows",),
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated"),
+}
+"""The metrics of Delta's operations with the rows that they write besides those that they copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +38,22 @@ class Extent:
         held: what the sources hold now.
         read: the part of it that the flow has read.
         gone: what the flow may have read and the sources no longer hold.
+        missed: what the flow has not read and the sources no longer hold.
     """
 
     held: Amount
     read: Amount
     gone: Amount
+    missed: Amount = NONE
 
     def plus(self, other: Extent) -> Extent:
         """Return the sum over two sources."""
-        return Extent(held=self.held.plus(other.held), read=self.read.plus(other.read), gone=self.gone.plus(other.gone))
+        return Extent(
+            held=self.held.plus(other.held),
+            read=self.read.plus(other.read),
+            gone=self.gone.plus(other.gone),
+            missed=self.missed.plus(other.missed),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +62,13 @@ class CommittedRows:
 
     Args:
         added: rows of the files that it adds; None if unknown.
+        carried: rows that it inserts or updates, where its operation says so; None if unknown.
         changes: whether it removes or rewrites rows that were there.
         columns: whether it changes the table's metadata.
     """
 
     added: int | None
+    carried: int | None
     changes: bool
     columns: bool
 
@@ -98,9 +113,20 @@ def _commit(actions: list[dict[str, Any]]) -> CommittedRows:
     rows = [_rows(add) for add in added]
     return CommittedRows(
         added=None if None in rows else sum(count or 0 for count in rows),
+        carried=_carried(actions),
         changes=removed,
         columns=any("metaData" in action for action in actions),
     )
+
+
+def _carried(actions: list[dict[str, Any]]) -> int | None:
+    """Return the rows that a commit inserts or updates, by the metrics of its operation; None if it has none."""
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    names = _CARRYING.get(info.get("operation", ""))
+    try:
+        return None if names is None else sum(int(info["operationMetrics"][name]) for name in names)
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:
@@ -126,7 +152,7 @@ def _measured(kind: StreamingSource, position: SourcePosition) -> Extent:
 def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
     """Return the rows of tables: their files by replaying the log, less those that are unread."""
     assert isinstance(kind, DeltaSource)
-    held, gone = NONE, NONE
+    held, gone, missed = NONE, NONE, NONE
     for source in position.sources:
         path = str(source.location)
         files = commit_files(position.storage, path)
@@ -134,17 +160,51 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
         held = held.plus(
             unknown(f"the log of {path} starts at version {min(files, default=0)}")
             if rows is None
-            else Amount(rows=rows)
+            # A flow that begins later, or reads some partitions only, reads a part of the table.
+            else Amount(rows=rows, at_most=bool(source.begins or source.only))
         )
+        if _is_replaced(position, source):
+            replaced = unknown(f"rows of the table that {path} has replaced")
+            gone, missed = gone.plus(replaced), missed.plus(replaced)
         gone = gone.plus(unknown(f"rows that were deleted from {path}") if changed else NONE)
+        missed = missed.plus(_missed(position, path, files) if changed else NONE)
     if held.rows is None:
-        return Extent(held=held, read=held, gone=gone)
+        return Extent(held=held, read=held, gone=gone, missed=missed)
     unread = kind.lag(position, now=0.0).records
     if unread is None or gone.rows is None:  # a commit that rewrites files adds rows that were read before
-        return Extent(held=held, read=_bounded(held.rows), gone=gone)
+        return Extent(held=held, read=_bounded(held.rows), gone=gone, missed=missed)
     # A source that was added has the position of another one of the same table, and has read nothing.
     is_paired = len(position.offsets) == len(position.sources)
-    return Extent(held=held, read=Amount(rows=max(held.rows - unread, 0), at_most=not is_paired), gone=gone)
+    read = Amount(rows=max(held.rows - unread, 0), at_most=held.at_most or not is_paired)
+    return Extent(held=held, read=read, gone=gone, missed=missed)
+
+
+def _is_replaced(position: SourcePosition, source: SourceReference) -> bool:
+    """Whether an offset is one of a table that is gone, and none is one of this table."""
+    read = {place.table_id for offset in position.offsets if (place := NextVersion.of(offset)) is not None}
+    tips = {each: read_tip(position.storage, str(each.location)) for each in position.sources}
+    present = {each: None if tip is None else tip.table_id for each, tip in tips.items()}
+    return present[source] not in read and not read <= {*present.values()}
+
+
+def _missed(position: SourcePosition, path: str, files: Mapping[int, str]) -> Amount:
+    """Return the rows of files that were added and removed again before a flow has read them."""
+    lost = unknown(f"rows that were deleted from {path} before they were read")
+    places = [place for offset in position.offsets if (place := NextVersion.of(offset)) is not None]
+    if not places or any(place.version is None for place in places):
+        return lost  # it begins with all rows, or is in the middle of them
+    first = min(place.version or 0 for place in places)
+    unread = {version: file for version, file in files.items() if version >= first}
+    if unread and min(unread) > first:
+        return lost
+    added: set[str] = set()
+    for file in unread.values():
+        for action in read_commit(position.storage, file):
+            if "add" in action:
+                added.add(action["add"]["path"])
+            elif action.get("remove", {}).get("dataChange") and action["remove"]["path"] in added:
+                return lost
+    return NONE
 
 
 def _replayed(storage: Storage, files: Mapping[int, str]) -> tuple[int | None, bool]:
@@ -173,12 +233,15 @@ def _of_cloud_files(position: SourcePosition) -> Extent:
     committed = committed_files(position.offsets)
     for number, source in enumerate(position.sources):
         log = FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
+        last = min(committed.get(number, 0), log.last)
         read, local, gone = 0, 0, 0
-        for file in log.each(log.first_unread - 1, min(committed.get(number, 0), log.last)):
+        for file in log.each(log.first_unread - 1, last):
             path = local_path(file.uri)
             read += 1
             local += path is not None
             gone += path is not None and not position.storage.exists(path)
+        waiting = [local_path(file.uri) for file in log.each(max(last, log.first_unread - 1), log.last)]
+        missing = [path for path in waiting if path is not None and not position.storage.exists(path)]
         folder = source.location
         total = total.plus(
             Extent(
@@ -187,6 +250,7 @@ def _of_cloud_files(position: SourcePosition) -> Extent:
                 gone=unknown(f"the files of {folder} can't be checked")
                 if local < read
                 else _files(gone, f"that are no longer in {folder}"),
+                missed=_files(len(missing), f"that left {folder} before they were read"),
             )
         )
     return total
@@ -204,4 +268,5 @@ def _of_kafka(position: SourcePosition) -> Extent:
         held=unknown("only Kafka knows its records"),
         read=Amount(rows=read, at_most=True),
         gone=unknown("records that Kafka has deleted"),
+        missed=unknown("unread records that Kafka has deleted"),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from framework.foundation.wording import counted
@@ -55,10 +55,25 @@ def at_position(case: Case) -> Restart | None:
     if not starts:
         return _after_files(case)
     reread = _partly_read(case)
-    repeated = reread.plus(_forgotten_keys(case))
-    if case.has_open_batch:
-        repeated = repeated.plus(unknown("rows of the batch that was planned and not committed, if they were written"))
-    return Restart(starts=starts, lost=_open_state(case), repeated=repeated, reread=reread)
+    return Restart(starts=starts, repeated=reread, reread=reread)
+
+
+def without_state(case: Case, restart: Restart) -> Restart:
+    """Return a restart with what a new checkpoint costs besides: its state is empty, and no batch is planned.
+
+    A restart that reads everything again builds the state again, but for the rows that it does not find.
+    """
+    is_whole = not restart.starts
+    state = NONE if is_whole and restart.lost == NONE else _open_state(case)
+    repeated = restart.repeated if is_whole else restart.repeated.plus(_forgotten_keys(case))
+    return replace(restart, lost=restart.lost.plus(state), repeated=repeated.plus(open_batch(case)))
+
+
+def open_batch(case: Case) -> Amount:
+    """Return the rows that a batch wrote to the target which the checkpoint does not have as committed."""
+    if not case.has_open_batch:
+        return NONE
+    return unknown("rows of the batch that was written and not committed")
 
 
 def _partly_read(case: Case) -> Amount:
@@ -97,25 +112,29 @@ def _after_files(case: Case) -> Restart | None:
     newest = max((file.modified_ms for file in log.each(log.first_unread - 1, last)), default=None)
     if newest is None:
         return None
-    skipped = [file for file in _unread(case, sources, log, last) if file.modified_ms <= newest]
+    # Files that were found, and files that no update has found yet.
+    unread = unread_files(_position(case, sources), 0)
+    if unread is None:
+        return Restart(
+            starts=(f"modifiedAfter={_time(newest)}",),
+            lost=unknown(
+                f"the rows of files in {sources[0].location} that are older than {_time(newest)} and not read"
+            ),
+        )
+    skipped = [file for file in unread if file.modified_ms <= newest]
     note = f"the rows of files that are older than {_time(newest)} and not read"
     lost = (
         unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
     )
-    return Restart(
-        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost), repeated=_forgotten_keys(case)
-    )
+    return Restart(starts=(f"modifiedAfter={_time(newest)}",), lost=lost)
 
 
-def _unread(case: Case, sources: tuple[SourceReference, ...], log: FileLog, last: int) -> Iterable[FoundFile]:
-    """The files that are not read: those of the list, and those that are in the folder by now."""
+def _position(case: Case, sources: tuple[SourceReference, ...]) -> SourcePosition:
     assert case.progress is not None
-    position = SourcePosition(
-        storage=case.states.storage, checkpoint=case.checkpoint or "", sources=sources,
-        offsets=case.progress.sources, source_count=1,
+    return SourcePosition(
+        storage=case.states.storage, checkpoint=case.checkpoint or "", sources=sources, offsets=case.progress.sources,
+        source_count=len(case.progress.sources),
     )  # fmt: skip
-    found = unread_files(position, 0)
-    return log.each(last, log.last) if found is None else found
 
 
 def _names(files: list[FoundFile]) -> str:
@@ -161,6 +180,7 @@ def after_change(case: Case) -> Restart | None:
 
 def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_columns: bool) -> Amount:
     """Return the rows of the commits up to the first blocking one, which the restart skips."""
+    first = commits[blocking[0]]
     change = "" if by_columns else f"the change of version {blocking[0]} is not applied"
     if blocking[1:]:
         change = "; ".join(filter(None, (change, f"version {blocking[1]} will stop the flow again")))
@@ -168,9 +188,14 @@ def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_co
         commit for number, commit in commits.items() if number <= blocking[0] and (by_columns or not commit.changes)
     ]
     rows = [commit.added for commit in skipped]
-    if None in rows:
-        return unknown("; ".join(filter(None, (f"the rows of {counted(len(rows), 'commit')}", change))))
-    return Amount(rows=sum(row or 0 for row in rows), note=change)
+    # The rows that the change inserts or updates; without metrics, those that it copies count too.
+    carried = NONE
+    if not by_columns:
+        known = first.added if first.carried is None else first.carried
+        carried = Amount(rows=known, at_most=bool(known) and first.carried is None)
+    if None in rows or carried.rows is None:
+        return unknown("; ".join(filter(None, (f"the rows of {counted(len(rows) or 1, 'commit')}", change))))
+    return Amount(rows=sum(row or 0 for row in rows) + carried.rows, at_most=carried.at_most, note=change)
 
 
 def _delta_position(case: Case) -> tuple[SourceReference, int] | None:
@@ -197,12 +222,14 @@ def at_lost_partitions(case: Case) -> Restart | None:
     for topic, number in named:
         offsets[topic][number] = _EARLIEST
     start = json.dumps(offsets, separators=(",", ":"), sort_keys=True)
+    # Kafka deletes the oldest records first, so that what it still has of these partitions was not read yet.
     return Restart(starts=(f"offsets={start}",), lost=_lost_records(case, named))
 
 
 def _lost_records(case: Case, named: list[tuple[str, str]]) -> Amount:
     reset = _RESET_TO.search(case.cause) or _CHANGED.search(case.cause)
     if reset is not None and int(reset["first"]) > int(reset["wanted"]) and len(named) == 1:
-        return Amount(rows=int(reset["first"]) - int(reset["wanted"]))
+        # Offsets, of which transactions and compaction leave some without a record.
+        return Amount(rows=int(reset["first"]) - int(reset["wanted"]), at_most=True)
     partitions = ", ".join(f"{topic}-{number}" for topic, number in named)
     return unknown(f"the unread records that Kafka has deleted from {partitions}")

@@ -27,6 +27,7 @@ from framework.recovery.doctor.actions import (
     command_of,
 )
 from framework.recovery.doctor.amounts import FREE, NONE, Amount, Cost, unknown
+from framework.recovery.doctor.beginnings import left_out, not_refreshed
 from framework.recovery.doctor.case import Case
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
 from framework.recovery.doctor.quarantining import quarantining
@@ -36,6 +37,8 @@ from framework.recovery.doctor.restarts import (
     at_first_kept,
     at_lost_partitions,
     at_position,
+    open_batch,
+    without_state,
 )
 from framework.run.update.checkpoint_actions import last_kept
 
@@ -94,6 +97,7 @@ def _restore(case: Case) -> WayOut | None:
 def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut | None:
     if restart is None or not case.has_checkpoint:
         return None
+    restart = without_state(case, restart)
     return WayOut(
         way=way,
         text=text,
@@ -117,8 +121,9 @@ def _reset_start(case: Case) -> WayOut | None:
     if not case.has_checkpoint:
         return None
     extent = case.extent()
+    lost = left_out(case, case.flow, is_read=True).plus(extent.missed)
     text = "Keep the table, and read the sources from where the code starts."
-    return _reset(case, Way.RESET_START, text, Restart(starts=(), repeated=extent.read, reread=extent.held))
+    return _reset(case, Way.RESET_START, text, Restart(starts=(), lost=lost, repeated=extent.read, reread=extent.held))
 
 
 def _reset_first_kept(case: Case) -> WayOut | None:
@@ -163,6 +168,7 @@ def _roll_back(case: Case) -> WayOut | None:
     again = unknown("the rows that were read since that generation")
     if before.rows is not None and now.rows is not None:
         again = Amount(rows=max(now.rows - before.rows, 0), at_most=now.at_most)
+    again = again.plus(open_batch(case))
     return WayOut(
         way=Way.ROLL_BACK,
         text=f"Continue from generation {kept.number} of the checkpoint, which is kept.",
@@ -182,7 +188,7 @@ def _full_refresh(case: Case) -> WayOut | None:
         way=Way.FULL_REFRESH,
         text="Rebuild the table from all data that its sources still have.",
         action=FullRefresh(dataset=case.dataset.name),
-        cost=Cost(lost=extent.gone, reread=extent.held),
+        cost=Cost(lost=extent.gone.plus(not_refreshed(case)), reread=extent.held),
     )
 
 

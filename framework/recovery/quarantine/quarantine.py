@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
@@ -20,6 +22,7 @@ from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.fault_classification import flow_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,18 +119,29 @@ class Quarantine:
 
         Raises:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND, QUARANTINE_FLOW_NOT_DECLARED.
-            OperationError: an update is running.
+            OperationError: an update is running; QUARANTINE_REPLAY_FAILED.
         """
         name = self._flow(self._of_pipeline(), flow)
         _with_reason(self._of_pipeline(), name, reason)
         graph = self.graph()
         if dry_run:
-            return replay_rows(graph, self.store, name, reason=reason, dry_run=True)
+            return self._replayed(graph, name, reason, dry_run=True)
         with changing(self.store.storage, self.store.pipeline) as log:
-            done = replay_rows(graph, self.store, name, reason=reason, dry_run=False)
+            done = self._replayed(graph, name, reason, dry_run=False)
             text = f"Quarantine of {name} replayed: {done.passed} rows written, {done.failed} failed again."
             log.record(user_action(action="REPLAY_QUARANTINE", user_name=user_name(), message=text))
             return done
+
+    def _replayed(self, graph: DataflowGraph, flow: str, reason: str | None, *, dry_run: bool) -> Replay:
+        try:
+            return replay_rows(graph, self.store, flow, reason=reason, dry_run=dry_run)
+        except (PySparkException, Py4JError) as error:
+            declared = next(each.spec for each in graph.flows if str(each.spec.name) == flow)
+            fault = flow_fault(error, declared.name, declared.location)
+            if fault.condition != "FLOW_FAILED":
+                raise fault from None
+            cause = fault.fields["cause"]
+            raise OperationError("QUARANTINE_REPLAY_FAILED", location=fault.location, flow=flow, cause=cause) from None
 
     def drop(self, flow: str, *, reason: str | None = None, replayed: bool = False) -> int:
         """Delete the rows of a flow that are not replayed, for good: one commit.

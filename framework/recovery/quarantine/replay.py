@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.model.columns import column, find_field
 from framework.cdc.spark.execution import computed_once
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.rebuilds import RebuildStore
@@ -31,19 +32,19 @@ from framework.declare.specs import ViolationAction
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.recovery.quarantine.fitting import Fitting
 from framework.recovery.quarantine.states import REPLAY_NUMBER, RowState, RowStates, replay_application
 from framework.run.flows.expectations import reasons
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
 from framework.run.quarantine.faults import checked_rows, faults_of
-from framework.run.quarantine.table import REASONS, QuarantineTable
+from framework.run.quarantine.table import ID, LOST, REASONS, QuarantineTable
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_ID = "__sluice_id"
 _STAYING = frozenset({ViolationAction.DROP, ViolationAction.FAIL})
 TYPE_CHANGED = "QUARANTINE_TYPE_CHANGED"
 """The reason of a row with a value that does not fit the present type of its column."""
@@ -98,6 +99,8 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
         graph=graph, flow=found, dataset=dataset, store=store, session=session, reason=reason,
         table=QuarantineTable(storage=store.storage, session=session),
     )  # fmt: skip
+    if not work.has_rows():
+        raise UserError("QUARANTINE_FLOW_NOT_DECLARED", flow=flow)
     if not dry_run:
         work.settle()
     return work.run(dry_run=dry_run)
@@ -114,6 +117,10 @@ class _Work:
     session: SparkSession
     table: QuarantineTable
     reason: str | None
+
+    def has_rows(self) -> bool:
+        """Whether the flow has rows for its present target."""
+        return not self._rows().isEmpty()
 
     def settle(self) -> None:
         """Finish the replays that a crash interrupted: mark their rows if the target has them, else release them."""
@@ -156,14 +163,14 @@ class _Work:
     def _decided(self, stored: DataFrame, columns: StructType) -> DataFrame:
         """Return ids and reasons of rows, by the current code."""
         values, lost = self._fitted(columns)
-        rows = stored.select(F.col("id").alias(_ID), *from_variant(F.col("row"), columns))
-        rows = rows.select(_ID, lost.alias("__sluice_lost"), *values)
-        source = rows.drop(_ID, "__sluice_lost")
-        faults = {TYPE_CHANGED: F.col("__sluice_lost"), **faults_of(source, self.flow.spec, self.dataset)}
+        rows = stored.select(F.col("id").alias(ID), *from_variant(F.col("row"), columns))
+        rows = rows.select(ID, lost.alias(LOST), *values)
+        source = rows.drop(ID, LOST)
+        faults = {TYPE_CHANGED: F.col(LOST), **faults_of(source, self.flow.spec, self.dataset)}
         found = reasons(
             self.dataset.spec.expectations, _STAYING, held=checked_rows(self.flow.spec), faults=faults
         )  # fmt: skip
-        return rows.select(_ID, found.alias(REASONS))
+        return rows.select(ID, found.alias(REASONS))
 
     def _write(self, decided: DataFrame, columns: StructType) -> None:
         """Claim the rows that pass, write them to the target, and mark them."""
@@ -171,7 +178,7 @@ class _Work:
         name = str(self.flow.spec.name)
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
         merge = self.table.table().alias("kept")
-        merging = merge.merge(decided.alias("new"), f"kept.flow = '{quoted}' AND kept.id = new.{_ID}")
+        merging = merge.merge(decided.alias("new"), f"kept.flow = '{quoted}' AND kept.id = new.{ID}")
         merging = merging.whenMatchedUpdate(
             f"size(new.{REASONS}) = 0", {"replay": F.lit(replay), "replays": "kept.replays + 1"}
         )
@@ -207,26 +214,21 @@ class _Work:
 
         A column that the row lacks is NULL. One that the query no longer has is kept, for the table has it.
         """
+        fitting = Fitting(session=self.session)
         wanted = StructType.fromJson(json.loads(self.flow.schema or '{"type": "struct", "fields": []}'))
         values, lost = [], F.lit(False)  # noqa: FBT003 - a literal column
         for field in stored.fields:
-            value, known = column(field.name), find_field(wanted, field.name)
-            fitted = value if known is None else _converted(value, field, known)
-            lost = lost | (value.isNotNull() & fitted.isNull())
-            values.append(fitted.alias(field.name))
+            known = find_field(wanted, field.name) or field
+            fitted = fitting.fit(column(field.name), field.dataType, known.dataType)
+            lost = lost | fitted.is_lost
+            values.append(fitted.value.alias(field.name))
         missing = [field for field in wanted.fields if find_field(stored, field.name) is None]
         return [*values, *(F.lit(None).cast(each.dataType).alias(each.name) for each in missing)], lost
 
     def _rows(self) -> DataFrame:
-        is_ours = F.col("pipeline") == F.lit(self.store.pipeline)
-        return self.table.rows().where(is_ours & (F.col("flow") == F.lit(str(self.flow.spec.name))))
+        # A flow that moved to this table has read its rows again: those that it kept for another table stay there.
+        own = {"pipeline": self.store.pipeline, "flow": self.flow.spec.name, "dataset": self.dataset.name}
+        return reduce(lambda rows, name: rows.where(F.col(name) == F.lit(str(own[name]))), own, self.table.rows())
 
     def _mark(self, replay: str) -> None:
         self.table.table().update(F.col("replay") == F.lit(replay), {"replayed_at": F.current_timestamp()})
-
-
-def _converted(value: Column, have: StructField, want: StructField) -> Column:
-    types = (have.dataType, want.dataType)
-    if types[0] != types[1] and all(isinstance(each, AtomicType) for each in types):
-        return value.try_cast(want.dataType)
-    return align_column(value, *types)

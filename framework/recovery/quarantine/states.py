@@ -98,11 +98,12 @@ class RowStates:
         generation = None if manifest is None else manifest.find(origin["generation"])
         if manifest is None or generation is None:
             return [(is_same, RowState.SUPERSEDED)]
-        cases = []
+        # A checkpoint that was deleted by hand has a successor with its number.
+        cases = [(is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED)]
         refresh = _last_refresh(manifest)
         if refresh is not None and generation.number < refresh.number:
             # Rows that the generation quarantined later, after a roll-back to it, were not read by the refresh.
-            is_read_again = F.col("quarantined_at") < F.lit(refresh.begun_at).cast("timestamp")
+            is_read_again = F.col("quarantined_at") < _time(refresh.begun_at)
             cases.append((is_same & is_read_again, RowState.SUPERSEDED))
         last = self._last_committed(manifest, generation, origin)
         return cases if last is None else [*cases, (is_same & (F.col("batch") > last), RowState.UNCOMMITTED)]
@@ -134,11 +135,20 @@ class RowStates:
         return address if self.store.exists(address) else None
 
 
+def _time(text: str) -> Column:
+    return F.lit(text).cast("timestamp")
+
+
 def _last_refresh(manifest: Manifest) -> Generation | None:
-    """Return the generation of the last published full refresh, which has read everything again; None without one."""
+    """Return the generation of the last published full refresh, which has read everything again; None without one.
+
+    A refresh that a rewind has undone counts no more: its table is gone, and the rows from before it are open again.
+    """
     published = [
         each
         for each in manifest.generations
-        if each.fingerprint.startswith(REBUILD_MARK) and each.state is not GenerationState.BUILDING
+        if each.fingerprint.startswith(REBUILD_MARK)
+        and each.state is not GenerationState.BUILDING
+        and not manifest.is_undone(each.number)
     ]
     return max(published, key=lambda each: each.number, default=None)

@@ -140,6 +140,8 @@ class Decision:
                     dataset=table.dataset.name, flow=flow.spec.name, before=current.number, generation=number,
                     origin=None if origin is None else origin.number,
                     batch=position.batch if is_stream(flow) else None,
+                    until_ms=cut.moment_of(table.dataset.name).time_ms,
+                    undone=tuple(self._undone(flow, table, cut)),
                     start=None if origin is None else origin.start,
                 )  # fmt: skip
 
@@ -166,6 +168,14 @@ class Decision:
     def _wrote_later(self, flow: GraphFlow, table: StoredTable, current: Generation, cut: Cut) -> bool:
         application = self._positions.application(flow, table.dataset, current)
         return bool(batches_after(table.history, application, cut.moment_of(table.dataset.name).version))
+
+    def _undone(self, flow: GraphFlow, table: StoredTable, cut: Cut) -> Iterator[tuple[int, int]]:
+        """Yield the generations with batches in the commits that are undone, each with the first of them."""
+        for generation in self._positions.manifest(table.dataset.name, flow.spec.name).generations:
+            application = self._positions.application(flow, table.dataset, generation)
+            batches = batches_after(table.history, application, cut.moment_of(table.dataset.name).version)
+            if batches:
+                yield generation.number, min(batches)
 
     def _replays(self, table: StoredTable, cut: Cut) -> Iterator[str]:
         """Yield the replays of quarantined rows in the commits that are undone."""

@@ -17,7 +17,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import GraphDataset, GraphFlow
-from framework.run.flows.flow_run import application_id
+from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.source import NextVersion
 

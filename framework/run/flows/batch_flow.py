@@ -9,7 +9,7 @@ from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing
-from framework.run.flows.quarantined_batches import QuarantinedBatches
+from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,6 +22,8 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
+    if not run.quarantines:
+        forget_open_batch(run)
     frame = moved(query.frame, session)
     commits = run.committed_rows()
     outcome = FlowOutcome()

@@ -16,6 +16,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RunFlow
+from framework.run.flows.application import application_id
 from framework.run.flows.metrics import CommittedRows, FlowOutcome
 from framework.run.flows.reads import FlowQuery, TableQueries
 from framework.run.flows.state_reader import StateReader
@@ -34,11 +35,6 @@ if TYPE_CHECKING:
 _CHECKPOINT_SETTINGS = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
 
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
-
-
-def application_id(pipeline: str, flow: QualifiedName, generation: int) -> str:
-    """Return the `txnAppId` of the Delta transactions of one generation of a flow."""
-    return f"sluice:{pipeline}:{flow}:{generation}"
 
 
 class FlowSessions:

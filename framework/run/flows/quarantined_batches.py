@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,6 +25,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.spark.execution import computed_once
 from framework.checkpoints.offsets import read_progress
+from framework.declare.specs import DatasetKind
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
@@ -36,6 +38,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Write = Callable[["DataFrame", int], CdcMetrics]
+
+
+def forget_open_batch(run: FlowRun) -> None:
+    """Delete the quarantined rows of a batch that a crash interrupted and that runs again without a quarantine.
+
+    The target does not have the batch, so each of its rows is decided anew, by code that may have changed.
+    """
+    table = QuarantineTable(storage=run.storage, session=run.session())
+    if run.dataset.kind is not DatasetKind.STREAMING_TABLE or not table.exists():
+        return
+    number, transaction = _open_batch(run)
+    if number is None or has_taken(table.session, TableAddress(path=run.path), transaction, number):
+        return
+    table.forget_batch(origin_of(run, number, transaction))
+
+
+def _open_batch(run: FlowRun) -> tuple[int | None, str]:
+    """Return the batch that was begun and not ended, None without one, and its transaction in the target."""
+    is_append = run.dataset.cdc is None
+    if not run.flow.streaming:
+        return (run.step.generation if is_append else 0), run.application_id
+    progress = read_progress(run.storage, run.checkpoint)
+    is_open = progress.last_offset_batch is not None and not progress.is_settled
+    return progress.last_offset_batch if is_open else None, str(progress.query_id) if is_append else run.application_id
+
+
+def origin_of(run: FlowRun, number: int, transaction: str) -> QuarantinedBatch:
+    """Return the origin of the rows of a batch, without its position."""
+    return QuarantinedBatch(
+        pipeline=run.context.pipeline,
+        flow=run.flow.spec.name,
+        dataset=run.dataset.name,
+        generation=run.step.generation,
+        number=number,
+        transaction=transaction,
+        update_id=run.context.update_id,
+    )
 
 
 class QuarantinedBatches:
@@ -100,21 +139,9 @@ class QuarantinedBatches:
             # Only the first batch of a run may have been tried before.
             if counts["faulty"] or self._is_first:
                 table = QuarantineTable(storage=self._run.storage, session=rows.sparkSession)
-                origin = self._origin(number, transaction, is_stream=is_stream)
+                position = batch_position(self._run.storage, self._run.checkpoint, number) if is_stream else None
+                origin = replace(origin_of(self._run, number, transaction), position=position)
                 table.replace_batch(kept.where(is_faulty), origin, count=counts["faulty"])
                 failpoint("quarantine.after_rows")
             self._is_first = False
             yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]
-
-    def _origin(self, number: int, transaction: str, *, is_stream: bool) -> QuarantinedBatch:
-        run = self._run
-        return QuarantinedBatch(
-            pipeline=run.context.pipeline,
-            flow=run.flow.spec.name,
-            dataset=run.dataset.name,
-            generation=run.step.generation,
-            number=number,
-            transaction=transaction,
-            update_id=run.context.update_id,
-            position=batch_position(run.storage, run.checkpoint, number) if is_stream else None,
-        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
@@ -21,6 +22,7 @@ from framework.graph.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded, marked
 from framework.run.quarantine.faults import checked_rows, faults_of
 from framework.run.quarantine.source_file import with_file
+from framework.run.quarantine.table import OWN_COLUMNS
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.delta.source import KIND as DELTA
@@ -107,6 +109,9 @@ def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFram
 
 
 def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
+    for name in frame.columns:
+        if name.lower() in OWN_COLUMNS:
+            raise UserError("QUARANTINE_COLUMN_RESERVED", location=flow.location, flow=flow.name, column=name)
     faults = faults_of(frame, flow, target)
     return marked(with_file(frame), target.name, target.spec.expectations, held=checked_rows(flow), faults=faults)
 

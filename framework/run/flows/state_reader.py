@@ -22,11 +22,13 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
+from framework.run.flows.application import application_id
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import last_user_metadata
-from framework.sources.delta.source import REPLACED, table_source
+from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
 from framework.sources.starts import SourceStart, awaits_version, parse_start, parse_starts, pin_start, starts_text
@@ -103,7 +105,7 @@ class StateReader:
         if rebuild is not None and not rebuild.is_building and building is not None:
             # Complete but not yet promoted: the rebuild's generation counts as current; an update promotes it first.
             current, building = manifest.find(building), None
-        latest = generations.latest_number(dataset.name, flow.spec.name)
+        latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
         if current is None:
             return FlowState(building=building, latest=latest, removed=removed)
@@ -122,6 +124,21 @@ class StateReader:
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
         )
+
+    def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
+        """Return the highest number that a generation of a flow ever had.
+
+        If checkpoint and manifest were deleted by hand, an AUTO CDC target still has the batches of the flow under the
+        numbers of its generations, and would skip those of a new generation with the same number.
+        """
+        latest = GenerationStore(self.storage).latest_number(dataset.name, flow.spec.name)
+        if latest or flow.spec.cdc is None or not dataset.is_table:
+            return latest
+        history = CommitHistory(self.storage, self.store.path(dataset.spec))
+        prefix = application_id(self.graph.pipeline, flow.spec.name, 0).removesuffix("0")
+        taken = (name for version in history.versions for name in history.commit(version).batches)
+        numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
+        return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def flow_state(self, flow: GraphFlow) -> FlowState:
         """Return the state of one flow's checkpoint."""
@@ -229,7 +246,8 @@ class StateReader:
                 return None
             # An option such as `startingVersion=latest` counts from the first run; those of a read by path are unknown.
             from_start = read.dataset is not None and not read.options
-            tables.append(table_source(path, read.only, from_start=from_start))
+            begins = read.begins or begin_of(dict(read.options))
+            tables.append(table_source(path, read.only, from_start=from_start, begins=begins))
         return (*tables, *flow.sources)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:

@@ -19,7 +19,7 @@ from framework.foundation.table_address import TableAddress
 from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
-from framework.run.flows.quarantined_batches import QuarantinedBatches
+from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
@@ -40,6 +40,8 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
+    if not run.quarantines:
+        forget_open_batch(run)
     staged = None if run.quarantines else StagedSnapshot.of(run, query, session)
     batches = _Batches(run=run, query=query, session=session, staged=staged)
     try:

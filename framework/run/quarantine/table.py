@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 REASONS, FILE = "__sluice_reasons", "__sluice_file"
 """Columns of a flow's rows: why a row is quarantined (an empty array if it is not), and the file of the row."""
 
+ID, LOST = "__sluice_id", "__sluice_lost"
+"""Columns of rows that are replayed: the row's id, and whether one of its values does not fit."""
+
+OWN_COLUMNS = frozenset({REASONS, FILE, ID, LOST})
+"""The names that no column of a flow with a quarantine may have."""
+
 _FOLDER = "quarantine"
 _FEW_ROWS = 100_000
 SCHEMA = StructType(
@@ -84,7 +90,16 @@ class QuarantinedBatch:
     number: int
     transaction: str
     update_id: str
-    position: str | None
+    position: str | None = None
+
+    @property
+    def condition(self) -> str:
+        """The rows of the batch, as an SQL condition.
+
+        A flow that moved to another table has a checkpoint for each, and so batches with equal numbers.
+        """
+        names = f"flow = {_text(str(self.flow))} AND dataset = {_text(str(self.dataset))}"
+        return f"{names} AND generation = {self.generation} AND batch = {self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,8 +141,8 @@ class QuarantineTable:
             batch: their origin.
             count: their number.
         """
-        condition = f"flow = {_text(str(batch.flow))} AND generation = {batch.generation} AND batch = {batch.number}"
-        if not count and (not self.exists() or self.rows().where(condition).isEmpty()):
+        condition = batch.condition
+        if not count and not self.has_rows(condition):
             return
         self._create()
         stored = _stored(rows, batch)
@@ -135,6 +150,15 @@ class QuarantineTable:
         # Only this flow writes to its partition, so other flows that quarantine rows meanwhile cause no conflict.
         writer = stored.write.format("delta").mode("overwrite").option("replaceWhere", condition)
         writer.save(self.path)
+
+    def forget_batch(self, batch: QuarantinedBatch) -> None:
+        """Delete the rows of a batch that runs again and quarantines nothing."""
+        if self.has_rows(batch.condition):
+            self.table().delete(batch.condition)
+
+    def has_rows(self, condition: str) -> bool:
+        """Whether a row meets a condition."""
+        return self.exists() and not self.rows().where(condition).isEmpty()
 
     def _create(self) -> None:
         with _creation:

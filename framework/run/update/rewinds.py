@@ -90,7 +90,7 @@ class Rewinds:
         for flow in rewind.flows:
             generations.adopt(
                 flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
-                start=flow.start, after_batch=flow.batch,
+                start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
             )  # fmt: skip
             failpoint("rewinds.after_generation")
         self._record(rewind, "DONE")
@@ -187,9 +187,15 @@ def _moved(offsets: tuple[str, ...], restored: Mapping[str, int]) -> dict[int, s
 
 def _is_undone(flow: RewoundFlow) -> Any:
     """Return the condition of quarantined rows whose batches a rewind undoes."""
-    is_ours = F.col("flow") == F.lit(str(flow.flow))
+    is_ours = (F.col("flow") == F.lit(str(flow.flow))) & (F.col("dataset") == F.lit(str(flow.dataset)))
     if flow.origin is None:
         return is_ours
-    is_later = F.col("generation") > flow.origin
     is_same = F.col("generation") == flow.origin
-    return is_ours & (is_later | (is_same if flow.batch is None else is_same & (F.col("batch") > flow.batch)))
+    undone = is_same if flow.batch is None else is_same & (F.col("batch") > flow.batch)
+    if flow.until_ms is None:
+        return is_ours & (undone | (F.col("generation") > flow.origin))
+    # A roll-back makes an earlier generation current again, so a higher number does not mean a later batch.
+    undone |= ~is_same & (F.col("quarantined_at") > F.timestamp_millis(F.lit(flow.until_ms)))
+    for generation, batch in flow.undone:
+        undone |= (F.col("generation") == generation) & (F.col("batch") >= batch)
+    return is_ours & undone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +29,27 @@ REPLACED = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
 _MOST_COMMITS = 200
 
 
-def table_source(path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False) -> SourceReference:
+def begin_of(options: Mapping[str, str]) -> str:
+    """The start that the options of a read give, as `option=value`; empty for the whole table."""
+    given = {name.lower(): value for name, value in options.items()}
+    starts = (f"{name}={given[name.lower()]}" for name in DeltaSource.starts if name.lower() in given)
+    return next(starts, "")
+
+
+def table_source(
+    path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False, begins: str = ""
+) -> SourceReference:
     """The reference to a Delta table by its folder.
 
     Args:
         path: the folder.
         only: conditions that all rows of interest meet.
         from_start: whether a stream without a position begins with all rows of the table.
+        begins: the start that the code gives; empty for the whole table.
     """
-    return SourceReference(kind=KIND, shape=SourceShape.TABLE, location=path, only=only, from_start=from_start)
+    return SourceReference(
+        kind=KIND, shape=SourceShape.TABLE, location=path, only=only, from_start=from_start, begins=begins
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +96,9 @@ class DeltaSource:
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize `format("delta")` with a path."""
-        return table_source(relation.path) if relation.format == "delta" and relation.path is not None else None
+        if relation.format != "delta" or relation.path is None:
+            return None
+        return table_source(relation.path, begins=begin_of(relation.options))
 
     def owns(self, offset: str) -> bool:
         """Own offsets that have a `reservoirVersion`."""

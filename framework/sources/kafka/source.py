@@ -6,6 +6,7 @@ No answer asks a broker, because a plan must not depend on one. What only the br
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from framework.sources.port import (
     RewindPosition,
@@ -18,6 +19,7 @@ from framework.sources.port import (
 )
 
 KIND = "kafka"
+_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # in Spark's order of precedence
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _PROVIDER = "org.apache.spark.sql.kafka010.kafkasourceprovider"
 
@@ -34,7 +36,7 @@ class KafkaSource(UnseenSource):
             return None
         options = {name.lower(): value for name, value in relation.options.items()}
         topics = next((options[name] for name in _TOPICS if name in options), None)
-        return SourceReference(kind=KIND, shape=SourceShape.STREAM, location=topics)
+        return SourceReference(kind=KIND, shape=SourceShape.STREAM, location=topics, begins=_begin_of(options))
 
     def owns(self, offset: str) -> bool:
         """Own offsets of the form `{"topic": {"partition": offset}}`."""
@@ -63,6 +65,12 @@ class KafkaSource(UnseenSource):
     def truncate(self, position: RewindPosition) -> None:
         """Nothing: the offset is all that is stored."""
         del position
+
+
+def _begin_of(options: Mapping[str, str]) -> str:
+    """The start that the options of a reader give; empty for the earliest records. The default is the latest ones."""
+    given = next((f"{name}={options[name.lower()]}" for name in _STARTS if name.lower() in options), None)
+    return "" if given == "startingOffsets=earliest" else given or "startingOffsets=latest"
 
 
 def _is_topic(partitions: object) -> bool:
