@@ -7,7 +7,7 @@ flow name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from framework.foundation.locations import SourceLocation
@@ -210,6 +210,9 @@ class IngestedTable:
         snapshot_flow: the flow that reads the table once.
         cdc_flow: the flow that applies the table's changes.
         keys: the columns that identify a row; () for a table that can't be copied now.
+        relation: what identifies the table in its database, whatever its name; 0 if it can't be copied now.
+        membership: what identifies its membership of the publication; 0 if it is no member.
+        partitions: its partitions, as text of the dialect; empty if it has none.
     """
 
     source_schema: str
@@ -218,6 +221,9 @@ class IngestedTable:
     snapshot_flow: QualifiedName
     cdc_flow: QualifiedName
     keys: tuple[str, ...]
+    relation: int = field(default=0, compare=False)
+    membership: int = field(default=0, compare=False)
+    partitions: str = field(default="", compare=False)
 
     @property
     def source(self) -> str:

@@ -62,10 +62,13 @@ class Confirmation:
         from framework.sources.databases.postgres.catalog import read_table
         from framework.sources.databases.postgres.key_lookup import missing_keys
         from framework.sources.databases.postgres.session import Session
+        from framework.sources.databases.postgres.snapshot_faults import refuse_other_table
 
         name = TableName(schema=self.table.source_schema, table=self.table.source_table)
         with Session(gateway_connection(self.gateway)) as session:
-            return missing_keys(session, read_table(session, name), self.table.keys, keys)
+            found = read_table(session, name)
+            refuse_other_table(name, self.generation.relation, found.relation)
+            return missing_keys(session, found, self.table.keys, keys)
 
 
 def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:

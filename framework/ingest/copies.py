@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,9 @@ class Copy:
         read_columns: the columns that are read: those of the copy, and with a row filter all.
         schema: DDL of `read_columns`.
         configuration: how it is copied.
+        relation: what identifies the table in its database.
+        membership: what identifies its membership of the publication; 0 if it is no member.
+        partitions: its partitions, as text of the dialect; empty if it has none.
     """
 
     table: TableName
@@ -51,6 +54,10 @@ class Copy:
     read_columns: tuple[str, ...]
     schema: str
     configuration: TableConfiguration
+    # Not in the text of its queries: an update that finds another one has refused it, or reads it again.
+    relation: int = field(default=0, repr=False)
+    membership: int = field(default=0, repr=False)
+    partitions: str = field(default="", repr=False)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -69,6 +76,23 @@ class FailedCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTable:
+    """What earlier updates know of a source table whose changes a copy needs from the log.
+
+    Args:
+        is_begun: whether its snapshot has planned a chunk, so that it was a member of the publication.
+        relation: what identified it in its database; 0 if that is not recorded.
+        membership: what identified its membership of the publication; 0 if it was no member.
+        partitions: its partitions, as text of the dialect; empty if it had none.
+    """
+
+    is_begun: bool
+    relation: int = 0
+    membership: int = 0
+    partitions: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFinder:
     """Finds the copies of an ingestion.
 
@@ -76,14 +100,14 @@ class CopyFinder:
         spec: the ingestion.
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
-        is_begun: whether the snapshot of a copy has read a part of its table.
+        known: what is known of the table of a copy; None if another snapshot of it was asked for.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
     """
 
     spec: IngestionSpec
     catalog: str
     schema: str
-    is_begun: Callable[[QualifiedName], bool]
+    known: Callable[[TableName, QualifiedName], KnownTable | None]
     refuse_filter: Callable[[TableName, str, str], None]
 
     def find(self, folder: Path) -> tuple[Copy | FailedCopy, ...]:
@@ -128,10 +152,18 @@ class CopyFinder:
             schema=(each.destination_schema or self.schema).lower(),
             table=(each.destination_table or name.table).lower(),
         )
+        from framework.sources.databases.postgres.partitions import read_partitions
+
         try:
             if isinstance(source, SourceError):
                 raise source
-            copy = self._described(source, target, each.configuration)
+            partitions = read_partitions(session, source.relation).to_json() if source.is_partitioned else ""
+            copy = replace(
+                self._described(source, target, each.configuration),
+                relation=source.relation,
+                membership=membership.tables.get(source.name, 0),
+                partitions=partitions,
+            )
             self._check_log(session, membership, source, target)
         except SluiceError as error:
             if error.condition in RETRYABLE:
@@ -145,15 +177,10 @@ class CopyFinder:
         """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
         from framework.sources.databases.postgres.table_checks import Publication, check_table
 
+        if membership.has_slot:
+            self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
         if source.name in membership.tables:
             return
-        if membership.has_slot and self.is_begun(target):
-            raise UserError(
-                "INGESTION_TABLE_REPLACED",
-                table=source.name,
-                publication=publication_name(self.spec),
-                slot=slot_name(self.spec),
-            )
         role = session.rows("SELECT current_user::text")[0][0]
         # The table is added to it; one that the role may not add would stop the changes of all tables.
         publication = Publication(
@@ -162,6 +189,24 @@ class CopyFinder:
         for finding in check_table(session, source.name, role=role, publication=publication).findings:
             if finding.severity is Severity.ERROR:
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
+
+    def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:
+        """Refuse a table that is another one than before, or that changed without an entry in the log."""
+        from framework.sources.databases.postgres.partitions import Partitions, lost_changes
+
+        known = self.known(source.name, target)
+        if known is None:
+            return
+        if known.relation and source.relation != known.relation:
+            raise UserError("INGESTION_TABLE_REPLACED", table=source.name)
+        is_missing = known.is_begun and not member
+        if is_missing or (known.membership and member != known.membership):
+            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=publication_name(self.spec))
+        if source.is_partitioned and known.partitions:
+            before = Partitions.from_json(known.partitions)
+            change = lost_changes(session, source.name, source.relation, before)
+            if change is not None:
+                raise UserError("INGESTION_PARTITIONS_CHANGED", table=source.name, change=change)
 
     def _described(self, source: SourceTable, target: QualifiedName, configuration: TableConfiguration) -> Copy:
         from framework.sources.databases.postgres.types import check_text_columns, column_types

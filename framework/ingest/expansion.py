@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import (
     AutoCdcSpec,
@@ -26,11 +26,12 @@ from framework.declare.specs import (
 from framework.foundation.errors import SourceError, UserError
 from framework.foundation.wording import exception_text
 from framework.ingest.confirmation import is_pending, snapshot_filter
-from framework.ingest.copies import Copy, CopyFinder, FailedCopy
+from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
-from framework.ingest.state import GatewayStore, TableState, generation_sql
+from framework.ingest.progress import planned_basis
+from framework.ingest.state import GatewayState, GatewayStore, TableState, generation_sql
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
-from framework.sources.databases.tables import UNREADABLE, quote_identifier
+from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,7 +97,7 @@ class _Expansion:
             spec=self.spec,
             catalog=self.registry.catalog,
             schema=self.registry.schema,
-            is_begun=self._is_begun,
+            known=self._known,
             refuse_filter=self._refuse_filter,
         )
         found = finder.find(self.folder)
@@ -127,24 +128,59 @@ class _Expansion:
                     snapshot_flow=snapshot_flow_name(each.target),
                     cdc_flow=change_flow_name(each.target),
                     keys=each.keys if isinstance(each, Copy) else (),
+                    relation=each.relation if isinstance(each, Copy) else 0,
+                    membership=each.membership if isinstance(each, Copy) else 0,
+                    partitions=each.partitions if isinstance(each, Copy) else "",
                 )
                 for each in found
             ),
         )
 
-    def _is_begun(self, target: QualifiedName) -> bool:
-        """Whether the snapshot of a copy has planned a chunk: then its table was in the publication.
+    def _known(self, table: TableName, target: QualifiedName) -> KnownTable | None:
+        """What is known of the table of a copy.
 
-        Not if an operator asked for another snapshot: that publishes the table again before it reads a chunk.
+        None if an operator asked for another snapshot: that publishes the table again before it reads a chunk.
         """
         if is_pending(self.storage, self.spec.name, target):
-            return False
-        generations, flow = GenerationStore(self.storage), snapshot_flow_name(target)
+            return None
+        state = GatewayStore(self.storage).read(self.spec.name)
+        found = None if state is None else state.table(str(table))
+        changes = changes_name(self.spec, self.registry)
+        least = 0 if found is None or found.current is None else found.current.checkpoint
+        planned = self._planned(target, snapshot_flow_name(target), least)
+        if found is None or (planned is None and self._planned(changes, changes) is None):
+            # Neither its rows nor the log were read: whatever has its name now is the table.
+            return KnownTable(is_begun=planned is not None)
+        basis = planned_basis(planned or ())
+        membership = found.membership or (0 if basis is None else basis.membership)
+        return KnownTable(
+            is_begun=planned is not None,
+            relation=found.relation,
+            membership=membership,
+            partitions=found.partitions,
+        )
+
+    def _planned(self, target: QualifiedName, flow: QualifiedName, least: int = 0) -> tuple[str, ...] | None:
+        """The offsets of the last micro-batch that is planned for a flow; None before the first.
+
+        A checkpoint generation below `least` is of an earlier snapshot.
+        """
+        generations = GenerationStore(self.storage)
         current = generations.current(target, flow)
-        if current is None:
-            return False
+        if current is None or current.number < least:
+            return None
         path = generations.path(target, flow, current.number)
-        return read_progress(self.storage, path).last_offset_batch is not None
+        batch = read_progress(self.storage, path).last_offset_batch
+        return None if batch is None else read_offsets(self.storage, path, batch)
+
+    def _first_position(self, state: GatewayState) -> int:
+        """The position at which the log must begin: that of the first snapshot, if it began before the log was read."""
+        changes, generations = changes_name(self.spec, self.registry), GenerationStore(self.storage)
+        is_rebuilt = generations.manifest(changes, changes).in_state(GenerationState.BUILDING) is not None
+        if is_rebuilt or self._planned(changes, changes) is not None:
+            return 0
+        begun = (planned_basis(self._planned(each.target, each.snapshot_flow) or ()) for each in state.gateway.tables)
+        return min((basis.position for basis in begun if basis is not None and basis.position), default=0)
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         from pyspark.errors import PySparkException
@@ -173,7 +209,14 @@ class _Expansion:
         def changes() -> DataFrame:
             # Read when the flow starts: an update may begin a new generation after it has loaded the modules.
             state = store.read(spec.name)
-            begun = {} if state is None else {"generation": state.slot_generation, "advanceTo": state.position}
+            begun: dict[str, str | int] = {}
+            if state is not None:
+                begun = {
+                    "generation": state.slot_generation,
+                    "advanceTo": state.position,
+                    **_relations(state, copies),
+                    "notAfter": self._first_position(state),
+                }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
         # Slot and position of a generation are not part of the text: they change no column, and no source.
@@ -258,6 +301,7 @@ class _Expansion:
             "columns": ",".join(map(quote_identifier, copy.read_columns)),
             "textColumns": ",".join(map(quote_identifier, copy.text_columns)),
             "generation": state.number,
+            "relation": state.relation,
         }
         where = snapshot_filter(state, self.storage)
         if where is not None:
@@ -302,7 +346,10 @@ class _Expansion:
 
         unreadable = SourceError("INGESTION_CHANGE_UNREADABLE", table=copy.table, cause=_CAUSE)
         before, _, after = _raised(unreadable).partition(_CAUSE)
-        refused = {UNREADABLE: F.concat(F.lit(before), F.col("payload"), F.lit(after))}
+        refused = {
+            UNREADABLE: F.concat(F.lit(before), F.col("payload"), F.lit(after)),
+            REPLACED: F.lit(_raised(SourceError("INGESTION_TABLE_REPLACED", table=copy.table))),
+        }
         if copy.configuration.scd_type != 1:
             truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=slot_name(self.spec))
             refused["TRUNCATE"] = F.lit(_raised(truncated))
@@ -319,6 +366,26 @@ class _Expansion:
         own = {name: value for name, value in self.spec.options if name not in foreign}
         common = {"connection": self.spec.connection, "slot": slot_name(self.spec)}
         return {**common, **own, "connectionsFolder": str(self.folder)}
+
+
+def _relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
+    """Return the tables and their partitions with what identifies them in their database, as options."""
+    from framework.sources.databases.postgres.partitions import Partitions
+
+    declared = [each for each in state.tables if each.relation and each.is_declared]
+    known = [(each.table.source_schema, each.table.source_table, str(each.relation)) for each in declared]
+    # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.
+    now = [(copy.table.schema, copy.table.table, str(copy.relation)) for copy in copies if copy.relation]
+    partitions = [
+        (each.table.source_schema, each.table.source_table, oid)
+        for each in declared
+        if each.partitions
+        for oid in Partitions.from_json(each.partitions).files
+    ]
+    return {
+        option: ",".join(".".join(map(quote_identifier, each)) for each in listed)
+        for option, listed in (("relations", [*known, *now]), ("partitions", partitions))
+    }
 
 
 def _free(name: str, taken: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ the first chunk is read, because `settled_position` waits for all transactions t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
@@ -24,7 +24,8 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection, table_names
-from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState, refreshed
+from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState, refreshed
+from framework.sources.databases.tables import TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class _Beginning:
             request = requests.get(table.table.source)
             if request is not None and table.is_declared and request.generation > table.number:
                 state = self._with_generation(state, table, request)
+        state = self._published(self._identified(state, requests), requests)
         if state != self._stored:
             self._store.write(state)
         self._begin_checkpoints(state)
@@ -124,20 +126,73 @@ class _Beginning:
 
     def _next(self, state: TableState, request: Request, slot_generation: int, *, lsn: int) -> TableState:
         table = state.table
+        # The plan of the snapshot records the membership of the publication that it begins with.
         begun = SnapshotGeneration(
             number=request.generation,
             slot_generation=slot_generation,
             lsn=lsn,
             checkpoint=self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1,
-            where=self._filter(table, request),
+            where=self._filter(state, request),
+            relation=table.relation,
         )
-        return replace(state, generations=(*state.generations, begun))
+        return replace(state, generations=(*state.generations, begun), membership=0, partitions=table.partitions)
 
-    def _filter(self, table: IngestedTable, request: Request) -> str | None:
-        """Return the condition of the new snapshot; None if it replaces one that is not complete.
+    def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
+        """Return the state with the tables that were found at the source; the modules refused those that differ.
+
+        Not a table whose request is still open: its flows may meet another table until its new snapshot begins.
+        """
+        if self._store.request(self._gateway.name).generation > state.slot_generation:
+            return state
+        numbers = {} if self._stored is None else {each.table.source: each.number for each in self._stored.tables}
+        tables = (
+            each
+            if requests.get(each.table.source, Request()).generation > each.number
+            or each.number != numbers.get(each.table.source, 0)  # begun now, with what was found
+            else each.identified()
+            for each in state.tables
+        )
+        return replace(state, tables=tuple(tables))
+
+    def _published(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
+        """Publish the tables that have no snapshot: the snapshot flow of any other table publishes it.
+
+        Without a slot the flow of changes publishes all tables. A crash after it: the next update sees the membership.
+        """
+        tables = [
+            each
+            for each in state.tables
+            if each.is_declared and each.table.relation and not each.membership
+            and requests.get(each.table.source, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
+        ]  # fmt: skip
+        for each in tables:
+            try:
+                state = self._replaced(state, replace(each, membership=self._publish(each.table)))
+            except SluiceError as error:
+                self._refusals.append(Refusal(target=each.table.target, error=error))
+        return state
+
+    def _publish(self, table: IngestedTable) -> int:
+        """Add a table to the publication; return what identifies its membership, 0 if there is no slot."""
+        from framework.sources.databases.postgres.membership import read_membership
+        from framework.sources.databases.postgres.position import ensure_position
+        from framework.sources.databases.postgres.session import Session
+
+        gateway, name = self._gateway, TableName(schema=table.source_schema, table=table.source_table)
+        with Session(gateway_connection(gateway), read_only=False) as session:
+            if not read_membership(session, gateway.slot, gateway.publication).has_slot:
+                return 0
+            ensure_position(session, gateway.slot, gateway.publication, (name,))
+            return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
+
+    def _filter(self, state: TableState, request: Request) -> str | None:
+        """Return the condition of the new snapshot; None if it replaces one that is not complete, or another table.
 
         The rows that the condition leaves out would never be read then.
         """
+        table = state.table
+        if state.relation and table.relation != state.relation:
+            return None
         current = self._checkpoints.current(table.target, table.snapshot_flow)
         return request.where if current is not None and current.completed else None
 

@@ -11,7 +11,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection, table_names
-from framework.sources.databases.chunks import SnapshotOffset, percent_done, read_offset, remaining_seconds
+from framework.sources.databases.chunks import PlanBasis, SnapshotOffset, percent_done, read_offset, remaining_seconds
 from framework.sources.databases.tables import TableName
 
 _RATE_BATCHES = 10
@@ -68,6 +68,12 @@ def snapshot_progress(table: IngestedTable, storage: Storage, estimated_rows: in
         remaining_seconds=_remaining(storage, path, offset, estimated_rows),
         is_read=offset.finished,
     )
+
+
+def planned_basis(sources: Sequence[str]) -> PlanBasis | None:
+    """Return what a snapshot of these offsets depends on; None before its first chunk is planned."""
+    offset = _offset(sources)
+    return None if offset is None else offset.basis
 
 
 def source_sizes(gateway: IngestedGateway) -> Sizes:

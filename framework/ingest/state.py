@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ class SnapshotGeneration:
         lsn: the position of the generation's first change in the log of the slot.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
+        relation: the source table, see `TableState`.
     """
 
     number: int
@@ -48,6 +49,7 @@ class SnapshotGeneration:
     lsn: int
     checkpoint: int
     where: str | None = None
+    relation: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +60,34 @@ class TableState:
         table: the table, as last declared.
         generations: its snapshots after the first one, in ascending order.
         is_declared: whether the last update copied it.
+        first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
+            before an update could copy it.
+        membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
+        partitions: its partitions when they were last seen, as text of the dialect; empty if it has none.
     """
 
     table: IngestedTable
     generations: tuple[SnapshotGeneration, ...] = ()
     is_declared: bool = True
+    first_relation: int = field(default=0, repr=False)
+    membership: int = field(default=0, repr=False)
+    partitions: str = field(default="", repr=False)
+
+    @property
+    def relation(self) -> int:
+        """The source table of the newest generation: another one of the same name is not continued."""
+        return self.generations[-1].relation if self.generations else self.first_relation
+
+    def identified(self) -> TableState:
+        """Return the state with the table that was found at the source, if it could be copied."""
+        found = self.table
+        if not found.relation:
+            return self
+        known = replace(self, membership=found.membership, partitions=found.partitions)
+        if not self.generations:
+            return replace(known, first_relation=found.relation)
+        newest = replace(self.generations[-1], relation=found.relation)
+        return replace(known, generations=(*self.generations[:-1], newest))
 
     @property
     def current(self) -> SnapshotGeneration | None:
@@ -293,6 +318,9 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "flows": [_name_json(table.snapshot_flow), _name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
+        "relation": state.first_relation,
+        "membership": state.membership,
+        "partitions": state.partitions,
         "generations": [
             {
                 "number": each.number,
@@ -300,6 +328,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
                 "lsn": each.lsn,
                 "checkpoint": each.checkpoint,
                 "where": each.where,
+                "relation": each.relation,
             }
             for each in state.generations
         ],
@@ -345,10 +374,14 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 lsn=int(each["lsn"]),
                 checkpoint=int(each["checkpoint"]),
                 where=each["where"],
+                relation=int(each.get("relation", 0)),  # an earlier release did not record it
             )
             for each in value["generations"]
         ),
         is_declared=bool(value["declared"]),
+        first_relation=int(value.get("relation", 0)),
+        membership=int(value.get("membership", 0)),
+        partitions=str(value.get("partitions", "")),
     )
 
 

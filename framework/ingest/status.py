@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.errors import SluiceError
+from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import staged_position
@@ -24,12 +24,26 @@ from framework.record.reader import newest_events
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
+    from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.slot_status import SlotStatus
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
+_TABLE_GAPS = frozenset(
+    {
+        "INGESTION_TABLE_REPLACED",
+        "INGESTION_TABLE_UNPUBLISHED",
+        "INGESTION_PARTITIONS_CHANGED",
+        "DATABASE_PARTITION_TRUNCATED",
+        "SNAPSHOT_TABLE_REPLACED",
+    }
+)
+
+
+NEW_SLOT = "sluice ingest resync --all --new-slot"
+"""The command that ends a gap of a whole gateway."""
 
 
 class IngestedState(StrEnum):
@@ -48,7 +62,7 @@ class IngestedState(StrEnum):
     CANCELLED = "CANCELLED"
     """Its snapshot was cancelled; changes are applied."""
     GAP = "GAP"
-    """The source no longer has its changes from the stored position on."""
+    """Its log does not have all changes from the stored position on, or has those of another table."""
     FAILED = "FAILED"
     """One of its flows failed in its last run."""
 
@@ -76,6 +90,13 @@ class TableStatus:
     lag_bytes: int | None
     lag_seconds: float | None
     error: str | None
+
+    @property
+    def way_out(self) -> str | None:
+        """The command that ends a gap; None without one."""
+        if self.state is not IngestedState.GAP:
+            return None
+        return NEW_SLOT if _gap_of(self.error) else f"sluice ingest resync {self.source}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +132,7 @@ class _Answer:
     slot: SlotStatus | None = None
     log_end: int | None = None
     gap: str | None = None
+    table_gaps: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -154,6 +176,8 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
         progress = snapshot_progress(table, storage, size[0] if size else None)
         error = failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
+        if staged is not None or progress.chunks:  # before, whatever has the name is the table
+            error = answer.table_gaps.get(table.source) or error
         tables.append(
             TableStatus(
                 source=table.source,
@@ -184,7 +208,8 @@ def _state_of(
     by_priority = (
         (gap is not None, IngestedState.GAP),
         (is_paused or request.mode is Mode.PAUSED, IngestedState.PAUSED),
-        (error is not None, IngestedState.FAILED),
+        (error in _TABLE_GAPS and request.generation <= state.number, IngestedState.GAP),
+        (error is not None and error not in _TABLE_GAPS, IngestedState.FAILED),
         (request.generation > state.number, IngestedState.RESYNC),
         (progress.completed or request.mode is Mode.SKIPPED, IngestedState.FOLLOWING),
         (request.mode is Mode.CANCELLED, IngestedState.CANCELLED),
@@ -210,9 +235,31 @@ def _ask(state: GatewayState, storage: Storage) -> _Answer:
                 slot=read_slot_status(session, gateway.slot),
                 log_end=read_log_end(session),
                 gap=None if gap is None else gap.condition,
+                table_gaps=_table_gaps(session, state),
             )
     except SluiceError as error:
         return _Answer(error=error.condition)
+
+
+def _table_gaps(session: Session, state: GatewayState) -> dict[str, str]:
+    """Return the condition of each table that is another one than before, or was out of the publication."""
+    from framework.sources.databases.postgres.catalog import read_tables
+    from framework.sources.databases.postgres.membership import read_membership
+
+    gateway = state.gateway
+    membership = read_membership(session, gateway.slot, gateway.publication)
+    found = read_tables(session, table_names(gateway)) if membership.has_slot else {}
+    gaps = {}
+    for each in state.tables:
+        name = TableName(schema=each.table.source_schema, table=each.table.source_table)
+        source = found.get(name)
+        if source is None or isinstance(source, SourceError):
+            continue
+        if each.relation and source.relation != each.relation:
+            gaps[each.table.source] = "INGESTION_TABLE_REPLACED"
+        elif each.membership and membership.tables.get(name, 0) != each.membership:
+            gaps[each.table.source] = "INGESTION_TABLE_UNPUBLISHED"
+    return gaps
 
 
 def _stored_offset(state: GatewayState, storage: Storage) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.foundation.wording import seconds_text
 from framework.ingest.preflight import Preflight
-from framework.ingest.status import GatewayStatus, IngestedState, TableStatus
+from framework.ingest.status import NEW_SLOT, GatewayStatus, IngestedState, TableStatus
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.views.table import Cell, Column, Table, Tone
@@ -43,7 +43,7 @@ def status_head(gateway: GatewayStatus) -> str:
     found = gateway.slot_status
     parts = [f"{gateway.name}: slot {gateway.slot}"]
     if gateway.gap is not None:
-        parts.append(f"GAP ({gateway.gap}): see `Operate it` in docs/databases.md")
+        parts.append(f"GAP ({gateway.gap}): `{NEW_SLOT}` reads all tables again")
     if gateway.error is not None:
         parts.append(f"the source gave no answer ({gateway.error})")
     elif found is None:
@@ -136,7 +136,7 @@ def _status_row(table: TableStatus) -> tuple[Cell | str, ...]:
         "" if left is None else seconds_text(left),
         "" if table.lag_bytes is None else _size(table.lag_bytes),
         "" if table.lag_seconds is None else seconds_text(table.lag_seconds),
-        table.error or "",
+        " → ".join(filter(None, (table.error, table.way_out))),
     )
 
 
@@ -158,6 +158,7 @@ def _table_json(table: TableStatus) -> dict[str, Any]:
         "lag_bytes": table.lag_bytes,
         "lag_seconds": table.lag_seconds,
         "error": table.error,
+        "way_out": table.way_out,
     }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,10 @@ _TABLES = (
     "ANALYZE",
 )
 _ROUNDS = 6
+_TERMINATE = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'sluice' AND datname = current_database()
+"""
 
 
 class Shop:
@@ -127,17 +133,40 @@ class Load:
             thread.join(30)
 
 
-def test_connections_that_drop_are_opened_again_by_themselves(
+def kill_readers() -> int:
+    """Kill the processes in which Spark runs the sources of this process's streams; return their number."""
+    killed = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"streaming_source_runner" in path.read_bytes() and os.getpid() in _ancestors(int(path.parent.name)):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def _ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        process = int(Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
+        yield process
+
+
+def test_connections_that_drop_and_readers_that_are_killed_come_again_by_themselves(
     interpreting: SparkSession, folder: Path, run: Run, database: str
 ) -> None:
-    """The network fails in the snapshot and in the log, for some seconds each time; no one has to do anything."""
+    """The network fails, a reader or its backend ends, in the snapshot and in the log: no one has to do anything."""
     with TcpProxy(urlsplit(database).port or 0) as proxy:
         shop = Shop(interpreting, folder, run, database.replace(f":{urlsplit(database).port}", f":{proxy.port}"))
         handle = shop.pipeline().start()
         _wait_for(lambda: shop.planned_chunks("orders") > 0)
         draw = random.Random(5)  # noqa: S311 - choices of a test
         with Load(database):
-            for _ in range(_ROUNDS):
+            killed = 0
+            for number in range(_ROUNDS):
+                # The network fails only when the reader has come again.
+                if number % 2:
+                    killed += kill_readers()
+                else:
+                    run(_TERMINATE)
                 before = proxy.drops
                 proxy.fail_after(draw.randint(1, 300_000))
                 _wait_for(lambda: proxy.drops > before)  # noqa: B023 - called in this round only
@@ -146,6 +175,7 @@ def test_connections_that_drop_are_opened_again_by_themselves(
         handle.stop()
         shop.update()
         assert proxy.drops == _ROUNDS
+        assert killed
         shop.assert_equal("orders", "id, customer, amount, n")
         shop.assert_equal("notes", "a, b, body")
 

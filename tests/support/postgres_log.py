@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,13 @@ def reader(
     limits: SpoolLimits | None = None,
     keys: Mapping[TableName, tuple[str, ...]] | None = None,
     keeps_unreadable: bool = False,
+    tables: Sequence[tuple[int, TableName]] = (),
+    partitions: Sequence[tuple[int, TableName]] = (),
 ) -> LogReader:
     """A reader with the types of the database."""
     return LogReader(
         Connection(name="test", uri=uri), start.stored(), spool=Spool(folder, limits), keys=keys, slot_wait_seconds=15,
-        keeps_unreadable=keeps_unreadable,
+        keeps_unreadable=keeps_unreadable, tables=tables, partitions=partitions,
     )  # fmt: skip
 
 

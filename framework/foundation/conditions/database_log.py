@@ -61,7 +61,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_POSITION_LOST.PUBLICATION": Condition(
         "The publication {publication} of the replication slot {slot} was dropped or altered.",
-        _SNAPSHOT_AGAIN,
+        _SNAPSHOT_AGAIN
+        + " If only its option publish_via_partition_root was altered, nothing is lost: set it to true.",
     ),
     "DATABASE_POSITION_LOST.SOURCE": Condition(
         "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",

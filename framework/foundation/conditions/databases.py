@@ -65,9 +65,18 @@ CONDITIONS: dict[str, Condition] = {
         "Correct `row_filter`: one condition in Spark SQL over the columns of the table, such as `region = 'EU'`.",
     ),
     "INGESTION_TABLE_REPLACED": Condition(
-        "The table {table} is not in the publication {publication} any more, because it was dropped and created again "
-        "or taken out: changes are missing in the log.",
-        _RESYNC,
+        "The source has another table of the name {table} than the one that was copied: it was dropped and created "
+        "again, or the tables were renamed. Its rows and its changes are not mixed with those of the copy.",
+        f"{_RESYNC} Rows that the present table does not have are then deleted. Or give the first table its name back.",
+    ),
+    "INGESTION_PARTITIONS_CHANGED": Condition(
+        "Rows of the table {table} came or went with a partition, which is not in the log: {change}.",
+        f"{_RESYNC} With --where, only the rows that the condition selects are compared.",
+    ),
+    "INGESTION_TABLE_UNPUBLISHED": Condition(
+        "The table {table} was taken out of the publication {publication}: changes from then on are not in the log, "
+        "also if it was put in again.",
+        f"{_RESYNC} It is put in again first, if the role of the connection owns the table.",
     ),
     "INGESTION_HISTORY_TRUNCATED": Condition(
         "The table {table} was truncated at the source, which its copy with SCD_TYPE_2 can't represent.",
@@ -330,6 +339,16 @@ CONDITIONS: dict[str, Condition] = {
     "SNAPSHOT_SOURCE_CHANGED": Condition(
         "The snapshot of the table {table} began on the server {planned}, but the connection leads to {found}.",
         f"Connect to the first server again. If the other one replaces it: {_READ_AGAIN}",
+    ),
+    "DATABASE_PARTITION_TRUNCATED": Condition(
+        "A partition of the table {table} was truncated (oid {oid}) while its publication was without "
+        "publish_via_partition_root.",
+        _READ_AGAIN,
+    ),
+    "SNAPSHOT_TABLE_REPLACED": Condition(
+        "The snapshot began with another table of the name {table} (oid {planned}, now {found}): it was dropped and "
+        "created again, or the tables were renamed.",
+        _READ_AGAIN,
     ),
     "SNAPSHOT_ROW_FILTER_INVALID": Condition(
         "PostgreSQL rejects the row filter ({filter}) of the table {table}: {message}",

@@ -247,6 +247,10 @@ DIAGNOSES = (
         ),
         faults=(
             Fault(condition="INGESTION_TABLE_REPLACED"),
+            Fault(condition="INGESTION_TABLE_UNPUBLISHED"),
+            Fault(condition="INGESTION_PARTITIONS_CHANGED"),
+            Fault(condition="SNAPSHOT_TABLE_REPLACED"),
+            Fault(condition="DATABASE_PARTITION_TRUNCATED"),
             Fault(condition="DATABASE_TABLE_REPLACED"),
             Fault(condition="INGESTION_HISTORY_TRUNCATED"),
             Fault(condition="SNAPSHOT_PLAN_INVALID"),
@@ -324,7 +328,7 @@ DIAGNOSES = (
         ),
         patterns=(
             r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
-            r"Python worker (?:failed|exited)", r"Disk quota exceeded",
+            r"Python worker (?:failed|exited)", r"EOFException: null", r"Broken pipe", r"Disk quota exceeded",
         ),
         ways=(Way.FREE_RESOURCES, Way.RUN_AGAIN),
     ),

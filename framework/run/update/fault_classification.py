@@ -49,6 +49,8 @@ _CAN_HEAL = re.compile(
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
+    # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
+    r"|EOFException: null|Broken pipe"
     r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 

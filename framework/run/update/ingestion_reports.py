@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from threading import Event as Signal
 from threading import Lock, Thread
 
-from framework.declare.registry import Registry
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
@@ -31,21 +30,25 @@ _INTERVAL = "interval_seconds"
 
 @contextmanager
 def ingestion_reports(
-    registry: Registry, storage: Storage, log: EventLog, interval_seconds: int, path_of: Callable[[QualifiedName], str]
+    gateways: Sequence[IngestedGateway],
+    storage: Storage,
+    log: EventLog,
+    interval_seconds: int,
+    path_of: Callable[[QualifiedName], str],
 ) -> Iterator[None]:
-    """Report the progress of the registry's gateways while the block runs, and once more at its end.
+    """Report the progress of gateways while the block runs, and once more at its end.
 
     Args:
-        registry: has the gateways; without one nothing is started.
+        gateways: the gateways with a table of changes; without one nothing is started.
         storage: the pipeline's storage.
         log: the event log of the update.
         interval_seconds: the time between two reports.
         path_of: returns the folder of a table.
     """
-    if not registry.gateways:
+    if not gateways:
         yield
         return
-    reports = _Reports(registry.gateways, storage, log, interval_seconds, path_of)
+    reports = _Reports(gateways, storage, log, interval_seconds, path_of)
     log.subscribe(reports.count)
     stop = Signal()
     thread = Thread(target=reports.run, args=(stop,), name="sluice-ingestion-reports", daemon=True)

@@ -292,10 +292,12 @@ class Update:
     def _reports(self, log: EventLog) -> AbstractContextManager[None]:
         def path_of(name: QualifiedName) -> str:
             dataset = self.graph.dataset(name)
-            assert dataset is not None  # the expansion declares it
+            assert dataset is not None
             return self.store.path(dataset.spec)
 
-        return ingestion_reports(self.registry, self.store.storage, log, self.settings.progress_seconds, path_of)
+        # A gateway whose tables have all failed stages no changes.
+        gateways = [each for each in self.registry.gateways if self.graph.dataset(each.changes) is not None]
+        return ingestion_reports(gateways, self.store.storage, log, self.settings.progress_seconds, path_of)
 
     def _hooks(self) -> list[EventHook]:
         return [

@@ -72,6 +72,9 @@ class PlanBasis:
         storage_id: changes when the database rewrites the table.
         key: the key columns, in the order of the index; () unless `kind` is KEY.
         generation: number of the snapshot of this table.
+        relation: what identifies the table in the database, whatever its name; 0 in plans of earlier releases.
+        membership: what identifies its membership of the publication when the plan began; 0 without a publication.
+        position: the position of the slot when the plan began, in its log; 0 without a slot.
     """
 
     kind: ChunkKind
@@ -79,6 +82,9 @@ class PlanBasis:
     storage_id: str
     key: tuple[KeyColumn, ...] = ()
     generation: int = 0
+    relation: int = 0
+    membership: int = 0
+    position: int = 0
 
     @property
     def has_null_chunk(self) -> bool:
@@ -136,6 +142,9 @@ class SnapshotOffset:
                 "source": self.basis.source_identity,
                 "storage": self.basis.storage_id,
                 "generation": self.basis.generation,
+                "relation": self.basis.relation,
+                "membership": self.basis.membership,
+                "position": self.basis.position,
                 "key": [_key_to_json(column) for column in self.basis.key],
                 "chunks": self.chunks_planned,
                 "rows": self.rows_planned,
@@ -289,6 +298,9 @@ def _offset_from_json(value: Mapping[str, Any]) -> SnapshotOffset:
                 source_identity=_typed(value, "source", str),
                 storage_id=_typed(value, "storage", str),
                 generation=_typed(value, "generation", int),
+                relation=_typed({"relation": 0, **value}, "relation", int),
+                membership=_typed({"membership": 0, **value}, "membership", int),
+                position=_typed({"position": 0, **value}, "position", int),
                 key=tuple(_key_from_json(column) for column in _typed(value, "key", list)),
             ),
             chunks_planned=_typed(value, "chunks", int),

@@ -132,6 +132,17 @@ class Options:
             found[owner] = (*found.get(owner, ()), column)
         return found
 
+    def relations(self, name: str) -> tuple[tuple[int, TableName], ...]:
+        """Return a list of tables, each as `schema.table.oid`.
+
+        Raises:
+            UserError: DATABASE_OPTION_INVALID.
+        """
+        parts = self._parts(name)
+        if any(len(part) != 3 or not part[2].isdecimal() for part in parts):
+            raise self.invalid(name, "tables with their oid as schema.table.oid, such as public.orders.16385")
+        return tuple((int(oid), TableName(schema=schema, table=table)) for schema, table, oid in parts)
+
     def table(self, name: str) -> TableName:
         """Return one table.
 

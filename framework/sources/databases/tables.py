@@ -7,6 +7,8 @@ from enum import StrEnum
 
 UNREADABLE = "UNREADABLE"
 """The operation of a change whose values can't be represented; its payload is the reason."""
+REPLACED = "REPLACED"
+"""The operation of a change of another table than the one that is copied, which now has its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -81,6 +83,7 @@ class SourceTable:
         is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
             inherit from it have their own entries in the log.
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
+        relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
     """
 
     name: TableName
@@ -93,6 +96,7 @@ class SourceTable:
     full_before_image: bool = False
     is_partitioned: bool = False
     generated: tuple[str, ...] = ()
+    relation: int = 0
 
     def column(self, name: str) -> SourceColumn:
         """Return the column of this name."""

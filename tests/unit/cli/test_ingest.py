@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from framework.cli.call import Surroundings
@@ -75,8 +76,34 @@ def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> Non
         {
             "table": "public.orders", "target": "main.shop.orders", "state": "WAITING", "generation": 0, "chunks": 0,
             "percent": None, "remaining_seconds": None, "lag_bytes": None, "lag_seconds": None, "error": None,
+            "way_out": None,
         }
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("condition", "state"),
+    [
+        ("INGESTION_TABLE_REPLACED", "GAP"),
+        ("INGESTION_TABLE_UNPUBLISHED", "GAP"),
+        ("INGESTION_PARTITIONS_CHANGED", "GAP"),
+        ("DATABASE_PERMISSION", "FAILED"),
+    ],
+)
+def test_a_table_whose_log_has_a_gap_names_its_way_out(
+    sluice: Sluice, pipeline: FakePipeline, swap: pytest.MonkeyPatch, condition: str, state: str
+) -> None:
+    """Its state is GAP until another snapshot is asked for; any other failure is FAILED."""
+    store = recorded(pipeline)
+    failed = {"main.shop.orders_cdc_flow": condition}
+    swap.setattr("framework.ingest.status._last_failures", lambda *_: failed)
+    (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    (table,) = gateway["tables"]
+    way_out = "sluice ingest resync public.orders" if state == "GAP" else None
+    assert (table["state"], table["error"], table["way_out"]) == (state, condition, way_out)
+    store.ask(Request(generation=1), "bank", "public.orders")
+    (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    assert gateway["tables"][0]["state"] == ("RESYNC" if state == "GAP" else state)
 
 
 class Interrupting(ManualClock):

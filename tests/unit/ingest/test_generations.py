@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
 from framework.ingest.generations import begin_generations
 from framework.ingest.operations import Operations
-from framework.ingest.state import GatewayStore, SnapshotGeneration
-from framework.sources.databases.postgres import position, session
+from framework.ingest.state import GatewayStore, Mode, Request, SnapshotGeneration, TableState
+from framework.sources.databases.postgres import membership, position, session
+from framework.sources.databases.tables import TableName
 from framework.testing.manual_clock import ManualClock
 from tests.unit.ingest.test_operations import BANK
 
@@ -99,3 +102,60 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     current = GenerationStore(storage).current(BANK.changes, BANK.changes)
     assert current is not None
     assert current.number == 1
+
+
+def found(relation: int, member: int = 0) -> IngestedGateway:
+    """Return the gateway with the table `orders` as the source has it: what identifies it and its membership."""
+    first, *others = BANK.tables
+    return replace(BANK, tables=(replace(first, relation=relation, membership=member), *others))
+
+
+def orders(storage: LocalStorage) -> TableState:
+    """Return the recorded state of the table."""
+    state = GatewayStore(storage).read("bank")
+    known = None if state is None else state.table("public.orders")
+    assert known is not None
+    return known
+
+
+def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """What an update found is recorded; a request that failed keeps it, and a new snapshot reads the whole table."""
+    assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
+    assert (orders(storage).relation, orders(storage).membership) == (7, 70)
+    assert begin_generations([BANK], storage, ManualClock()) == ()  # it could not be copied
+    assert orders(storage).relation == 7
+    Operations(storage=storage).resync(BANK, ORDERS, "id > 1")
+
+    def refuse(*_: object) -> int:
+        raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
+
+    swap.setattr(position, "settled_position", refuse)
+    assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
+    assert (orders(storage).relation, orders(storage).membership) == (7, 70)
+    swap.setattr(position, "settled_position", lambda *_: 42)
+    assert begin_generations([found(8, 80)], storage, ManualClock()) == ()
+    wanted = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where=None, relation=8)
+    assert orders(storage).generations == (wanted,)
+    assert (orders(storage).first_relation, orders(storage).relation) == (7, 8)
+
+
+def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
+    """Its snapshot flow would do it, but does not run; a slot that is missing is made by the flow of changes."""
+    name = TableName(schema="public", table="orders")
+    published: list[TableName] = []
+
+    def read(*_: object) -> membership.Membership:
+        return membership.Membership(has_slot=has_slot, tables=dict.fromkeys(published, 90), is_owned=True)
+
+    swap.setattr(membership, "read_membership", read)
+    swap.setattr(position, "ensure_position", lambda _session, _slot, _publication, tables: published.extend(tables))
+    has_slot = False
+    GatewayStore(storage).ask(Request(mode=Mode.SKIPPED), "bank", "public.orders")
+    assert begin_generations([found(7)], storage, ManualClock()) == ()
+    assert (published, orders(storage).membership) == ([], 0)
+    has_slot = True
+    assert begin_generations([found(7)], storage, ManualClock()) == ()
+    assert begin_generations([found(7, 90)], storage, ManualClock()) == ()
+    assert (published, orders(storage).membership) == ([name], 90)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 from framework.foundation.locations import SourceLocation
-from framework.run.update.fault_classification import python_error
+from framework.run.update.fault_classification import can_heal, python_error
 
 HERE = SourceLocation(file="/p/shop.py", line=6)
 WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
@@ -65,3 +66,17 @@ ValueError: no price
 def test_a_text_without_a_traceback_is_no_python_error() -> None:
     """All other texts are Spark's own."""
     assert python_error("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012") is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "heals"),
+    [
+        ("java.io.EOFException: null", True),  # the process of a source's reader was killed
+        ("java.io.IOException: Broken pipe", True),
+        ("java.io.EOFException: Reached the end of stream with 4 bytes left to read", False),  # a damaged file
+    ],
+)
+def test_a_reader_that_was_killed_is_started_again(cause: str, heals: bool) -> None:  # noqa: FBT001 - a parameter
+    """The JVM only sees the end of the connection to it; a damaged file is not taken for that."""
+    error = PySparkException(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {cause}")
+    assert can_heal(error) is heals

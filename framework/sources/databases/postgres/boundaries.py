@@ -28,7 +28,7 @@ from framework.sources.databases.postgres.chunk_sql import (
 )
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault
+from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault, refuse_other_table
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.tables import KeyKind, SourceTable
 
@@ -92,6 +92,9 @@ class BoundaryWalker:
         chunk_bytes: target of a chunk on disk.
         least_rows: fewest rows of a chunk by key, however wide.
         limits: of a statement.
+        relation: the oid that the table must have; 0 for any.
+        membership: what identifies its membership of the publication, for the plan.
+        position: the position of its slot, for the plan.
     """
 
     def __init__(
@@ -105,6 +108,9 @@ class BoundaryWalker:
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         least_rows: int = _LEAST_ROWS,
         limits: ReadLimits = ReadLimits(),  # noqa: B008 - frozen
+        relation: int = 0,
+        membership: int = 0,
+        position: int = 0,
     ) -> None:
         self._session = session
         self._table = table
@@ -114,6 +120,8 @@ class BoundaryWalker:
         self._chunk_bytes = chunk_bytes
         self._least_rows = least_rows
         self._limits = limits
+        self._relation = relation
+        self._membership, self._position = membership, position
 
     def plan(self, offset: SnapshotOffset | None, *, most_chunks: int) -> SnapshotOffset:
         """Return the offset after the next chunks, at least one; the same offset if it is finished.
@@ -124,14 +132,15 @@ class BoundaryWalker:
 
         Raises:
             SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_SOURCE_CHANGED,
-                SNAPSHOT_ROW_FILTER_INVALID,
-                or a condition of `named_errors`, such as DATABASE_TABLE_MISSING.
+                SNAPSHOT_TABLE_REPLACED, SNAPSHOT_ROW_FILTER_INVALID, or a condition of `named_errors`, such as
+                DATABASE_TABLE_MISSING.
         """
         if offset is not None and offset.finished:
             return offset
         self.check_row_filter()
         with self._transaction() as cursor:
             storage = self._storage(cursor)
+            refuse_other_table(self._table.name, self._relation, storage.relation)
             basis = self._basis(storage)
             if offset is not None:
                 self._check_basis(offset.basis, basis)
@@ -193,6 +202,9 @@ class BoundaryWalker:
             storage_id=storage.storage_id,
             key=storage.key if by_key else (),
             generation=self._generation,
+            relation=storage.relation,
+            membership=self._membership,
+            position=self._position,
         )
 
     def _check_basis(self, planned: PlanBasis, now: PlanBasis) -> None:
@@ -201,6 +213,7 @@ class BoundaryWalker:
             raise SourceError(
                 "SNAPSHOT_SOURCE_CHANGED", table=table, planned=planned.source_identity, found=now.source_identity
             )
+        refuse_other_table(table, planned.relation, now.relation)
         if planned.generation != now.generation:
             raise plan_fault(table, f"they are of generation {planned.generation}, not {now.generation}")
         if planned.kind != now.kind or planned.key != now.key:

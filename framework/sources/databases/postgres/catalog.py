@@ -200,7 +200,7 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
 def _table(
     name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
 ) -> SourceTable:
-    _, kind, storage, rows, size, is_full = row
+    oid, kind, storage, rows, size, is_full = row
     return SourceTable(
         name=name,
         columns=tuple(_column(column, full=is_full) for column in columns if not column[4]),
@@ -212,6 +212,7 @@ def _table(
         full_before_image=is_full,
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
+        relation=oid,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from framework.sources.databases.postgres.pgoutput import (
     read_row,
     read_update,
 )
-from framework.sources.databases.tables import UNREADABLE, TableName
+from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName
 
 Fragment = Callable[[str], str]
 _OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
@@ -139,6 +139,11 @@ class ChangeEncoder:
         buffer: receives the rows.
         keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE. Otherwise it is
             an error, which ends the changes of all tables.
+        tables: oids of tables with their names; the last name of an oid is that of its changes. A change of another
+            table that has one of these names has the operation REPLACED. A table without an oid and a name here has the
+            name that it had at the time.
+        partitions: oids of partitions with the names of their tables. The log has partitions by themselves while the
+            publication is without `publish_via_partition_root`.
     """
 
     def __init__(
@@ -148,7 +153,12 @@ class ChangeEncoder:
         buffer: ChangeBuffer,
         *,
         keeps_unreadable: bool = False,
+        tables: Sequence[tuple[int, TableName]] = (),
+        partitions: Sequence[tuple[int, TableName]] = (),
     ) -> None:
+        self._partitions = frozenset(oid for oid, _ in partitions)
+        self._tables = dict([*partitions, *tables])
+        self._names = frozenset(name for _, name in tables)
         self.kinds: list[ChangeKind] = []
         self.xid = 0
         self._fragments = fragments
@@ -165,11 +175,15 @@ class ChangeEncoder:
 
         The server sends a relation before its first change and after each change of its schema, in every stream.
         """
+        name = self._tables.get(relation.oid)
+        if name is not None and name != relation.table:  # it has another name at present, or had one at that time
+            relation = replace(relation, table=name)
+        is_other = name is None and relation.table in self._names
         encoder = self._known.get(relation)
         if encoder is None:
             key = self._keys.get(relation.table, ())
             encoder = RowEncoder(relation, key, self._fragments, len(self.kinds))
-            self.kinds += [ChangeKind(relation, name) for name in _OPERATIONS]
+            self.kinds += [ChangeKind(relation, REPLACED if is_other else operation) for operation in _OPERATIONS]
             self._known[relation] = encoder
         self._encoders[relation.oid] = encoder
 
@@ -227,7 +241,12 @@ class ChangeEncoder:
     def truncate(self, message: Truncate) -> None:
         """Add one row for each truncated table."""
         for oid in message.relations:
-            self._add_kind(self._encoder(oid).truncate)
+            encoder = self._encoder(oid)
+            if oid in self._partitions:  # which rows of the table were in it is unknown
+                fault = SourceError("DATABASE_PARTITION_TRUNCATED", table=encoder.relation.table, oid=oid)
+                self._add_unreadable(encoder, fault)
+                continue
+            self._add_kind(encoder.truncate)
             self._add_payload(None)
 
     def complete(self, pending: PendingRow, values: Row | SourceError) -> int:

@@ -23,10 +23,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from framework.foundation.errors import SourceError
 from framework.foundation.processes import start_of_process
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.catalog import read_tables
+from framework.sources.databases.postgres.catalog import read_identity, read_tables
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import ensure_position
-from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
-    "advanceTo", "unreadableRows",
+    "advanceTo", "unreadableRows", "relations", "partitions", "notAfter",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -63,6 +63,9 @@ class ChangesRequest:
     spool_folder: str | None
     advance_to: int
     keeps_unreadable: bool
+    relations: tuple[tuple[int, TableName], ...]
+    partitions: tuple[tuple[int, TableName], ...]
+    not_after: int
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -86,6 +89,9 @@ class ChangesRequest:
             spool_folder=options.optional("spoolFolder"),
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
+            relations=options.relations("relations"),
+            partitions=options.relations("partitions"),
+            not_after=options.number("notAfter", 0, least=0),
         )
 
 
@@ -127,14 +133,17 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The position of the slot, which is created if there is none; a snapshot may begin afterwards."""
         request = self._request
         with Session(request.connection, read_only=False) as session:
+            if request.not_after:
+                self._require_log(session, request.not_after)
             found = ensure_position(session, request.slot, request.publication, request.tables)
         return _as_dict(found.stored())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next transactions; `start` itself if there are none."""
-        if self._is_at_end:
-            return start
         stored = StoredPosition.from_json(json.dumps(start))
+        if self._is_at_end:
+            self._release(stored.lsn)
+            return start
         log = self._reader(stored)
         # Spark has committed the micro-batch that ends at `start`.
         log.acknowledge(stored.lsn)
@@ -144,6 +153,8 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch.rows == 0 and (
             batch.end == stored.lsn or (not is_awaited and batch.end - stored.lsn < _IDLE_LOG_BYTES)
         ):
+            if self._is_at_end:
+                self._release(stored.lsn)
             return start
         self._batch = batch
         return _as_dict(stored.at(batch.end))
@@ -174,9 +185,30 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the connections, and remove the files."""
         if self._log is not None:
+            self._log.release()
             self._log.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _require_log(self, session: Session, lsn: int) -> None:
+        """Refuse a slot that is gone, or was made after a snapshot had begun: changes since then would be missing."""
+        request = self._request
+        gap = check_position(
+            session,
+            StoredPosition(
+                slot=request.slot, publication=request.publication, lsn=lsn, identity=read_identity(session)
+            ),
+        )
+        if gap is not None:
+            raise gap.error()
+
+    def _release(self, committed: int) -> None:
+        """Let go of the slot: whoever drops it after the update is not refused."""
+        if self._log is not None:
+            # Spark has committed this offset. Without the stream, the server would decode its log again to get there.
+            with suppress(SourceError):
+                self._log.acknowledge(committed)
+            self._log.release()
 
     def _reader(self, stored: StoredPosition) -> LogReader:
         if self._log is None:
@@ -192,6 +224,8 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 keys=keys,
                 keeps_unreadable=request.keeps_unreadable,
                 generation=request.generation,
+                tables=request.relations,
+                partitions=request.partitions,
             )
         return self._log
 

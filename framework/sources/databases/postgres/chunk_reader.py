@@ -29,7 +29,7 @@ from framework.sources.databases.postgres.chunk_sql import (
 )
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.session import arrow_connection
-from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault
+from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault, refuse_other_table
 from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.postgres.types import ColumnType
@@ -91,9 +91,9 @@ class ChunkReader:
         The transaction ends when the iterator is exhausted or closed.
 
         Raises:
-            SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_ROW_FILTER_INVALID,
-                SNAPSHOT_CHUNK_TIMEOUT, or a condition of `named_errors`, such as DATABASE_TABLE_MISSING or
-                DATABASE_COLUMN_MISSING.
+            SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_TABLE_REPLACED,
+                SNAPSHOT_ROW_FILTER_INVALID, SNAPSHOT_CHUNK_TIMEOUT, or a condition of `named_errors`, such as
+                DATABASE_TABLE_MISSING or DATABASE_COLUMN_MISSING.
         """
         schema = self.schema
         with self._transaction(chunk) as cursor:
@@ -170,6 +170,7 @@ class ChunkReader:
 
     def _check_storage(self, storage: TableStorage) -> None:
         basis = self._basis
+        refuse_other_table(self._table, basis.relation, storage.relation)
         if basis.kind == ChunkKind.TID and storage.storage_id != basis.storage_id:
             raise plan_fault(self._table, "PostgreSQL has rewritten its rows to new addresses")
         if storage.key != basis.key:

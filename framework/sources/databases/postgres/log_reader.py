@@ -9,14 +9,14 @@ position may lie within a record; it is compared with, and never used as an offs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg2
 
 from framework.foundation.clock import Clock, SystemClock
-from framework.foundation.errors import InternalError
+from framework.foundation.errors import InternalError, SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory
 from framework.sources.databases.postgres.faults import named_error
@@ -35,7 +35,9 @@ from framework.sources.databases.postgres.stream import (
 from framework.sources.databases.tables import TableName
 
 _POLL_SECONDS = 0.1
+_RELEASE_SECONDS, _RELEASE_POLL_SECONDS = 5.0, 0.005
 _OBJECT_IN_USE = "55006"
+_IS_READ = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND active_pid = %s"
 _FLUSHED = "SELECT pg_current_wal_flush_lsn()"
 _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots WHERE slot_name = %s"
 
@@ -52,6 +54,8 @@ class LogReader:
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
         keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
         generation: of the rows.
+        tables: oids of tables with their names, see `ChangeEncoder`.
+        partitions: oids of partitions with the names of their tables.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
         clock: for waiting.
@@ -68,6 +72,8 @@ class LogReader:
         keys: Mapping[TableName, tuple[str, ...]] | None = None,
         keeps_unreadable: bool = False,
         generation: int = 0,
+        tables: Sequence[tuple[int, TableName]] = (),
+        partitions: Sequence[tuple[int, TableName]] = (),
         slot_wait_seconds: float = 90.0,
         clock: Clock | None = None,
     ) -> None:
@@ -79,7 +85,14 @@ class LogReader:
         self._clock = clock or SystemClock()
         self._buffer = ChangeBuffer()
         types = LogTypes(self._session, text_columns)
-        self._encoder = ChangeEncoder(fragments or types, keys or {}, self._buffer, keeps_unreadable=keeps_unreadable)
+        self._encoder = ChangeEncoder(
+            fragments or types,
+            keys or {},
+            self._buffer,
+            keeps_unreadable=keeps_unreadable,
+            tables=tables,
+            partitions=partitions,
+        )
         self._omitted = OmittedValues(self._session, self._clock)
         self._opened: Session | None = None
         self._stream: ReplicationStream | None = None
@@ -151,6 +164,17 @@ class LogReader:
     def request_stop(self) -> None:
         """End the current read soon, from another thread; later reads end at once."""
         self._stop_requested = True
+
+    def release(self) -> None:
+        """Close the stream, and wait a moment until the server has let go of the slot, so that it may be dropped."""
+        if self._stream is None:
+            return
+        backend = self._stream.backend
+        self._close_stream()
+        deadline = self._clock.monotonic() + _RELEASE_SECONDS
+        with suppress(SourceError, psycopg2.Error):  # the connection is lost, and the stream's as well
+            while self._one(_IS_READ, self._position.slot, backend) and self._clock.monotonic() < deadline:
+                self._clock.sleep(_RELEASE_POLL_SECONDS)
 
     def close(self) -> None:
         """Close the connections."""

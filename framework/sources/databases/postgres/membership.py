@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from framework.sources.databases.postgres.session import Session
@@ -10,7 +11,7 @@ from framework.sources.databases.tables import TableName
 _SLOT = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
 _IS_OWNED = "SELECT coalesce(bool_and(pg_has_role(pubowner, 'USAGE')), true) FROM pg_publication WHERE pubname = %s"
 _MEMBERS = """
-    SELECT n.nspname, c.relname
+    SELECT n.nspname, c.relname, r.oid::bigint
     FROM pg_publication AS p
     JOIN pg_publication_rel AS r ON r.prpubid = p.oid
     JOIN pg_class AS c ON c.oid = r.prrelid
@@ -25,12 +26,13 @@ class Membership:
 
     Args:
         has_slot: whether the slot exists.
-        tables: the members of the publication; empty if there is no publication.
+        tables: the members of the publication, each with what identifies its membership: a table that was taken out
+            and added again has another one. Empty if there is no publication.
         is_owned: whether the role may change the publication, or there is none.
     """
 
     has_slot: bool
-    tables: frozenset[TableName]
+    tables: Mapping[TableName, int]
     is_owned: bool
 
 
@@ -42,8 +44,9 @@ def read_membership(session: Session, slot: str, publication: str) -> Membership
     """
     return Membership(
         has_slot=bool(session.rows(_SLOT, [slot])[0][0]),
-        tables=frozenset(
-            TableName(schema=schema, table=table) for schema, table in session.rows(_MEMBERS, [publication])
-        ),
+        tables={
+            TableName(schema=schema, table=table): member
+            for schema, table, member in session.rows(_MEMBERS, [publication])
+        },
         is_owned=bool(session.rows(_IS_OWNED, [publication])[0][0]),
     )

@@ -12,6 +12,16 @@ def plan_fault(table: TableName, reason: str) -> SourceError:
     return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
 
 
+def refuse_other_table(table: TableName, planned: int, found: int) -> None:
+    """Refuse a table that has the name of the planned one, but is another one; 0 is an unknown table.
+
+    Raises:
+        SourceError: SNAPSHOT_TABLE_REPLACED.
+    """
+    if planned and found != planned:
+        raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
+
+
 def filter_fault(table: TableName, row_filter: str, message: str) -> SourceError:
     """Return the fault of a row filter that PostgreSQL rejects, with PostgreSQL's message."""
     return SourceError("SNAPSHOT_ROW_FILTER_INVALID", table=table, filter=row_filter, message=one_line(message))

@@ -21,6 +21,7 @@ from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.boundaries import DEFAULT_CHUNK_BYTES, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
+from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
-    "maxChunksPerTrigger", "generation", "slot", "publication",
+    "maxChunksPerTrigger", "generation", "slot", "publication", "relation",
 )  # fmt: skip
 CHUNKS_PER_TRIGGER = 8
 _ALL_CHUNKS = 1_000_000
@@ -53,6 +54,7 @@ class SnapshotRequest:
     generation: int
     slot: str | None
     publication: str | None
+    relation: int
 
     @classmethod
     def of(cls, options: Options) -> SnapshotRequest:
@@ -72,6 +74,7 @@ class SnapshotRequest:
             generation=options.number("generation", 0, least=0),
             slot=options.optional("slot"),
             publication=options.optional("publication") or options.optional("slot"),
+            relation=options.number("relation", 0, least=0),
         )
 
     def schema(self) -> str:
@@ -102,9 +105,12 @@ class SnapshotRequest:
 
         Before the first one, the log has the table's changes: a change that a chunk misses is in the log.
         """
+        membership = position = 0
         if start is None and self.slot is not None and self.publication is not None:
             with Session(self.connection, read_only=False) as session:
-                ensure_position(session, self.slot, self.publication, (self.table,))
+                position = ensure_position(session, self.slot, self.publication, (self.table,)).lsn
+                # A table that leaves the publication after this has another one when it comes back.
+                membership = read_membership(session, self.slot, self.publication).tables.get(self.table, 0)
         with Session(self.connection) as session:
             walker = BoundaryWalker(
                 session,
@@ -113,6 +119,9 @@ class SnapshotRequest:
                 generation=self.generation,
                 row_filter=self.row_filter,
                 chunk_bytes=self.chunk_bytes,
+                relation=self.relation,
+                membership=membership,
+                position=position,
             )
             return walker.plan(start, most_chunks=most_chunks)
 

@@ -33,6 +33,7 @@ _COPY_BOTH = 8
 _MOST_MESSAGES = 1024
 _MOST_BYTES = 1 << 20
 _SQLSTATE = ord("C")
+_UNDEFINED_OBJECT = b"42704"
 _pack_status = Struct(">cQQQqB").pack
 
 
@@ -84,8 +85,11 @@ class ReplicationStream:
 
     def __init__(self, source: Connection, *, slot: str, publication: str, start: int, feedback_seconds: float) -> None:
         self._source = source
+        self._slot, self._publication = slot, publication
         self._connection: Any = open_replication(source)
         self._handle = self._connection.pgconn_ptr
+        self.backend = int(self._connection.info.backend_pid)
+        """The process of the server that reads the slot; it ends a moment after the connection."""
         self._lock = threading.Lock()
         self._acknowledged = 0
         self._closed = threading.Event()
@@ -180,8 +184,15 @@ class ReplicationStream:
     def _ended(self) -> SourceError:
         """The fault of a stream that the server ended, by an error or by its shutdown."""
         result = _get_result(self._handle)
+        state = None
         if result:
+            state = _result_field(result, _SQLSTATE)
             _clear(result)
+        if state == _UNDEFINED_OBJECT:
+            # At the position that the server decodes there is no publication: it was dropped, and perhaps made again.
+            return SourceError(
+                "DATABASE_POSITION_LOST.PUBLICATION", slot=self._slot, publication=self._publication, lsn="unknown"
+            )
         return self._lost()
 
     def _lost(self) -> SourceError:

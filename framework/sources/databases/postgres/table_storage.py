@@ -47,6 +47,7 @@ class TableStorage:
         server_version: such as 160014.
         block_size: bytes of a block.
         leaves: () unless sizes were asked for.
+        relation: the oid of the table.
     """
 
     storage_id: str
@@ -56,6 +57,7 @@ class TableStorage:
     server_version: int
     block_size: int
     leaves: tuple[Leaf, ...] = ()
+    relation: int = 0
 
     @property
     def has_tid_ranges(self) -> bool:
@@ -107,6 +109,7 @@ def parse_storage(text: str) -> TableStorage | None:
         server_version=value["version"],
         block_size=value["block_size"],
         leaves=tuple(Leaf(**leaf) for leaf in value["leaves"] or ()),
+        relation=value["relation"],
     )
 
 
@@ -160,6 +163,7 @@ WITH RECURSIVE target AS (
 )
 SELECT json_build_object(
     'kind', (SELECT relkind FROM target),
+    'relation', (SELECT oid::bigint FROM target),
     'storage', (
         SELECT CASE t.relkind WHEN 'p' THEN 'partitions:' || md5(coalesce(s.leaves, '')) ELSE s.leaves END
         FROM target t, (
