@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from framework.declare.copy_definition import CopyDefinition
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 
@@ -210,6 +211,7 @@ class IngestedTable:
         snapshot_flow: the flow that reads the table once.
         cdc_flow: the flow that applies the table's changes.
         keys: the columns that identify a row; () for a table that can't be copied now.
+        definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
     """
 
     source_schema: str
@@ -218,6 +220,7 @@ class IngestedTable:
     snapshot_flow: QualifiedName
     cdc_flow: QualifiedName
     keys: tuple[str, ...]
+    definition: CopyDefinition | None = None
 
     @property
     def source(self) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
-    "advanceTo", "unreadableRows",
+    "advanceTo", "unreadableRows", "historyTables",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -63,6 +63,7 @@ class ChangesRequest:
     spool_folder: str | None
     advance_to: int
     keeps_unreadable: bool
+    histories: tuple[TableName, ...]
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -86,6 +87,7 @@ class ChangesRequest:
             spool_folder=options.optional("spoolFolder"),
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
+            histories=options.tables("historyTables") if options.optional("historyTables") else (),
         )
 
 
@@ -191,6 +193,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 text_columns=request.text_columns,
                 keys=keys,
                 keeps_unreadable=request.keeps_unreadable,
+                histories=request.histories,
                 generation=request.generation,
             )
         return self._log

@@ -51,6 +51,7 @@ class LogReader:
         text_columns: columns that are then read as text (option `textColumns`).
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
         keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
+        histories: tables of which each state is kept, see `reread`.
         generation: of the rows.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
@@ -67,6 +68,7 @@ class LogReader:
         text_columns: Mapping[TableName, Collection[str]] | None = None,
         keys: Mapping[TableName, tuple[str, ...]] | None = None,
         keeps_unreadable: bool = False,
+        histories: Collection[TableName] = (),
         generation: int = 0,
         slot_wait_seconds: float = 90.0,
         clock: Clock | None = None,
@@ -80,7 +82,7 @@ class LogReader:
         self._buffer = ChangeBuffer()
         types = LogTypes(self._session, text_columns)
         self._encoder = ChangeEncoder(fragments or types, keys or {}, self._buffer, keeps_unreadable=keeps_unreadable)
-        self._omitted = OmittedValues(self._session, self._clock)
+        self._omitted = OmittedValues(self._session, self._clock, histories=histories)
         self._opened: Session | None = None
         self._stream: ReplicationStream | None = None
         self._messages: list[bytes] = []
@@ -111,8 +113,8 @@ class LogReader:
     def read_range(self, start: int, end: int) -> SpooledBatch:
         """Read the transactions that end after `start` and not after `end` once more.
 
-        The rows, their positions, ordinals and operations are the same each time. Values that the log left out may be
-        newer ones (see `reread`).
+        The rows, their positions and ordinals are the same each time, and so are their operations and values, except of
+        rows with values that the log left out: these may be newer (see `reread`).
 
         Args:
             start: the start of an earlier batch.
