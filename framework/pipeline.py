@@ -179,7 +179,7 @@ class Pipeline:
             GraphErrors: all errors of the definitions.
         """
         if self._graph is None:
-            self._graph = self._definitions.expanded(self._store).resolve(self._store, UpdateRequest())
+            self._graph = self._definitions.expanded(self._store, UpdateRequest()).resolve(self._store, UpdateRequest())
         return self._graph
 
     @property
@@ -194,7 +194,7 @@ class Pipeline:
         Raises:
             GraphErrors: the database can't be read, or has not what is declared.
         """
-        return self._definitions.expanded(self._store).gateways()
+        return self._definitions.expanded(self._store, UpdateRequest()).gateways()
 
     def validate(self) -> DataflowGraph:
         """Load and resolve the pipeline; nothing is written.
@@ -427,7 +427,7 @@ class Pipeline:
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Resolved for each update, because the tables of the storage or of a source database may have changed.
-        definitions = self._definitions.expanded(self._store)
+        definitions = self._definitions.expanded(self._store, request)
         self._graph = definitions.resolve(self._store, request)
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self._store, request=request,

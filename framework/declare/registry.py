@@ -62,6 +62,7 @@ class Registry:
         ingestions: the ingestions, which each update expands to datasets and flows.
         generated: the queries of `queries` that the engine generates, by flow.
         isolated: datasets whose faults fail their own flows only, and not the pipeline.
+        rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
@@ -84,6 +85,7 @@ class Registry:
     faults: list[SluiceError] = field(default_factory=list)
     spoilt: set[QualifiedName] = field(default_factory=set)
     isolated: set[QualifiedName] = field(default_factory=set)
+    rebuilt: set[QualifiedName] = field(default_factory=set)
     gathers_faults: bool = False
     is_incomplete: bool = False
 

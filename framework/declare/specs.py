@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from framework.declare.copy_definition import CopyDefinition
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 
@@ -213,6 +214,7 @@ class IngestedTable:
         relation: what identifies the table in its database, whatever its name; 0 if it can't be copied now.
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
+        definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
     """
 
     source_schema: str
@@ -224,6 +226,7 @@ class IngestedTable:
     relation: int = field(default=0, compare=False)
     membership: int = field(default=0, compare=False)
     partitions: str = field(default="", compare=False)
+    definition: CopyDefinition | None = None
 
     @property
     def source(self) -> str:

@@ -12,12 +12,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.generations import Generation, GenerationState, GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
+from framework.ingest.copy_state import CopyState
+from framework.ingest.names import change_flow_name, snapshot_flow_name
 from framework.ingest.state import GatewayState, GatewayStore, SnapshotGeneration, TableState
 from framework.sources.databases.tables import TableName
 
@@ -72,9 +74,12 @@ class Confirmation:
 
 
 def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:
-    """Return whether a flow reads a snapshot that replaces an earlier one: it is complete when it is confirmed."""
+    """Return whether a flow reads a snapshot that replaces an earlier one: it is complete when it is confirmed.
+
+    One into an empty copy has nothing to confirm.
+    """
     return any(
-        each.table.snapshot_flow == flow and each.current is not None
+        each.table.snapshot_flow == flow and each.current is not None and not each.current.is_rebuild
         for gateway in gateways
         for each in _tables(gateway, storage)
     )
@@ -98,11 +103,38 @@ def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
     """Return whether a snapshot of a copy was asked for that has not begun."""
     store = GatewayStore(storage)
     state = store.read(gateway)
-    known = [] if state is None else [each for each in state.tables if each.table.target == target]
+    known = [] if state is None else [each for each in state.tables if each.table.target == target and each.is_declared]
     if state is None or not known:
         return False
     slot_is_wanted = store.request(gateway).generation > state.slot_generation
     return slot_is_wanted or store.request(gateway, known[0].table.source).generation > known[0].number
+
+
+def has_rows(storage: Storage, target: QualifiedName) -> bool:
+    """Return whether a flow of a copy has planned a batch, so that the copy may have rows."""
+    generations = GenerationStore(storage)
+    for flow in (snapshot_flow_name(target), change_flow_name(target)):
+        current = generations.current(target, flow)
+        if current is None:
+            continue
+        if read_progress(storage, generations.path(target, flow, current.number)).last_offset_batch is not None:
+            return True
+    return False
+
+
+def is_rebuild_open(storage: Storage, copy: CopyState) -> bool:
+    """Return whether a copy must begin empty, and has not done so."""
+    return _is_before(copy.rebuild, GenerationStore(storage).current(copy.target, snapshot_flow_name(copy.target)))
+
+
+def awaits_rebuild(storage: Storage, copy: CopyState) -> bool:
+    """Return whether a copy must begin empty, and no rebuild does it yet."""
+    building = GenerationStore(storage).building(copy.target, snapshot_flow_name(copy.target))
+    return is_rebuild_open(storage, copy) and _is_before(copy.rebuild, building)
+
+
+def _is_before(number: int, generation: Generation | None) -> bool:
+    return (0 if generation is None else generation.number) < number
 
 
 def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) -> Iterator[Confirmation]:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import RemoteError, SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from framework.sources.databases.postgres.membership import Membership
     from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.types import ColumnType
-    from framework.sources.databases.tables import SourceTable
+    from framework.sources.databases.tables import ColumnIdentity, SourceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class Copy:
         relation: what identifies the table in its database.
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
+        definition: how its rows are made.
     """
 
     table: TableName
@@ -54,6 +56,7 @@ class Copy:
     read_columns: tuple[str, ...]
     schema: str
     configuration: TableConfiguration
+    definition: CopyDefinition = field(repr=False)
     # Not in the text of its queries: an update that finds another one has refused it, or reads it again.
     relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
@@ -72,7 +75,12 @@ class FailedCopy:
     table: TableName
     target: QualifiedName
     error: SluiceError
-    text_columns: tuple[str, ...] = ()
+    configuration: TableConfiguration
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns whose changes are staged as PostgreSQL's text."""
+        return self.configuration.text_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +110,7 @@ class CopyFinder:
         schema: the schema of copies without one.
         known: what is known of the table of a copy; None if another snapshot of it was asked for.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
+        refuse_drift: raises the error of a copy that has rows of another definition.
     """
 
     spec: IngestionSpec
@@ -109,6 +118,7 @@ class CopyFinder:
     schema: str
     known: Callable[[TableName, QualifiedName], KnownTable | None]
     refuse_filter: Callable[[TableName, str, str], None]
+    refuse_drift: Callable[[Copy], None]
 
     def find(self, folder: Path) -> tuple[Copy | FailedCopy, ...]:
         """Return the copies, those with a fault included.
@@ -165,11 +175,12 @@ class CopyFinder:
                 partitions=partitions,
             )
             self._check_log(session, membership, source, target)
+            self.refuse_drift(copy)
         except SluiceError as error:
             if error.condition in RETRYABLE:
                 raise
-            text_columns = each.configuration.text_columns
-            return FailedCopy(table=name, target=target, error=error.at(self.spec.location), text_columns=text_columns)
+            located = error.at(self.spec.location)
+            return FailedCopy(table=name, target=target, error=located, configuration=each.configuration)
         else:
             return copy
 
@@ -228,6 +239,7 @@ class CopyFinder:
             read_columns=tuple(column.name for column in read),
             schema=schema,
             configuration=configuration,
+            definition=definition_of(self.spec.name, source, configuration, keys, read),
         )
 
     def _without_doubles(self, found: Sequence[Copy | FailedCopy]) -> tuple[Copy | FailedCopy, ...]:
@@ -257,7 +269,45 @@ class CopyFinder:
             )  # fmt: skip
         if error is None:
             return copy
-        return FailedCopy(table=copy.table, target=copy.target, error=error, text_columns=copy.text_columns)
+        return FailedCopy(table=copy.table, target=copy.target, error=error, configuration=copy.configuration)
+
+
+def definition_of(
+    gateway: str,
+    source: SourceTable,
+    configuration: TableConfiguration,
+    keys: tuple[str, ...],
+    read: Sequence[ColumnType],
+) -> CopyDefinition:
+    """Return how the rows of a copy are made.
+
+    Args:
+        gateway: the name of the ingestion.
+        source: the table as it is now.
+        configuration: how it is copied.
+        keys: the columns that identify a row.
+        read: the columns that are read.
+    """
+    lists = (configuration.include_columns, configuration.exclude_columns, configuration.text_columns)
+    identities = {column.name: column.identity for column in source.columns}
+    return CopyDefinition(
+        gateway=gateway,
+        source=str(source.name),
+        keys=keys,
+        scd_type=configuration.scd_type,
+        row_filter=configuration.row_filter,
+        selection=repr([sorted(names) for names in lists]),
+        columns=tuple(
+            CopiedColumn(name=each.name, type=each.spark_type, **_fields(identities[each.name])) for each in read
+        ),
+        most_columns=source.most_columns,
+        storage=source.storage_id,
+        log_version=source.log_version,
+    )
+
+
+def _fields(identity: ColumnIdentity) -> dict[str, Any]:
+    return {name: getattr(identity, name) for name in identity.__dataclass_fields__}
 
 
 def declared_tables(session: Session, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:

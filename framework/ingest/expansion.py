@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +27,19 @@ from framework.declare.specs import (
 )
 from framework.foundation.errors import SourceError, UserError
 from framework.foundation.wording import exception_text
-from framework.ingest.confirmation import is_pending, snapshot_filter
+from framework.ingest.confirmation import (
+    awaits_rebuild,
+    has_rows,
+    is_pending,
+    is_rebuild_open,
+    snapshot_filter,
+)
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
+from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
+from framework.ingest.payloads import free_name, payload_options, quoted_column
 from framework.ingest.progress import planned_basis
-from framework.ingest.state import GatewayState, GatewayStore, TableState, generation_sql
+from framework.ingest.state import GatewayState, GatewayStore, TableState, copy_elsewhere, generation_sql
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -50,12 +60,17 @@ _SNAPSHOT_ONLY, _CHANGES_ONLY = (
 )
 _ORDER = ("generation", "position", "ordinal")
 """Columns of the log that order changes; the rows of a snapshot have zeros in them, and are older than every change."""
-# A value that its column can't hold fails the flow: a null would be a loss that nobody sees.
-_STRICT = {"mode": "FAILFAST"}
 _CAUSE = "\0"
 
 
-def expand_ingestions(registry: Registry, spark: SparkSession, storage: Storage, folder: Path) -> None:
+def expand_ingestions(
+    registry: Registry,
+    spark: SparkSession,
+    storage: Storage,
+    folder: Path,
+    *,
+    is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
+) -> None:
     """Add the datasets and flows of all ingestions to a registry.
 
     A table with a fault gets flows whose queries raise it, so that the flows of the other tables run.
@@ -65,6 +80,7 @@ def expand_ingestions(registry: Registry, spark: SparkSession, storage: Storage,
         spark: the session of the pipeline.
         storage: has the checkpoints of the flows.
         folder: the folder of the spec, with `connections.yml`.
+        is_refreshed: whether the update clears a dataset and recomputes it.
 
     Raises:
         UserError: the connection, a schema or any table of an ingestion is missing.
@@ -72,8 +88,9 @@ def expand_ingestions(registry: Registry, spark: SparkSession, storage: Storage,
     """
     for spec in registry.ingestions:
         _Expansion(
-            registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder)
-        ).add()
+            registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder),
+            is_refreshed=is_refreshed,
+        ).add()  # fmt: skip
 
 
 def connections_folder(spec: IngestionSpec, folder: Path) -> Path:
@@ -90,15 +107,18 @@ class _Expansion:
     storage: Storage
     spec: IngestionSpec
     folder: Path
+    is_refreshed: Callable[[QualifiedName], bool]
 
     def add(self) -> None:
         """Add the table of changes, and the copies with their flows."""
+        state = GatewayStore(self.storage).read(self.spec.name)
         finder = CopyFinder(
             spec=self.spec,
             catalog=self.registry.catalog,
             schema=self.registry.schema,
             known=self._known,
             refuse_filter=self._refuse_filter,
+            refuse_drift=lambda copy: self._refuse_drift(copy, state),
         )
         found = finder.find(self.folder)
         self.registry.gateways.append(self._gateway(found))
@@ -131,6 +151,7 @@ class _Expansion:
                     relation=each.relation if isinstance(each, Copy) else 0,
                     membership=each.membership if isinstance(each, Copy) else 0,
                     partitions=each.partitions if isinstance(each, Copy) else "",
+                    definition=each.definition if isinstance(each, Copy) else None,
                 )
                 for each in found
             ),
@@ -182,6 +203,27 @@ class _Expansion:
         begun = (planned_basis(self._planned(each.target, each.snapshot_flow) or ()) for each in state.gateway.tables)
         return min((basis.position for basis in begun if basis is not None and basis.position), default=0)
 
+    def _refuse_drift(self, copy: Copy, state: GatewayState | None) -> None:
+        """Refuse a copy that has rows of another definition, unless another snapshot was asked for."""
+        target, storage = copy.target, self.storage
+        before = (None if state is None else state.copy(target)) or copy_elsewhere(
+            GatewayStore(storage), target, self.spec.name
+        )
+        if before is None:
+            return
+        error = drift_error(before.definition, copy.definition)
+        is_outdated = error is not None and has_rows(storage, target)
+        is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
+        if not is_outdated and not is_unfinished:
+            return
+        if is_pending(storage, self.spec.name, target):
+            if is_unfinished or not is_replaceable(before.definition, copy.definition):
+                self.registry.rebuilt.add(target)
+        elif error is not None and is_outdated and not self.is_refreshed(target):
+            raise error
+        elif awaits_rebuild(storage, before):
+            self.registry.rebuilt.add(target)
+
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         from pyspark.errors import PySparkException
 
@@ -203,6 +245,9 @@ class _Expansion:
             # The flow of the row's table fails then, and not the changes of all tables.
             "unreadableRows": "keep",
         }
+        histories = [each.table.quoted for each in found if each.configuration.scd_type != 1]
+        if histories:
+            options["historyTables"] = ",".join(histories)
 
         store = GatewayStore(self.storage)
 
@@ -256,7 +301,7 @@ class _Expansion:
 
     def _add_flows(self, copy: Copy) -> None:
         """Add the flows of a copy, in which the columns of the log have names that the table does not have."""
-        operation, *order = (_free(name, copy.read_columns) for name in ("operation", *_ORDER))
+        operation, *order = (free_name(name, copy.read_columns) for name in ("operation", *_ORDER))
         pairs = (f"'{name}', `{column}`" for name, column in zip(_ORDER, order, strict=True))
         scd_type = copy.configuration.scd_type
         cdc = AutoCdcSpec(
@@ -310,7 +355,7 @@ class _Expansion:
         if copy.configuration.row_filter:
             rows = rows.where(copy.configuration.row_filter)
         values = (f"{value}L AS `{name}`" for name, value in zip(order, (state.number, 0, 0), strict=True))
-        return rows.selectExpr(*map(_quoted, copy.columns), *values)
+        return rows.selectExpr(*map(quoted_column, copy.columns), *values)
 
     def _changed(self, copy: Copy, operation: str, order: Sequence[str]) -> DataFrame:
         """The changes of the table, as columns. A row that does not meet the row filter any more is deleted."""
@@ -323,36 +368,46 @@ class _Expansion:
         refused = self._refused(copy)
         if state.newest_complete:
             # The rows of a later snapshot of all rows replace what this change made of the table.
-            listed = ", ".join(f"'{name}'" for name in refused)
-            rows = rows.where(F.expr(f"operation NOT IN ({listed}) OR {values[0]} >= {state.newest_complete}"))
+            later = F.expr(f"{values[0]} >= {state.newest_complete}")
+            rows = rows.where(~reduce(or_, (condition for condition, _ in refused)) | later)
+        if state.oldest_kept:
+            rows = rows.where(F.expr(f"{values[0]} >= {state.oldest_kept}"))
         payload = F.col("payload")
-        for name, error in refused.items():
-            payload = F.when(F.col("operation") == name, F.raise_error(error).cast("string")).otherwise(payload)
+        for condition, error in refused:
+            payload = F.when(condition, F.raise_error(error).cast("string")).otherwise(payload)
         rows = rows.select(
             F.col("operation").alias(operation),
             *(F.expr(value).alias(name) for name, value in zip(order, values, strict=True)),
-            F.from_json(payload, copy.schema, _STRICT).alias("row"),
+            F.from_json(payload, copy.schema, payload_options(copy.read_columns)).alias("row"),
         )
         rows = rows.select(operation, *order, "row.*")
         if copy.configuration.row_filter:
             meets = f"coalesce((\n{copy.configuration.row_filter}\n), false)"  # the filter may end in a comment
             leaves = F.expr(f"`{operation}` IN ('INSERT', 'UPDATE') AND NOT {meets}")
             rows = rows.withColumn(operation, F.when(leaves, "DELETE").otherwise(F.col(operation)))
-        return rows.select(operation, *order, *map(_quoted, copy.columns))
+        return rows.select(operation, *order, *map(quoted_column, copy.columns))
 
-    def _refused(self, copy: Copy) -> dict[str, Column]:
-        """The operations that the copy can't apply, each with the text of the error that fails its flow."""
+    def _refused(self, copy: Copy) -> list[tuple[Column, Column]]:
+        """The changes that the copy can't apply, as conditions, each with the text of the error that fails its flow."""
         from pyspark.sql import functions as F
 
+        operation = F.col("operation")
         unreadable = SourceError("INGESTION_CHANGE_UNREADABLE", table=copy.table, cause=_CAUSE)
         before, _, after = _raised(unreadable).partition(_CAUSE)
-        refused = {
-            UNREADABLE: F.concat(F.lit(before), F.col("payload"), F.lit(after)),
-            REPLACED: F.lit(_raised(SourceError("INGESTION_TABLE_REPLACED", table=copy.table))),
-        }
+        replaced = _raised(SourceError("INGESTION_TABLE_REPLACED", table=copy.table))
+        refused = [
+            (operation == UNREADABLE, F.concat(F.lit(before), F.col("payload"), F.lit(after))),
+            (operation == REPLACED, F.lit(replaced)),
+        ]
         if copy.configuration.scd_type != 1:
             truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=slot_name(self.spec))
-            refused["TRUNCATE"] = F.lit(_raised(truncated))
+            refused.append((operation == "TRUNCATE", F.lit(_raised(truncated))))
+        state = GatewayStore(self.storage).read(self.spec.name)
+        known = None if state is None else state.copy(copy.target)
+        if known is not None:
+            other = SourceError("INGESTION_COLUMNS_NEWER", table=copy.table)
+            has_row = operation.isin("INSERT", "UPDATE", "DELETE")
+            refused.append((has_row & ~F.col("schema_version").isin(*known.log_versions), F.lit(_raised(other))))
         return refused
 
     def _add_flow(self, flow: FlowSpec, function: Callable[[], DataFrame], query: GeneratedQuery | None = None) -> None:
@@ -386,18 +441,6 @@ def _relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
         option: ",".join(".".join(map(quote_identifier, each)) for each in listed)
         for option, listed in (("relations", [*known, *now]), ("partitions", partitions))
     }
-
-
-def _free(name: str, taken: tuple[str, ...]) -> str:
-    """Return a name that no column has, in any case of letters."""
-    lower = {column.lower() for column in taken}
-    while name in lower:
-        name = f"_{name}"
-    return name
-
-
-def _quoted(column: str) -> str:
-    return f"`{column.replace('`', '``')}`"
 
 
 def _raised(error: SourceError) -> str:

@@ -14,17 +14,30 @@ the first chunk is read, because `settled_position` waits for all transactions t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.ingest.confirmation import has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
-from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState, refreshed
+from framework.ingest.copy_state import CopyState, new_copy
+from framework.ingest.drift import is_replaceable
+from framework.ingest.state import (
+    GatewayState,
+    GatewayStore,
+    Mode,
+    Request,
+    SnapshotGeneration,
+    TableState,
+    copy_elsewhere,
+    refreshed,
+)
 from framework.sources.databases.tables import TableName
 
 
@@ -41,28 +54,52 @@ class Refusal:
     error: SluiceError
 
 
-def begin_generations(gateways: Sequence[IngestedGateway], storage: Storage, clock: Clock) -> tuple[Refusal, ...]:
+def begin_generations(
+    gateways: Sequence[IngestedGateway],
+    storage: Storage,
+    clock: Clock,
+    *,
+    is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
+) -> tuple[Refusal, ...]:
     """Begin the generations that operators asked for, and record the tables of the gateways.
 
     Called with the lock of updates held and before any flow runs.
+
+    Args:
+        gateways: the gateways.
+        storage: the pipeline's storage.
+        clock: says when checkpoints begin.
+        is_refreshed: whether the update clears a copy and reads it again.
 
     Returns:
         The requests that failed at the source: the other tables go on.
     """
     return tuple(
-        refusal for gateway in gateways for refusal in _Beginning(gateway, GatewayStore(storage), storage, clock).run()
+        refusal
+        for gateway in gateways
+        for refusal in _Beginning(gateway, GatewayStore(storage), storage, clock, is_refreshed).run()
     )
 
 
 class _Beginning:
     """The new generations of one gateway."""
 
-    def __init__(self, gateway: IngestedGateway, store: GatewayStore, storage: Storage, clock: Clock) -> None:
+    def __init__(
+        self,
+        gateway: IngestedGateway,
+        store: GatewayStore,
+        storage: Storage,
+        clock: Clock,
+        is_refreshed: Callable[[QualifiedName], bool],
+    ) -> None:
+        self._is_refreshed = is_refreshed
         self._gateway = gateway
         self._store = store
+        self._storage = storage
         self._stored = store.read(gateway.name)
         self._checkpoints = GenerationStore(storage, clock)
         self._refusals: list[Refusal] = []
+        self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
     def run(self) -> list[Refusal]:
         state = refreshed(self._stored, self._gateway)
@@ -73,6 +110,8 @@ class _Beginning:
             if request is not None and table.is_declared and request.generation > table.number:
                 state = self._with_generation(state, table, request)
         state = self._published(self._identified(state, requests), requests)
+        for declared in self._gateway.tables:
+            state = self._with_definition(state, declared)
         if state != self._stored:
             self._store.write(state)
         self._begin_checkpoints(state)
@@ -90,7 +129,7 @@ class _Beginning:
             return state
         for table in state.tables:
             if table.is_declared:
-                state = self._replaced(state, self._next(table, Request(generation=table.number + 1), number, lsn=0))
+                state = self._begun(state, table, Request(generation=table.number + 1), number, lsn=0)
         changes = self._gateway.changes
         checkpoint = self._checkpoints.latest_number(changes, changes) + 1
         return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
@@ -110,7 +149,7 @@ class _Beginning:
         except SluiceError as error:
             self._refusals.append(Refusal(target=table.table.target, error=error))
             return state
-        return self._replaced(state, self._next(table, request, state.slot_generation, lsn=lsn))
+        return self._begun(state, table, request, state.slot_generation, lsn=lsn)
 
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
         source = table.table.source
@@ -124,18 +163,59 @@ class _Beginning:
         with Session(gateway_connection(gateway)) as session:
             return settled_position(session, gateway.slot)
 
-    def _next(self, state: TableState, request: Request, slot_generation: int, *, lsn: int) -> TableState:
-        table = state.table
-        # The plan of the snapshot records the membership of the publication that it begins with.
+    def _begun(
+        self, state: GatewayState, table: TableState, request: Request, slot_generation: int, *, lsn: int
+    ) -> GatewayState:
+        """Return the state with a new generation of a table.
+
+        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary.
+        """
+        target = table.table.target
+        checkpoint = self._checkpoints.latest_number(target, table.table.snapshot_flow) + 1
+        now, before = self._definitions.get(target), self._copy(state, target)
+        is_outdated = now is not None and before is not None and before.followed_by(now) is None
+        is_rebuild = before is not None and self._begins_empty(before, now)
         begun = SnapshotGeneration(
             number=request.generation,
             slot_generation=slot_generation,
             lsn=lsn,
-            checkpoint=self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1,
-            where=self._filter(state, request),
-            relation=table.relation,
+            checkpoint=checkpoint,
+            where=None if is_outdated else self._filter(table, request),
+            relation=table.table.relation,
+            is_rebuild=is_rebuild,
         )
-        return replace(state, generations=(*state.generations, begun), membership=0, partitions=table.partitions)
+        # The plan of the snapshot records the membership of the publication that it begins with.
+        generations, partitions = (*table.generations, begun), table.table.partitions
+        state = self._replaced(state, replace(table, generations=generations, membership=0, partitions=partitions))
+        rebuild = checkpoint if is_rebuild else 0
+        if is_outdated and now is not None:
+            return state.with_copy(new_copy(target, now, rebuild=rebuild))
+        return state.with_copy(replace(before, rebuild=rebuild)) if is_rebuild and before is not None else state
+
+    def _begins_empty(self, before: CopyState, now: CopyDefinition | None) -> bool:
+        """Return whether the rows of a copy can't be replaced in it, now or before a rebuild that has not ended."""
+        is_replaced = now is None or is_replaceable(before.definition, now)
+        return is_rebuild_open(self._storage, before) or (not is_replaced and has_rows(self._storage, before.target))
+
+    def _copy(self, state: GatewayState, target: QualifiedName) -> CopyState | None:
+        return state.copy(target) or copy_elsewhere(self._store, target, self._gateway.name)
+
+    def _with_definition(self, state: GatewayState, table: IngestedTable) -> GatewayState:
+        """Return the state with the present definition of a copy.
+
+        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused. A
+        full refresh makes it anew, and is continued if the update ends before.
+        """
+        if table.definition is None:
+            return state
+        before = self._copy(state, table.target)
+        after = None if before is None else before.followed_by(table.definition)
+        if before is not None and after is None and has_rows(self._storage, table.target):
+            if not self._is_refreshed(table.target):
+                return state
+            rebuild = self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
+            return state.with_copy(new_copy(table.target, table.definition, rebuild=rebuild))
+        return state.with_copy(after or new_copy(table.target, table.definition))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
         """Return the state with the tables that were found at the source; the modules refused those that differ.
@@ -200,7 +280,7 @@ class _Beginning:
         changes = self._gateway.changes
         self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.slot_generation}")
         for each in state.tables:
-            if each.current is not None and each.is_declared:
+            if each.current is not None and each.is_declared and not each.current.is_rebuild:
                 reason = f"snapshot {each.number} was asked for"
                 self._begin(each.table.target, each.table.snapshot_flow, each.current.checkpoint, reason)
 

@@ -18,6 +18,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.ingest.copy_state import CopyState, copy_of_json
 
 _VERSION = 1
 _ROOT = "ingest"
@@ -42,6 +43,8 @@ class SnapshotGeneration:
         checkpoint: number of the checkpoint generation of the snapshot flow.
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
         relation: the source table, see `TableState`.
+        is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
+            copy then begins its checkpoint.
     """
 
     number: int
@@ -50,6 +53,7 @@ class SnapshotGeneration:
     checkpoint: int
     where: str | None = None
     relation: int = field(default=0, repr=False)
+    is_rebuild: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,11 @@ class TableState:
         """The number of the newest generation that reads all rows; 0 for the first snapshot."""
         return max((each.number for each in self.generations if each.where is None), default=0)
 
+    @property
+    def oldest_kept(self) -> int:
+        """The number of the generation before which no change is in the copy: that of its last rebuild."""
+        return max((each.number for each in self.generations if each.is_rebuild), default=0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
@@ -114,16 +123,26 @@ class GatewayState:
         slot_generation: number of the replication slot; 0 for the first.
         changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
         tables: the tables, those that are no longer declared too.
+        copies: how the rows of copies were made, those that are no longer declared too.
     """
 
     gateway: IngestedGateway
     slot_generation: int = 0
     changes_checkpoint: int = 0
     tables: tuple[TableState, ...] = ()
+    copies: tuple[CopyState, ...] = ()
 
     def table(self, source: str) -> TableState | None:
         """Return the state of a source table; None if it is unknown."""
         return next((each for each in self.tables if each.table.source == source), None)
+
+    def copy(self, target: QualifiedName) -> CopyState | None:
+        """Return how the rows of a copy were made; None before its first update."""
+        return next((each for each in self.copies if each.target == target), None)
+
+    def with_copy(self, copy: CopyState) -> GatewayState:
+        """Return the state with another state of a copy."""
+        return replace(self, copies=(*(each for each in self.copies if each.target != copy.target), copy))
 
     @property
     def position(self) -> int:
@@ -250,15 +269,31 @@ def _versioned(text: str) -> Any:
 
 
 def refreshed(state: GatewayState | None, gateway: IngestedGateway) -> GatewayState:
-    """Return the state with the tables that are declared now."""
+    """Return the state with the tables that are declared now.
+
+    A copy of another name has no rows yet, so a snapshot of some rows becomes one of all rows.
+    """
     known = {} if state is None else {each.table.source: each for each in state.tables}
     tables = []
     for table in gateway.tables:
         before = known.pop(table.source, None)
-        tables.append(TableState(table=table) if before is None else replace(before, table=table))
+        declared = replace(table, definition=None)
+        if before is None:
+            tables.append(TableState(table=declared))
+            continue
+        generations = before.generations
+        if before.table.target != table.target:
+            generations = tuple(replace(each, where=None) for each in generations)
+        tables.append(replace(before, table=declared, generations=generations, is_declared=True))
     left = (replace(each, is_declared=False) for each in known.values())
     base = state or GatewayState(gateway=gateway)
     return replace(base, gateway=gateway, tables=(*tables, *left))
+
+
+def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> CopyState | None:
+    """Return how another gateway made the rows of a copy; None if no other one did."""
+    others = (state.copy(target) for state in store.read_all() if state.gateway.name != gateway)
+    return next((each for each in others if each is not None), None)
 
 
 def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
@@ -307,6 +342,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "slot_generation": state.slot_generation,
         "changes_checkpoint": state.changes_checkpoint,
         "tables": [_table_json(each) for each in state.tables],
+        "copies": [each.to_json() for each in state.copies],
     }
 
 
@@ -329,6 +365,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
                 "checkpoint": each.checkpoint,
                 "where": each.where,
                 "relation": each.relation,
+                "rebuild": each.is_rebuild,
             }
             for each in state.generations
         ],
@@ -353,6 +390,7 @@ def _gateway_state(text: str) -> GatewayState:
         slot_generation=int(value["slot_generation"]),
         changes_checkpoint=int(value["changes_checkpoint"]),
         tables=tables,
+        copies=tuple(map(copy_of_json, value.get("copies", ()))),
     )
 
 
@@ -375,6 +413,7 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 checkpoint=int(each["checkpoint"]),
                 where=each["where"],
                 relation=int(each.get("relation", 0)),  # an earlier release did not record it
+                is_rebuild=bool(each.get("rebuild")),
             )
             for each in value["generations"]
         ),

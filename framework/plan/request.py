@@ -44,6 +44,8 @@ class UpdateRequest:
             empty too.
         full_refresh: datasets to clear and recompute.
         full_refresh_all: recompute every dataset that may be reset.
+        outdated: datasets that are recomputed if they are selected, because their rows were made in another way.
+        withheld: datasets that are not updated, although they are selected.
         reset_checkpoints: flows that begin a new generation; their targets keep their rows.
         starts: where the sources of reset flows start, with the flow's name, in place of what their code says.
         keep_history: the tables of `full_refresh` get the rows back that their sources no longer have.
@@ -55,9 +57,15 @@ class UpdateRequest:
     refresh: tuple[QualifiedName, ...] = ()
     full_refresh: tuple[QualifiedName, ...] = ()
     full_refresh_all: bool = False
+    outdated: frozenset[QualifiedName] = frozenset()
+    withheld: frozenset[QualifiedName] = frozenset()
     reset_checkpoints: tuple[QualifiedName, ...] = ()
     starts: tuple[tuple[QualifiedName, SourceStart], ...] = ()
     keep_history: bool = False
     history_keys: tuple[str, ...] = ()
     continuous: bool = False
     trigger_interval_seconds: float = 0.0
+
+    def refreshes(self, name: QualifiedName) -> bool:
+        """Return whether a dataset is cleared and recomputed, if it may be."""
+        return self.full_refresh_all or name in self.full_refresh

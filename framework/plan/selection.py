@@ -50,8 +50,10 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
     if request.full_refresh_all:
         rebuilt |= frozenset(dataset.name for dataset in graph.datasets if is_resettable(dataset))
     everything = request.full_refresh_all or not named
+    selected = (names if everything else named) - request.withheld
+    rebuilt |= request.outdated & selected
     return Selection(
-        selected=names if everything else named,
+        selected=selected,
         rebuilt=rebuilt,
         reset_flows=frozenset(request.reset_checkpoints),
         starts=_starts(graph, request, rebuilt),

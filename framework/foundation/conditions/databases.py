@@ -87,6 +87,20 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the value at the source, or name its column in `text_columns`. Then read the table again, without "
         "--where: `sluice ingest resync {table}` passes this change over.",
     ),
+    "INGESTION_COLUMNS_CHANGED": Condition(
+        "The columns of the table {table} changed at the source: {change}. Rows of the copy that have no change in the "
+        "log would be wrong.",
+        f"{_RESYNC} If columns are gone or have other types, the copy is built anew, and a history begins there.",
+    ),
+    "INGESTION_COLUMNS_NEWER": Condition(
+        "A change of the table {table} is of other columns than its copy: they changed after the update had begun, or "
+        "for a while between two updates.",
+        f"Run the next update: it goes on if a column without values was added. Otherwise: {_RESYNC}",
+    ),
+    "INGESTION_TABLE_REDEFINED": Condition(
+        "The copy of the table {table} was declared in another way: {change}. Its rows would be a mixture.",
+        f"Undo the change. Or: {_RESYNC} With other types, keys or SCD types the copy is built anew.",
+    ),
     "INGESTION_NONE": Condition(
         "The pipeline has no ingestion.", "Declare one with ingest_database(), see docs/databases.md."
     ),
@@ -212,6 +226,11 @@ CONDITIONS: dict[str, Condition] = {
         "The value {value} in column {column} of {table} cannot be represented: Spark has no such value for the type "
         "{type}.",
         "Read the column as text, with the option textColumns = {column}, or correct the value in the source.",
+    ),
+    "DATABASE_VALUE_NOT_LOGGED": Condition(
+        "The log left out {columns} of an updated row of {table}, because the update did not change it, and the table "
+        "no longer has the value of that time; with `{statement}` the log has all values.",
+        "Run the statement. Then read the table again.",
     ),
     "DATABASE_TEXT_NOT_UTF8": Condition(
         "A text of {table} in the log is not UTF-8: {cause}.",

@@ -226,6 +226,9 @@ DIAGNOSES = (
             Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
             Fault(condition="INGESTION_KEY_EXCLUDED"),
             Fault(condition="INGESTION_COLUMN_UNKNOWN"),
+            Fault(condition="INGESTION_COLUMNS_CHANGED"),
+            Fault(condition="INGESTION_COLUMNS_NEWER"),
+            Fault(condition="INGESTION_TABLE_REDEFINED"),
             Fault(condition="INGESTION_ROW_FILTER_INVALID"),
             Fault(condition="SNAPSHOT_COLUMN_CHANGED"),
             Fault(condition="SNAPSHOT_SOURCE_CHANGED"),
@@ -264,7 +267,7 @@ DIAGNOSES = (
             "A change of the source table has a value that its Spark type can't hold, or that may no longer be read. "
             "The flow stops at this change, although the source may have a valid value by now."
         ),
-        faults=(Fault(condition="INGESTION_CHANGE_UNREADABLE"),),
+        faults=(Fault(condition="INGESTION_CHANGE_UNREADABLE"), Fault(condition="DATABASE_VALUE_NOT_LOGGED")),
         ways=(Way.FOLLOW, Way.RESYNC),
     ),
     Diagnosis(

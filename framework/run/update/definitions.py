@@ -62,8 +62,8 @@ class Definitions:
             raise
         return cls(spec=spec, registry=registry, code_version=version, spark=store.spark)
 
-    def expanded(self, store: TableStore) -> Definitions:
-        """Return the definitions with the tables of ingestions as the databases have them now.
+    def expanded(self, store: TableStore, request: UpdateRequest) -> Definitions:
+        """Return the definitions with the tables of ingestions as the databases have them now, for an update.
 
         Raises:
             OperationError: a database can't be read; if the modules have errors, these are reported instead.
@@ -75,10 +75,11 @@ class Definitions:
             return replace(self, registry=known)
         registry = replace(
             known, datasets=[*known.datasets], flows=[*known.flows], queries={**known.queries}, faults=[*known.faults],
-            gateways=[], generated={},
+            gateways=[], generated={}, rebuilt=set(),
         )  # fmt: skip
         try:
-            expand_ingestions(registry, self.spark, store.storage, Path(self.spec.root or "."))
+            root = Path(self.spec.root or ".")
+            expand_ingestions(registry, self.spark, store.storage, root, is_refreshed=request.refreshes)
         except SluiceError as error:
             if isinstance(error, OperationError) and not known.faults:
                 raise
@@ -133,7 +134,7 @@ class Definitions:
                 tables=StoredTables(store=store, registry=self.registry),
                 code_version=self.code_version,
                 kept=AnalysisStore(store.storage, self.spec.name).read() if self.registry.generated else {},
-                ignore_stored=lambda name: request.full_refresh_all or name in request.full_refresh,
+                ignore_stored=lambda name: request.refreshes(name) or name in self.registry.rebuilt,
             ).resolve()
 
 

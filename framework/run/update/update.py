@@ -86,7 +86,12 @@ class Update:
             OperationError: REWIND_UNFINISHED.
         """
         RewindStore(self.store.storage).check_none()
-        return self._plan_for(self.request)
+        return self._planned(frozenset())
+
+    def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
+        """Return the plan without the copies that must begin anew, and can't because their source refused it."""
+        rebuilt = frozenset(self.registry.rebuilt)
+        return self._plan_for(replace(self.request, outdated=rebuilt - refused, withheld=rebuilt & refused))
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state
@@ -115,9 +120,12 @@ class Update:
             self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
-            refused = begin_generations(self.registry.gateways, self.store.storage, self.clock)
+            refused = begin_generations(
+                self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes
+            )
             AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
-            plan = self.plan()
+            RewindStore(self.store.storage).check_none()
+            plan = self._planned(frozenset(each.target for each in refused))
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
                 journal.refused(refused)

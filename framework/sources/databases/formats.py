@@ -73,7 +73,8 @@ class PostgresSnapshot(DataSource):
         request = self._request()
         from framework.sources.databases.postgres.snapshot_source import SnapshotStreamReader
 
-        return SnapshotStreamReader(request, tuple(schema.fieldNames()))
+        analysed = {field.name: field.dataType.simpleString() for field in schema.fields}
+        return SnapshotStreamReader(request, tuple(analysed), analysed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of all chunks at once."""
@@ -128,7 +129,8 @@ class PostgresChanges(DataSource):
     `maxBytesPerTrigger` (256m), `generation` (0), `spoolFolder` (a temporary folder; on a cluster, one that all
     machines share), `advanceTo` (0; a position that is stored soon after it is passed, also without changes),
     `unreadableRows` (fail; with `keep`, a change with a value that its type can't hold has the operation UNREADABLE and
-    the reason as its payload), `connectionsFolder` (the working folder).
+    the reason as its payload), `historyTables` (tables of which each state is kept: a value that the log left out is
+    unreadable unless it is certainly that of the change), `connectionsFolder` (the working folder).
     """
 
     @classmethod

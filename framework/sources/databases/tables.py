@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 UNREADABLE = "UNREADABLE"
@@ -50,6 +50,25 @@ class KeyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnIdentity:
+    """What changes when a column is altered: the values of its rows may then differ without an event in the log.
+
+    Args:
+        number: never given to another column of the table (PostgreSQL: attnum).
+        stamp: changes with each statement that alters the column (PostgreSQL: xmin of its row in pg_attribute).
+        is_filled: whether rows that are older than the column have a value in it, that of its default.
+        labels: the values of the enums that its type is made of, each with its identifier.
+        fields: the fields of the composite types that its type is made of.
+    """
+
+    number: int = 0
+    stamp: str = ""
+    is_filled: bool = False
+    labels: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceColumn:
     """A column of a source table.
 
@@ -59,12 +78,14 @@ class SourceColumn:
             is replaced by its base type, also as the element of an array.
         nullable: whether it may be NULL.
         may_be_omitted: whether the log may leave out its value when an update does not change it (PostgreSQL: TOAST).
+        identity: what tells it from an earlier column of its name, and one altered state of it from the next.
     """
 
     name: str
     type_name: str
     nullable: bool
     may_be_omitted: bool = False
+    identity: ColumnIdentity = field(default_factory=ColumnIdentity, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +105,8 @@ class SourceTable:
             inherit from it have their own entries in the log.
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
         relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
+        most_columns: how many columns it ever had; a later one has a greater number.
+        log_version: the version of the columns that its changes in the log have now.
     """
 
     name: TableName
@@ -97,6 +120,8 @@ class SourceTable:
     is_partitioned: bool = False
     generated: tuple[str, ...] = ()
     relation: int = 0
+    most_columns: int = field(default=0, compare=False, repr=False)
+    log_version: int = field(default=0, compare=False, repr=False)
 
     def column(self, name: str) -> SourceColumn:
         """Return the column of this name."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
+from framework.sources.databases.postgres.pgoutput import columns_version
 from framework.sources.databases.postgres.session import Session, open_replication
-from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTable, TableName
+from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 
 UNKNOWN_SYSTEM = "unknown"
 
@@ -36,7 +37,7 @@ _LEAVES = """
 _TABLE = f"""
     SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes, leaves.is_full
+           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
@@ -49,6 +50,33 @@ _TABLE = f"""
                                        ',' ORDER BY leaf.oid), '')) AS digest
         FROM pg_class AS leaf WHERE leaf.oid IN ({_LEAVES})
     ) AS leaves
+"""
+# The enums and composite types that a type is made of: renaming a value of an enum, or adding a field, changes the text
+# of all rows without an event in the log.
+_CONTENTS = """
+    WITH RECURSIVE reached AS (
+        SELECT a.atttypid AS type
+        UNION
+        SELECT part.type
+        FROM reached AS r
+        JOIN pg_type AS t ON t.oid = r.type
+        CROSS JOIN LATERAL (
+            SELECT t.typbasetype WHERE t.typtype = 'd'
+            UNION ALL SELECT t.typelem WHERE t.typelem <> 0
+            UNION ALL SELECT rngsubtype FROM pg_range WHERE t.oid IN (rngtypid, rngmultitypid)
+            UNION ALL
+            SELECT field.atttypid FROM pg_attribute AS field
+            WHERE t.typtype = 'c' AND field.attrelid = t.typrelid AND field.attnum > 0 AND NOT field.attisdropped
+        ) AS part(type)
+    )
+    SELECT coalesce((SELECT array_agg(e.oid || ':' || e.enumlabel ORDER BY e.oid)
+                     FROM pg_enum AS e WHERE e.enumtypid IN (SELECT type FROM reached)), '{}') AS labels,
+           coalesce((SELECT array_agg(field.attrelid || '.' || field.attnum || ':' || field.atttypid
+                                      ORDER BY field.attrelid, field.attnum)
+                     FROM pg_type AS t
+                     JOIN pg_attribute AS field ON field.attrelid = t.typrelid
+                     WHERE t.oid IN (SELECT type FROM reached) AND t.typtype = 'c'
+                       AND field.attnum > 0 AND NOT field.attisdropped), '{}') AS fields
 """
 # A domain is followed to its base type, an array to its elements. `dims` counts the arrays on the way.
 _COLUMNS = """
@@ -75,13 +103,22 @@ _COLUMNS = """
            END || repeat('[]', f.dims),
            NOT a.attnotnull,
            a.attlen = -1 AND a.attstorage IN ('x', 'e', 'm'),
-           a.attgenerated <> ''
+           a.attgenerated <> '',
+           a.atttypid::bigint, a.atttypmod,
+           a.attnum, a.xmin::text,
+           a.atthasmissing OR EXISTS (
+               SELECT FROM pg_partition_tree(a.attrelid) AS part
+               JOIN pg_attribute AS leaf ON leaf.attrelid = part.relid AND leaf.attname = a.attname
+               WHERE leaf.atthasmissing AND NOT leaf.attisdropped
+           ),
+           contents.labels, contents.fields
     FROM final AS f
     JOIN pg_attribute AS a ON a.attrelid = f.attrelid AND a.attnum = f.attnum
     JOIN pg_type AS t ON t.oid = f.type
     JOIN pg_namespace AS n ON n.oid = t.typnamespace
+    CROSS JOIN LATERAL (:contents) AS contents
     ORDER BY a.attrelid, a.attnum
-"""
+""".replace(":contents", _CONTENTS)
 # Columns of the key, by precedence:
 #   1. the index of REPLICA IDENTITY USING INDEX, also if there is a primary key: a DELETE in the log has only
 #      its columns;
@@ -200,10 +237,11 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
 def _table(
     name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
 ) -> SourceTable:
-    oid, kind, storage, rows, size, is_full = row
+    oid, kind, storage, rows, size, is_full, most_columns = row
+    logged = [column for column in columns if not column[4]]
     return SourceTable(
         name=name,
-        columns=tuple(_column(column, full=is_full) for column in columns if not column[4]),
+        columns=tuple(_column(column, full=is_full) for column in logged),
         key=key[0],
         key_kind=key[1],
         storage_id=storage,
@@ -213,6 +251,8 @@ def _table(
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
         relation=oid,
+        most_columns=most_columns,
+        log_version=columns_version([(column[0], column[5], column[6]) for column in logged]),
     )
 
 
@@ -272,8 +312,17 @@ def _identity_from_replication(session: Session) -> SourceIdentity:
 
 
 def _column(row: tuple[Any, ...], *, full: bool) -> SourceColumn:
-    name, type_name, nullable, toastable, _ = row
-    return SourceColumn(name=name, type_name=type_name, nullable=nullable, may_be_omitted=toastable and not full)
+    name, type_name, nullable, toastable, *_ = row[:5]
+    number, stamp, is_filled, labels, fields = row[7:]
+    return SourceColumn(
+        name=name,
+        type_name=type_name,
+        nullable=nullable,
+        may_be_omitted=toastable and not full,
+        identity=ColumnIdentity(
+            number=number, stamp=stamp, is_filled=is_filled, labels=tuple(labels), fields=tuple(fields)
+        ),
+    )
 
 
 def _key(row: Sequence[Any]) -> tuple[tuple[str, ...], KeyKind]:

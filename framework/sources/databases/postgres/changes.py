@@ -119,6 +119,10 @@ class RowEncoder:
         """Return the JSON object of an old row: its key, or all of it with REPLICA IDENTITY FULL."""
         if self.relation.is_full:
             return _json_object(self._columns, old)
+        return self.key_payload(old)
+
+    def key_payload(self, old: Row) -> str:
+        """Return the JSON object of the key of a row."""
         return _json_object([self._columns[index] for index in self.key], [old[index] for index in self.key])
 
     def moves(self, old: Row, new: Row) -> bool:
@@ -249,12 +253,19 @@ class ChangeEncoder:
             self._add_kind(encoder.truncate)
             self._add_payload(None)
 
-    def complete(self, pending: PendingRow, values: Row | SourceError) -> int:
-        """Fill the payload of a pending row with its values, or with the reason why it has none; return its size."""
+    def complete(self, pending: PendingRow, values: Row | SourceError | None) -> int:
+        """Fill the payload of a pending row with its values, or with the reason why it has none; return its size.
+
+        Without values the row is gone, and becomes a deletion.
+        """
         try:
             if isinstance(values, SourceError):
                 raise values
-            payload = pending.encoder.payload(values)
+            if values is None:
+                payload = pending.encoder.key_payload(pending.values)
+                self._buffer.kinds[pending.row] = pending.encoder.delete
+            else:
+                payload = pending.encoder.payload(values)
         except SourceError as fault:
             payload = self._reason(pending.encoder, fault)
             self._buffer.kinds[pending.row] = pending.encoder.unreadable

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
-    "advanceTo", "unreadableRows", "relations", "partitions", "notAfter",
+    "advanceTo", "unreadableRows", "relations", "partitions", "notAfter", "historyTables",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -66,6 +66,7 @@ class ChangesRequest:
     relations: tuple[tuple[int, TableName], ...]
     partitions: tuple[tuple[int, TableName], ...]
     not_after: int
+    histories: tuple[TableName, ...]
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -92,6 +93,7 @@ class ChangesRequest:
             relations=options.relations("relations"),
             partitions=options.relations("partitions"),
             not_after=options.number("notAfter", 0, least=0),
+            histories=options.tables("historyTables") if options.optional("historyTables") else (),
         )
 
 
@@ -223,6 +225,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 text_columns=request.text_columns,
                 keys=keys,
                 keeps_unreadable=request.keeps_unreadable,
+                histories=request.histories,
                 generation=request.generation,
                 tables=request.relations,
                 partitions=request.partitions,

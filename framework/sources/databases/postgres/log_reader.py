@@ -53,6 +53,7 @@ class LogReader:
         text_columns: columns that are then read as text (option `textColumns`).
         keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
         keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
+        histories: tables of which each state is kept, see `reread`.
         generation: of the rows.
         tables: oids of tables with their names, see `ChangeEncoder`.
         partitions: oids of partitions with the names of their tables.
@@ -71,6 +72,7 @@ class LogReader:
         text_columns: Mapping[TableName, Collection[str]] | None = None,
         keys: Mapping[TableName, tuple[str, ...]] | None = None,
         keeps_unreadable: bool = False,
+        histories: Collection[TableName] = (),
         generation: int = 0,
         tables: Sequence[tuple[int, TableName]] = (),
         partitions: Sequence[tuple[int, TableName]] = (),
@@ -93,7 +95,7 @@ class LogReader:
             tables=tables,
             partitions=partitions,
         )
-        self._omitted = OmittedValues(self._session, self._clock)
+        self._omitted = OmittedValues(self._session, self._clock, histories=histories)
         self._opened: Session | None = None
         self._stream: ReplicationStream | None = None
         self._messages: list[bytes] = []
@@ -124,8 +126,8 @@ class LogReader:
     def read_range(self, start: int, end: int) -> SpooledBatch:
         """Read the transactions that end after `start` and not after `end` once more.
 
-        The rows, their positions, ordinals and operations are the same each time. Values that the log left out may be
-        newer ones (see `reread`).
+        The rows, their positions and ordinals are the same each time, and so are their operations and values, except of
+        rows with values that the log left out: these may be newer (see `reread`).
 
         Args:
             start: the start of an earlier batch.

@@ -122,13 +122,19 @@ class Relation:
 
     @cached_property
     def schema_version(self) -> int:
-        """A positive 63-bit fingerprint of the columns.
+        """The version of the columns."""
+        return columns_version([(c.name, c.type_oid, c.type_modifier) for c in self.columns])
 
-        A fingerprint, not a counter: it is the same after a restart and in every process, without a store.
-        """
-        columns = [[c.name, c.type_oid, c.type_modifier, c.is_key] for c in self.columns]
-        digest = hashlib.sha256(json.dumps(columns).encode()).digest()
-        return int.from_bytes(digest[:8], "big") >> 1
+
+def columns_version(columns: Sequence[tuple[str, int, int]]) -> int:
+    """Return a positive 63-bit fingerprint of columns, each with the oid and the modifier of its type.
+
+    A fingerprint, not a counter: it is the same after a restart, in every process, and for the columns that the catalog
+    has. The replica identity is no part of it, nor is the order, which a partition may have of its own: payloads have
+    names.
+    """
+    digest = hashlib.sha256(json.dumps(sorted(map(list, columns))).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,22 @@ again when T is visible, at a later state S of the source.
 - The row is there and its value is that of T: written as it was.
 - The row is there with another value: a change after T and not after S wrote it. That change is later in the log with
   its own value (a changed value is never left out), so the row ends right; until then it is ahead in this column.
-- The row is gone: a deletion or a key update after T removed it. It is later in the log, so the null that is written
-  here does not last.
+- The row is gone: a deletion or a key update after T removed it. It is later in the log, so it is written as deleted
+  now.
+- The column is gone or has another type: the row is unreadable, and its table is of other columns since.
 - The row was deleted and inserted again: the deletion and the insertion, with all values, are later in the log.
 
 Were the row read before T is visible, an older value could be read, which no later change corrects. The log is ahead of
 visibility: a commit is decoded as soon as its record is flushed, and becomes visible afterwards.
+
+A history keeps each state, so a value that is ahead would stay. Its rows have the value of T only if T wrote the row
+that is found (`xmin`); any other one is unreadable. A subtransaction of T has an id of its own and is refused, too: it
+looks like a later transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg2
@@ -28,7 +33,7 @@ from framework.sources.databases.postgres.changes import PendingRow
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.tables import quote_identifier
+from framework.sources.databases.tables import TableName, quote_identifier
 
 _POLL_SECONDS = 0.01
 _ATTEMPTS = 5
@@ -50,6 +55,10 @@ WHERE c.oid = %s
 """
 
 
+Completed = Row | SourceError | None
+"""A completed row, the reason why it can't be read, or None if it is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A table as it is now: its name, and the type of each column that is the same as in the log."""
@@ -67,25 +76,33 @@ class OmittedValues:
         clock: for waiting.
         wait_seconds: how long a transaction may take from its commit record to visibility (synchronous replication
             makes it wait for the standby).
+        histories: tables of which each state is kept.
     """
 
-    def __init__(self, session: Callable[[], Session], clock: Clock, wait_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        clock: Clock,
+        wait_seconds: float = 60.0,
+        histories: Collection[TableName] = (),
+    ) -> None:
         self._session = session
+        self._histories = frozenset(histories)
         self._clock = clock
         self._wait_seconds = wait_seconds
         self.rows_per_query = _FIRST_ROWS
         """How many rows to read at once; follows the size of the values."""
 
-    def complete(self, pending: Sequence[PendingRow]) -> list[Row | SourceError]:
-        """Return the rows with the values that the log left out; null where the row or its column is gone.
+    def complete(self, pending: Sequence[PendingRow]) -> list[Completed]:
+        """Return the rows with the values that the log left out; None for a row that is gone.
 
-        A row of a table that the role may not read is the error that says so: it concerns that table only.
+        A row whose values can't be read is the error that says so: it concerns that table only.
 
         Raises:
             SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE.
         """
         self._wait_until_visible({row.xid for row in pending})
-        found: dict[int, Row | SourceError] = {}
+        found: dict[int, Completed] = {}
         for relation in {row.encoder.relation for row in pending}:
             members = [index for index, row in enumerate(pending) if row.encoder.relation == relation]
             for piece in _pieces(members, lambda: self.rows_per_query):
@@ -108,7 +125,7 @@ class OmittedValues:
                     raise SourceError("DATABASE_COMMIT_NOT_VISIBLE", seconds=self._wait_seconds)
                 self._clock.sleep(_POLL_SECONDS)
 
-    def _read_pieces(self, rows: Sequence[PendingRow]) -> Sequence[Row | SourceError]:
+    def _read_pieces(self, rows: Sequence[PendingRow]) -> Sequence[Completed]:
         """The completed rows of one relation; again if its schema changes meanwhile."""
         try:
             for _ in range(_ATTEMPTS):
@@ -121,27 +138,38 @@ class OmittedValues:
             if error.condition not in _OF_THE_TABLE:
                 raise
             return [error] * len(rows)
-        return [_filled(row.values, {}) for row in rows]
+        return [_unknown(row) for row in rows]
 
-    def _read_once(self, rows: Sequence[PendingRow]) -> list[Row]:
+    def _read_once(self, rows: Sequence[PendingRow]) -> list[Completed]:
         encoder = rows[0].encoder
         columns = encoder.relation.columns
         omitted = sorted({index for row in rows for index, value in enumerate(row.values) if value is OMITTED})
         with self._session().raw.cursor() as cursor:
             table = _current_table(cursor, encoder.relation)
-            # A column that is gone or has another type belongs to a later version of the schema, which is in the log.
+            # A column that is gone or has another type belongs to a later version of the schema.
             wanted = [index for index in omitted if columns[index].name in table.types]
             key = [columns[index].name for index in encoder.key]
             if not wanted or not key or not set(key) <= set(table.types):
-                return [_filled(row.values, {}) for row in rows]
+                return [_unknown(row) for row in rows]
             query = _query(table, key, [columns[index].name for index in wanted])
             cursor.execute(query, [[row.values[index] for row in rows] for index in encoder.key])
-            found = {ordinal - 1: dict(zip(wanted, values, strict=True)) for ordinal, *values in cursor.fetchall()}
-        self._follow_size(found)
-        return [_filled(row.values, found.get(index, {})) for index, row in enumerate(rows)]
+            found = {
+                ordinal - 1: (int(xmin), dict(zip(wanted, values, strict=True)))
+                for ordinal, xmin, *values in cursor.fetchall()
+            }
+        self._follow_size([values for _, values in found.values()])
+        return [self._completed(row, *found.get(index, (None, {}))) for index, row in enumerate(rows)]
 
-    def _follow_size(self, found: dict[int, dict[int, str | None]]) -> None:
-        size = sum(len(value or "") for values in found.values() for value in values.values())
+    def _completed(self, row: PendingRow, xmin: int | None, values: dict[int, str | None]) -> Completed:
+        """The row with the values of the row that was found, which the transaction `xmin` wrote."""
+        if xmin != row.xid and row.encoder.relation.table in self._histories:
+            return _unknown(row)
+        if xmin is None:
+            return None
+        return _filled(row, values)
+
+    def _follow_size(self, found: Sequence[dict[int, str | None]]) -> None:
+        size = sum(len(value or "") for values in found for value in values.values())
         if found:
             self.rows_per_query = max(1, min(_MOST_ROWS, _QUERY_BYTES * len(found) // (size + 1)))
 
@@ -171,9 +199,23 @@ def _pieces(members: list[int], size: Callable[[], int]) -> Iterator[list[int]]:
         start = end
 
 
-def _filled(values: Row, found: dict[int, str | None]) -> Row:
-    filled: list[Value] = [found.get(index) if value is OMITTED else value for index, value in enumerate(values)]
+def _filled(row: PendingRow, found: dict[int, str | None]) -> Completed:
+    if any(value is OMITTED and index not in found for index, value in enumerate(row.values)):
+        return _unknown(row)
+    filled: list[Value] = [found[index] if value is OMITTED else value for index, value in enumerate(row.values)]
     return filled
+
+
+def _unknown(row: PendingRow) -> SourceError:
+    """The error of a row with a value that nobody has any more."""
+    relation = row.encoder.relation
+    left_out = [column.name for column, value in zip(relation.columns, row.values, strict=True) if value is OMITTED]
+    return SourceError(
+        "DATABASE_VALUE_NOT_LOGGED",
+        table=relation.table,
+        columns=", ".join(left_out),
+        statement=f"ALTER TABLE {relation.table.quoted} REPLICA IDENTITY FULL",
+    )
 
 
 def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _Table:
@@ -202,7 +244,7 @@ def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
         f"t.{quote_identifier(column)} = wanted.k{index}::{table.types[column]}" for index, column in enumerate(key)
     )
     source = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    found = f"SELECT {outputs} FROM {source} AS t WHERE {conditions} LIMIT 1"
+    found = f"SELECT t.xmin::text::bigint AS xmin, {outputs} FROM {source} AS t WHERE {conditions} LIMIT 1"
     rest = f"WITH ORDINALITY AS wanted({names}, n) CROSS JOIN LATERAL ({found}) AS found"
     arrays = ", ".join(["%s::text[]"] * len(key))
     # A name may contain a percent sign, which psycopg2 takes for a parameter.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SourceError, UserError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
 from framework.sources.databases.options import Options
@@ -146,11 +146,15 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Args:
         request: what to read.
         columns: names of the columns of the stream, in their order.
+        analysed: the Spark types that the query was analysed with, by column; those of the table if omitted.
     """
 
-    def __init__(self, request: SnapshotRequest, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, request: SnapshotRequest, columns: tuple[str, ...], analysed: Mapping[str, str] | None = None
+    ) -> None:
         self._request = request
         self._columns = columns
+        self._analysed = analysed
         self._types: tuple[ColumnType, ...] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -173,14 +177,32 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _as_dict(self._request.plan(previous, most).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The chunks between two offsets, exactly as they were planned."""
+        """The chunks between two offsets, exactly as they were planned.
+
+        Raises:
+            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now.
+        """
         planned = _as_offset(end)
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
         if self._types is None:
-            self._types = self._request.describe(self._columns)[1]
+            self._types = self._checked(self._request.describe(self._columns)[1])
         return [ChunkPartition(planned, chunk, self._types) for chunk in chunks]
+
+    def _checked(self, types: tuple[ColumnType, ...]) -> tuple[ColumnType, ...]:
+        for column in types:
+            found = column.spark_type.lower()
+            expected = found if self._analysed is None else self._analysed[column.name]
+            if found != expected:
+                raise SourceError(
+                    "SNAPSHOT_COLUMN_CHANGED",
+                    table=self._request.table,
+                    column=column.name,
+                    found=found,
+                    expected=expected,
+                )
+        return types
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a chunk."""

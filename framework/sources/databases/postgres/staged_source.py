@@ -5,12 +5,11 @@ The rows of a table pass neither through Spark's connection to Python nor throug
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
 from framework.sources.databases.postgres.staged_files import StagedFile
 
@@ -31,27 +30,8 @@ class StagedStreamReader(SnapshotStreamReader):
     """
 
     def __init__(self, request: SnapshotRequest, staging: Staging) -> None:
-        super().__init__(request, tuple(name for name, _ in staging.columns))
+        super().__init__(request, tuple(name for name, _ in staging.columns), dict(staging.columns))
         self._staging = staging
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The chunks between two offsets, exactly as they were planned.
-
-        Raises:
-            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now.
-        """
-        parts = super().partitions(start, end)
-        for name, found in self._found(parts).items():
-            expected = dict(self._staging.columns)[name]
-            if found != expected:
-                raise SourceError(
-                    "SNAPSHOT_COLUMN_CHANGED", table=self._request.table, column=name, found=found, expected=expected
-                )
-        return parts
-
-    def _found(self, parts: Sequence[InputPartition]) -> Mapping[str, str]:
-        columns = parts[0].columns if parts and isinstance(parts[0], ChunkPartition) else ()
-        return {column.name: column.spark_type.lower() for column in columns}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Write the rows of a chunk, and return the description of the file."""

@@ -1,0 +1,57 @@
+"""How the rows of a database copy were made: the columns of the source, and the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedColumn:
+    """A column of a source table, as rows of a copy were made with it.
+
+    Args:
+        name: its name at the source.
+        type: the Spark type.
+        number: never given to another column of the table.
+        stamp: changes with each statement that alters the column.
+        is_filled: whether rows that are older than the column have a value in it.
+        labels: the values of the enums that its type is made of.
+        fields: the fields of the composite types that its type is made of.
+    """
+
+    name: str
+    type: str
+    number: int
+    stamp: str
+    is_filled: bool = False
+    labels: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyDefinition:
+    """What decides the rows of a copy, beside the rows of its source.
+
+    Args:
+        gateway: the name of the ingestion.
+        source: the source table, `schema.table`.
+        keys: the columns that identify a row.
+        scd_type: 1 for the latest rows, 2 for their history.
+        row_filter: the condition that its rows meet.
+        selection: the lists of columns in the configuration, as one text.
+        columns: the columns that are read.
+        most_columns: how many columns the source ever had; a later one has a greater number.
+        storage: changes when the database rewrites the rows of the source.
+        log_version: the version of the columns in the log.
+    """
+
+    gateway: str
+    source: str
+    keys: tuple[str, ...]
+    scd_type: int
+    row_filter: str | None
+    selection: str
+    columns: tuple[CopiedColumn, ...]
+    most_columns: int
+    storage: str
+    log_version: int

@@ -1,0 +1,90 @@
+"""Differences between the definition that the rows of a copy were made with, and the present one.
+
+Rows that did not change have no event in the log, so after most differences the copy would mix rows of both. The log
+has the name and the type of a column only. The catalog has more: the number of a column, which no other column of the
+table gets, a stamp that changes when it is altered, and the file of the table, which changes when rows are rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.declare.copy_definition import CopiedColumn, CopyDefinition
+from framework.foundation.errors import UserError
+
+
+def drift_error(before: CopyDefinition, now: CopyDefinition) -> UserError | None:
+    """Return why rows of the earlier definition can't stay beside rows of the present one; None if they can.
+
+    Returns:
+        INGESTION_TABLE_REDEFINED if the code changed, INGESTION_COLUMNS_CHANGED if the source did.
+    """
+    redefined = next(_redefinitions(before, now), None)
+    if redefined is not None:
+        return UserError("INGESTION_TABLE_REDEFINED", table=now.source, change=redefined)
+    altered = next(_alterations(before, now), None)
+    if altered is None:
+        return None
+    if before.selection != now.selection:
+        return UserError("INGESTION_TABLE_REDEFINED", table=now.source, change=altered)
+    return UserError("INGESTION_COLUMNS_CHANGED", table=now.source, change=altered)
+
+
+def is_replaceable(before: CopyDefinition, now: CopyDefinition) -> bool:
+    """Return whether a snapshot of all rows can replace rows in the copy itself; else the copy must begin empty.
+
+    Its table may gain columns. A column that is gone would keep its values, and one of another type has no place.
+    """
+    types = {column.name: column.type for column in now.columns}
+    return (
+        (before.gateway, before.source, before.scd_type) == (now.gateway, now.source, now.scd_type)
+        and {*before.keys} == {*now.keys}
+        and all(types.get(column.name) == column.type for column in before.columns)
+    )
+
+
+def _redefinitions(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
+    if before.gateway != now.gateway:
+        yield f"its rows are those of the ingestion `{before.gateway}`"
+    if before.source != now.source:
+        yield f"its rows are those of {before.source}"
+    if before.scd_type != now.scd_type:
+        yield f"`scd_type` was SCD_TYPE_{before.scd_type}, and is SCD_TYPE_{now.scd_type}"
+    if before.row_filter != now.row_filter:
+        yield f"`row_filter` was {_filter_text(before)}, and is {_filter_text(now)}"
+
+
+def _filter_text(definition: CopyDefinition) -> str:
+    return "none" if definition.row_filter is None else f"({definition.row_filter})"
+
+
+def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
+    if {*before.keys} != {*now.keys}:
+        yield f"the key was {', '.join(before.keys)}, and is {', '.join(now.keys)}"
+    present = {column.name: column for column in now.columns}
+    known = {column.name: column for column in before.columns}
+    is_rewritten = before.storage != now.storage
+    for name, column in known.items():
+        if name not in present:
+            renamed = next((each.name for each in now.columns if each.number == column.number), None)
+            yield f"`{name}` is gone" if renamed is None else f"`{name}` is now `{renamed}`"
+        else:
+            yield from _column_alterations(column, present[name], is_rewritten=is_rewritten)
+    for name, column in present.items():
+        is_new = column.number > before.most_columns
+        if name not in known and (not is_new or column.is_filled or is_rewritten):
+            yield f"`{name}` was added, and rows without a change may have a value in it"
+
+
+def _column_alterations(before: CopiedColumn, now: CopiedColumn, *, is_rewritten: bool) -> Iterator[str]:
+    name = now.name
+    if before.number != now.number:
+        yield f"`{name}` is another column of the same name"
+    elif before.type != now.type:
+        yield f"`{name}` was {before.type}, and is {now.type}"
+    elif before.stamp != now.stamp and is_rewritten:
+        yield f"`{name}` was altered, and the rows were rewritten"
+    elif not {*before.labels} <= {*now.labels}:
+        yield f"a value of the enum of `{name}` was renamed or removed"
+    elif before.fields != now.fields:
+        yield f"a composite type of `{name}` has other fields"

@@ -1,0 +1,148 @@
+"""Definitions of copies: which differences mix rows, and what begins when a copy with one is read again."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.checkpoints.generations import GenerationStore
+from framework.declare.copy_definition import CopiedColumn, CopyDefinition
+from framework.declare.specs import IngestedGateway
+from framework.foundation.errors import SourceError
+from framework.foundation.local_storage import LocalStorage
+from framework.ingest.confirmation import awaits_rebuild
+from framework.ingest.copy_state import CopyState
+from framework.ingest.drift import drift_error, is_replaceable
+from framework.ingest.generations import begin_generations
+from framework.ingest.operations import Operations
+from framework.ingest.state import GatewayStore, SnapshotGeneration
+from framework.sources.databases.postgres import position, session
+from framework.testing.manual_clock import ManualClock
+from tests.unit.ingest.test_operations import BANK
+
+ORDERS = BANK.tables[0]
+A = CopiedColumn(name="a", type="INT", number=1, stamp="7", labels=("1:x",), fields=("9.1:23",))
+BEFORE = CopyDefinition(
+    gateway="bank", source="public.orders", keys=("a",), scd_type=1, row_filter=None, selection="", columns=(A,),
+    most_columns=1, storage="f1", log_version=5,
+)  # fmt: skip
+B = CopiedColumn(name="b", type="INT", number=2, stamp="8")
+WITH_B = replace(BEFORE, columns=(A, B), most_columns=2, log_version=6)
+FILTERED = replace(BEFORE, row_filter="a > 1")
+
+
+def _changed(**fields: object) -> CopyDefinition:
+    return replace(BEFORE, columns=(replace(A, **fields),))  # type: ignore[arg-type]
+
+
+FOLLOWED = (
+    BEFORE, WITH_B, replace(BEFORE, storage="f2"), _changed(stamp="8"), _changed(labels=("1:x", "2:y")),
+    replace(BEFORE, selection="other lists with the same columns"),
+)  # fmt: skip
+ALTERED = (
+    replace(BEFORE, columns=()), replace(BEFORE, keys=("b",)), _changed(number=2), _changed(type="BIGINT"),
+    _changed(name="z"), _changed(labels=("1:y",)), _changed(fields=()), replace(_changed(stamp="8"), storage="f2"),
+    replace(WITH_B, columns=(A, replace(B, is_filled=True))), replace(WITH_B, storage="f2"),
+    replace(WITH_B, columns=(A, replace(B, number=1))),
+)  # fmt: skip
+REDEFINED = (
+    FILTERED, replace(BEFORE, scd_type=2), replace(BEFORE, source="public.lines"), replace(BEFORE, gateway="other"),
+    replace(BEFORE, selection="x", columns=()),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("now", "condition"),
+    [
+        *((now, None) for now in FOLLOWED),
+        *((now, "INGESTION_COLUMNS_CHANGED") for now in ALTERED),
+        *((now, "INGESTION_TABLE_REDEFINED") for now in REDEFINED),
+    ],
+)
+def test_a_difference_that_mixes_rows_has_a_condition(now: CopyDefinition, condition: str | None) -> None:
+    """It says whether the source or the code has to do with it."""
+    error = drift_error(BEFORE, now)
+    assert condition == (error and error.condition)
+
+
+def test_a_copy_begins_empty_where_its_rows_could_not_be_replaced() -> None:
+    """A history stays if columns are only added, and if another condition or another enum selects its values."""
+    replaced = [now for now in (*FOLLOWED, *ALTERED, *REDEFINED) if is_replaceable(BEFORE, now)]
+    assert replaced == [
+        *FOLLOWED, ALTERED[2], *ALTERED[5:], FILTERED,
+    ]  # fmt: skip
+
+
+def _bank(definition: CopyDefinition) -> IngestedGateway:
+    return replace(BANK, tables=(replace(ORDERS, definition=definition), *BANK.tables[1:]))
+
+
+@pytest.fixture
+def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
+    """A storage in which the first snapshot of one table is complete; the source answers with position 42."""
+    storage = LocalStorage(str(tmp_path))
+    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
+    swap.setattr(position, "settled_position", lambda *_: 42)
+    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    assert begin_generations([_bank(BEFORE)], storage, ManualClock()) == ()
+    generations = GenerationStore(storage)
+    generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="first run")
+    offsets = f"{generations.path(ORDERS.target, ORDERS.snapshot_flow, 1)}/offsets"
+    storage.write_text(f"{offsets}/0", 'v1\n{"batchWatermarkMs":0}\n{"finished":true}')
+    generations.complete(ORDERS.target, ORDERS.snapshot_flow, 1)
+    return storage
+
+
+def _copy(storage: LocalStorage) -> tuple[CopyState | None, tuple[SnapshotGeneration, ...]]:
+    state = GatewayStore(storage).read("bank")
+    table = None if state is None else state.table("public.orders")
+    copy = None if state is None else state.copy(ORDERS.target)
+    return copy, () if table is None else table.generations
+
+
+def test_a_copy_that_follows_applies_the_changes_of_both_versions(storage: LocalStorage) -> None:
+    """The later definition is the one that the next comparison begins with."""
+    begin_generations([_bank(WITH_B)], storage, ManualClock())
+    assert _copy(storage) == (CopyState(target=ORDERS.target, definition=WITH_B, log_versions=(5, 6)), ())
+
+
+def test_another_definition_becomes_durable_with_its_snapshot_only(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """Neither without a request nor when the source refuses it; a filter of the request would leave old rows."""
+    before = (CopyState(target=ORDERS.target, definition=BEFORE, log_versions=(5,)), ())
+    begin_generations([_bank(FILTERED)], storage, ManualClock())
+    assert _copy(storage) == before
+
+    def refuse(*_: object) -> int:
+        raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
+
+    Operations(storage=storage).resync(BANK, ORDERS, "id > 1")
+    with swap.context() as during:
+        during.setattr(position, "settled_position", refuse)
+        assert len(begin_generations([_bank(FILTERED)], storage, ManualClock())) == 1
+    assert _copy(storage) == before
+    begin_generations([_bank(FILTERED)], storage, ManualClock())
+    copy = CopyState(target=ORDERS.target, definition=FILTERED, log_versions=(5,))
+    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)
+    assert _copy(storage) == (copy, (begun,))
+
+
+def _is_awaited(storage: LocalStorage) -> bool:
+    copy = _copy(storage)[0]
+    assert copy is not None
+    return awaits_rebuild(storage, copy)
+
+
+def test_a_rebuild_is_awaited_until_its_checkpoint_begins(storage: LocalStorage) -> None:
+    """An update that ends between the state and the rebuild leaves it to the next one."""
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    for _ in range(2):
+        begin_generations([_bank(_changed(type="BIGINT"))], storage, ManualClock())
+        assert _is_awaited(storage)
+        assert _copy(storage)[1][0].is_rebuild
+    GenerationStore(storage).begin(ORDERS.target, ORDERS.snapshot_flow, reason="rebuild", staged=True)
+    assert not _is_awaited(storage)
