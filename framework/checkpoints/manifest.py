@@ -12,6 +12,8 @@ from framework.foundation.names import QualifiedName
 
 _FORMAT = 1
 
+BY_REWIND, BY_REFRESH = "rewind", "full refresh"
+
 
 class GenerationState(StrEnum):
     """The state of a generation.
@@ -41,8 +43,8 @@ class Generation:
         current_since: when it last became the current one; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
-        undone: rows that it wrote are no longer in the table, and no later generation reads them again unless it starts
-            before them: a roll-back to it would lose them.
+        undone_by: why rows that it wrote have left the table, `BY_REWIND` or `BY_REFRESH`: a roll-back to it would lose
+            them; empty if they have not.
     """
 
     number: int
@@ -55,7 +57,7 @@ class Generation:
     fingerprint: str = ""
     current_since: str | None = None
     after_batch: int | None = None
-    undone: bool = False
+    undone_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +89,16 @@ class Manifest:
         Args:
             generation: the new generation.
             after: the highest number ever assigned.
-            undoes: rows of the earlier generations have left the table.
+            undoes: a rewind begins it: rows of the earlier generations have left the table.
         """
         if generation.number <= max(after, self.last_number):
             raise self._misused(generation.number, "begin", "its number was already used")
         if generation.state is GenerationState.BUILDING:
             others = [each for each in self.generations if each.state is not GenerationState.BUILDING]
         else:
-            before = self.retire() if undoes else self
-            others = [_kept(each) for each in before.generations]
+            others = [_kept(each) for each in self.generations]
+            if undoes:
+                others = [dataclasses.replace(each, undone_by=each.undone_by or BY_REWIND) for each in others]
         return dataclasses.replace(self, generations=(*others, generation), last_number=generation.number)
 
     def make_current(
@@ -121,10 +124,9 @@ class Manifest:
         return dataclasses.replace(self, generations=changed)
 
     def retire(self) -> Manifest:
-        """Return the manifest without a current generation, and all of them undone: their rows have left the table."""
-        return dataclasses.replace(
-            self, generations=tuple(dataclasses.replace(_kept(each), undone=True) for each in self.generations)
-        )
+        """Return the manifest without a current generation: a full refresh without the flow removed all its rows."""
+        undone = (dataclasses.replace(_kept(each), undone_by=BY_REFRESH) for each in self.generations)
+        return dataclasses.replace(self, generations=tuple(undone))
 
     def update(self, number: int, *, completed: bool | None = None, fingerprint: str | None = None) -> Manifest:
         """Return the manifest with this generation's `completed` or fingerprint changed; None keeps a value."""

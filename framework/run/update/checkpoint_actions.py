@@ -125,7 +125,7 @@ def last_kept(generations: Sequence[Generation]) -> Generation | None:
 
 def _fitting(generations: Sequence[Generation]) -> list[Generation]:
     """Return the kept generations whose rows are still in the table: with another one, they would be lost."""
-    return [each for each in generations if each.state is GenerationState.KEPT and not each.undone]
+    return [each for each in generations if each.state is GenerationState.KEPT and not each.undone_by]
 
 
 @contextmanager
