@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg2
@@ -21,8 +22,9 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases import chunks
 from framework.sources.databases.chunks import Bound, Chunk
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres import reread, snapshot_source
+from framework.sources.databases.postgres import snapshot_source
 from framework.sources.databases.postgres.changes_source import ChangesRequest, ChangesStreamReader
+from framework.sources.databases.postgres.pgoutput import OMITTED
 from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.snapshot_source import SnapshotRequest, SnapshotStreamReader
 from tests.databases.test_postgres_reread import test_rows_that_move_between_chunks_keep_their_large_values
@@ -180,14 +182,14 @@ def skip_the_reread(patch: pytest.MonkeyPatch) -> None:
     """A value that the log calls unchanged becomes NULL."""
 
     def mutated(_self: OmittedValues, pending: list[Any]) -> list[Any]:
-        return [reread._filled(row.values, {}) for row in pending]
+        return [[None if value is OMITTED else value for value in row.values] for row in pending]
 
     patch.setattr(OmittedValues, "complete", mutated)
 
 
 def snapshot_before_slot(patch: pytest.MonkeyPatch) -> None:
     """The first chunk is read without a slot."""
-    patch.setattr(snapshot_source, "ensure_position", lambda *_: None)
+    patch.setattr(snapshot_source, "ensure_position", lambda *_: SimpleNamespace(lsn=0))
 
 
 def compare_by_lsn(patch: pytest.MonkeyPatch) -> None:
