@@ -12,11 +12,12 @@ from framework.checkpoints.offsets import CheckpointProgress
 from framework.foundation.storage_port import Storage
 from framework.foundation.wording import counted
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
+from framework.recovery.doctor.delta_losses import is_replaced, missed_rows
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.offsets import committed_files, log_folder
 from framework.sources.cloud_files.options import local_path
-from framework.sources.delta.log import commit_files, read_commit, read_tip
-from framework.sources.delta.source import DeltaSource, NextVersion
+from framework.sources.delta.log import commit_files, read_commit
+from framework.sources.delta.source import DeltaSource
 from framework.sources.kinds import flow_positions, kind_named
 from framework.sources.port import SourcePosition, SourceReference, StreamingSource
 
@@ -163,11 +164,11 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
             # A flow that begins later, or reads some partitions only, reads a part of the table.
             else Amount(rows=rows, at_most=bool(source.begins or source.only))
         )
-        if _is_replaced(position, source):
+        if is_replaced(position, source):
             replaced = unknown(f"rows of the table that {path} has replaced")
             gone, missed = gone.plus(replaced), missed.plus(replaced)
         gone = gone.plus(unknown(f"rows that were deleted from {path}") if changed else NONE)
-        missed = missed.plus(_missed(position, path, files) if changed else NONE)
+        missed = missed.plus(missed_rows(position, path, files) if changed else NONE)
     if held.rows is None:
         return Extent(held=held, read=held, gone=gone, missed=missed)
     unread = kind.lag(position, now=0.0).records
@@ -177,34 +178,6 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
     is_paired = len(position.offsets) == len(position.sources)
     read = Amount(rows=max(held.rows - unread, 0), at_most=held.at_most or not is_paired)
     return Extent(held=held, read=read, gone=gone, missed=missed)
-
-
-def _is_replaced(position: SourcePosition, source: SourceReference) -> bool:
-    """Whether an offset is one of a table that is gone, and none is one of this table."""
-    read = {place.table_id for offset in position.offsets if (place := NextVersion.of(offset)) is not None}
-    tips = {each: read_tip(position.storage, str(each.location)) for each in position.sources}
-    present = {each: None if tip is None else tip.table_id for each, tip in tips.items()}
-    return present[source] not in read and not read <= {*present.values()}
-
-
-def _missed(position: SourcePosition, path: str, files: Mapping[int, str]) -> Amount:
-    """Return the rows of files that were added and removed again before a flow has read them."""
-    lost = unknown(f"rows that were deleted from {path} before they were read")
-    places = [place for offset in position.offsets if (place := NextVersion.of(offset)) is not None]
-    if not places or any(place.version is None for place in places):
-        return lost  # it begins with all rows, or is in the middle of them
-    first = min(place.version or 0 for place in places)
-    unread = {version: file for version, file in files.items() if version >= first}
-    if unread and min(unread) > first:
-        return lost
-    added: set[str] = set()
-    for file in unread.values():
-        for action in read_commit(position.storage, file):
-            if "add" in action:
-                added.add(action["add"]["path"])
-            elif action.get("remove", {}).get("dataChange") and action["remove"]["path"] in added:
-                return lost
-    return NONE
 
 
 def _replayed(storage: Storage, files: Mapping[int, str]) -> tuple[int | None, bool]:
@@ -240,8 +213,6 @@ def _of_cloud_files(position: SourcePosition) -> Extent:
             read += 1
             local += path is not None
             gone += path is not None and not position.storage.exists(path)
-        waiting = [local_path(file.uri) for file in log.each(max(last, log.first_unread - 1), log.last)]
-        missing = [path for path in waiting if path is not None and not position.storage.exists(path)]
         folder = source.location
         total = total.plus(
             Extent(
@@ -250,7 +221,6 @@ def _of_cloud_files(position: SourcePosition) -> Extent:
                 gone=unknown(f"the files of {folder} can't be checked")
                 if local < read
                 else _files(gone, f"that are no longer in {folder}"),
-                missed=_files(len(missing), f"that left {folder} before they were read"),
             )
         )
     return total

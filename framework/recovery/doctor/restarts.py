@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from framework.foundation.wording import counted
@@ -52,21 +52,31 @@ def at_position(case: Case) -> Restart | None:
     if progress is None or checkpoint is None:
         return None
     starts = case.states.resume(case.flow, checkpoint, progress)
+    open_rows = open_batch(case)
     if not starts:
-        return _after_files(case)
+        found = _after_files(case)
+        if found is None:
+            return None
+        return Restart(starts=found.starts, lost=found.lost, repeated=found.repeated.plus(open_rows))
     reread = _partly_read(case)
-    return Restart(starts=starts, repeated=reread, reread=reread)
+    repeated = reread.plus(_forgotten_keys(case)).plus(open_rows)
+    return Restart(starts=starts, lost=_open_state(case), repeated=repeated, reread=reread)
 
 
 def without_state(case: Case, restart: Restart) -> Restart:
-    """Return a restart with what a new checkpoint costs besides: its state is empty, and no batch is planned.
+    """Return a restart elsewhere with what a new checkpoint costs: its state is empty, and no batch is planned.
 
     A restart that reads everything again builds the state again, but for the rows that it does not find.
     """
     is_whole = not restart.starts
     state = NONE if is_whole and restart.lost == NONE else _open_state(case)
     repeated = restart.repeated if is_whole else restart.repeated.plus(_forgotten_keys(case))
-    return replace(restart, lost=restart.lost.plus(state), repeated=repeated.plus(open_batch(case)))
+    return Restart(
+        starts=restart.starts,
+        lost=restart.lost.plus(state),
+        repeated=repeated.plus(open_batch(case)),
+        reread=restart.reread,
+    )
 
 
 def open_batch(case: Case) -> Amount:
@@ -126,7 +136,9 @@ def _after_files(case: Case) -> Restart | None:
     lost = (
         unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
     )
-    return Restart(starts=(f"modifiedAfter={_time(newest)}",), lost=lost)
+    return Restart(
+        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost), repeated=_forgotten_keys(case)
+    )
 
 
 def _position(case: Case, sources: tuple[SourceReference, ...]) -> SourcePosition:

@@ -97,7 +97,8 @@ def _restore(case: Case) -> WayOut | None:
 def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut | None:
     if restart is None or not case.has_checkpoint:
         return None
-    restart = without_state(case, restart)
+    if way is not Way.RESET_HERE:
+        restart = without_state(case, restart)
     return WayOut(
         way=way,
         text=text,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from framework.foundation.clock import SystemClock
@@ -47,10 +46,9 @@ class CloudFilesSource:
             return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
         if mark is None:
             return None
-        found = SourceReference(
+        return SourceReference(
             kind=self.kind, shape=SourceShape.FOLDER, location=json.loads(mark)["path"], details=mark
         )
-        return replace(found, begins=_begin_of(_options(found)))
 
     def owns(self, offset: str) -> bool:
         """Own the numbers of files."""
@@ -161,15 +159,6 @@ def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:
 def _options(source: SourceReference) -> CloudFilesOptions:
     mark: dict[str, Any] = json.loads(source.details)
     return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark.get("zone", _ZONE))
-
-
-def _begin_of(options: CloudFilesOptions) -> str:
-    """The start that the options give; empty for all files."""
-    if not options.include_existing:
-        return "cloudFiles.includeExistingFiles=false"
-    if options.modified_after is None:
-        return ""
-    return f"modifiedAfter={datetime.fromtimestamp(options.modified_after, tz=UTC).isoformat()}"
 
 
 def _has_cleaning(position: SourcePosition, number: int) -> bool:
