@@ -147,7 +147,9 @@ def test_an_update_of_few_moved_tables_costs_the_same_among_many(
     pipeline = pipeline_of(spark, folder, shop(*filtered))
     move(run, 5)
     costs.analyses = 0
-    assert pipeline.run().state is UpdateState.COMPLETED
+    held = [flow.error.condition for flow in pipeline.run().flows if flow.error is not None]
+    assert set(held) == {"INGESTION_TABLE_REDEFINED"}  # rows of two filters are not mixed
+    assert pipeline.run(full_refresh=["copies.t5"]).state is UpdateState.COMPLETED
     assert rows_of(pipeline, "copies.t5", "id") == [(1,), (3,)]
     assert costs.analyses > 0
 
