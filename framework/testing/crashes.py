@@ -87,7 +87,7 @@ def run_killed(
     return CrashRun(point=point, killed=returncode == _KILLED, returncode=returncode, output=output)
 
 
-def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 900) -> None:
+def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 1800) -> None:
     """Suspend each job's update at its failpoint, all in one process, and kill that process.
 
     Args:
