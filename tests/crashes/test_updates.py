@@ -241,8 +241,8 @@ def kept(pipeline: Pipeline) -> Rows:
 
 
 def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
-    """Return the failpoints of the selected tests: `-k` kills no more updates than it needs."""
-    chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    """Return the failpoints of the selected tests of this file: `-k` kills no more updates than it needs."""
+    chosen = [item.callspec.params for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
     return [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
 
 
