@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
@@ -50,11 +50,6 @@ def with_change_feed(schema: StructType) -> StructType:
     for name, kind in CHANGE_FEED_COLUMNS:
         grown = grown.add(name, kind)
     return grown
-
-
-def without_columns(schema: StructType, hidden: Sequence[str]) -> StructType:
-    """The schema without the named columns."""
-    return StructType([field for field in schema.fields if field.name not in hidden])
 
 
 def _nullable(field: StructField, kind: DataType | None = None) -> StructField:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -37,11 +37,6 @@ def header_groups(
         if line is not None:
             groups.setdefault(_names(options, line), []).append(file)
     return list(groups.items())
-
-
-def all_names(headers: Iterable[Header]) -> list[str]:
-    """The columns of all headers, each once, in the order in which they come first."""
-    return list(dict.fromkeys(name for header in headers for name in header))
 
 
 def _first_lines(spark: SparkSession, options: CloudFilesOptions, folder: str) -> dict[str, str]:
