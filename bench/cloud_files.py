@@ -73,7 +73,7 @@ def _known(spark: SparkSession, folder: Path, pairs: int, part: float) -> Measur
     """An update with ten new files, when many are known and when few are."""
     times: dict[int, list[float]] = {}
     for number, known in enumerate((round(_FEW_KNOWN * part), round(_KNOWN * part))):
-        data = folder / f"known_{number}"
+        data = folder / f"known_{number}_files"
         write_small(data, range(known))
         pipeline = pipeline_of(spark, folder, f"known_{number}", data, kind="json", batch=known)
         pipeline.run()

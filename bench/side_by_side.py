@@ -1,8 +1,8 @@
 """(a), (v) One module of three append tables and two views: `sluice run` compared with `spark-pipelines run`.
 
 Complete processes are timed as the shell sees them: the first run, and the second one without new data. Spark's side
-is tuned as ours, with two shuffle and two snapshot partitions. It has Delta as `spark.sql.sources.default`, its Hive
-catalog, and the jars on its class path; the module and the spec are the same files.
+is tuned as ours, with two shuffle partitions and one snapshot partition. It has Delta as `spark.sql.sources.default`,
+its Hive catalog, and the jars on its class path; the module and the spec are the same files.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def run_spark(folder: Path) -> float:
         "spark.ui.enabled": "false",
         # As a local session of ours is sized to two cores.
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
     conf = folder / "conf"
     conf.mkdir(exist_ok=True)

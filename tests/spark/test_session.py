@@ -48,9 +48,9 @@ def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> 
 
 
 def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None:
-    """Two cores make two partitions; there is no UI; all addresses are loopback."""
+    """Two cores make two partitions, and one of a table's state; there is no UI; all addresses are loopback."""
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
-    assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
+    assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "1"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
 

@@ -35,12 +35,14 @@ class ListLimits:
         segments: so many shorter segments are merged.
         pending: so many files are read from their list again before they become a run of the index.
         part: the most files of a part of a run.
+        searched: a part with more than so many files for each one that is asked for is searched, others are read.
     """
 
     segment: int = 20_000
     segments: int = 64
     pending: int = 1000
     part: int = 2**15
+    searched: int = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class KnownFiles:
         self._recent = {}
         merged = self._runs[_merged_from(self._runs) :]
         if len(merged) > 1:
-            sources = [_RunReader(self._storage, self._folder, each) for each in merged]
+            sources = [self._reader(each) for each in merged]
             longer = self._write_run(merged[0].first, self._last, [each.between for each in sources])
             failpoint("cloud_files.after_known")
             self._runs[-len(merged) :] = [longer]
@@ -136,13 +138,15 @@ class KnownFiles:
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
         """The URIs that no file of the list has."""
-        found = self._states(uris, self._runs)  # the first run is the longest: it has most of them
-        return [uri for uri in uris if uri not in found]
+        asked = {_digest(uri): uri for uri in uris}
+        found = self._entries(asked, self._runs)  # the first run is the longest: it has most of them
+        return [uri for digest, uri in asked.items() if digest not in found]
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """The files that are not in the list, or have another size or time than in their last entry."""
-        found = self._states([file.uri for file in files], self._runs[::-1])
-        return [file for file in files if found.get(file.uri) != _state(file)]
+        asked = [(_digest(file.uri), file) for file in files]
+        found = self._entries([digest for digest, _ in asked], self._runs[::-1])
+        return [file for digest, file in asked if found.get(digest) != digest + _state(file)]
 
     @property
     def _written(self) -> int:
@@ -153,18 +157,18 @@ class KnownFiles:
         """The number of the last file."""
         return self._last
 
-    def _states(self, uris: Sequence[str], runs: Sequence[Run]) -> dict[str, str]:
-        """The state of each URI that the list has, in the first of the runs that has it."""
-        asked = sorted((_digest(uri), uri) for uri in uris)
-        found = {uri: self._recent[digest] for digest, uri in asked if digest in self._recent}
+    def _entries(self, digests: Iterable[str], runs: Sequence[Run]) -> dict[str, str]:
+        """The entry of each digest that the list has, in the first of the runs that has it."""
+        asked = sorted(digests)
+        found = {digest: digest + self._recent[digest] for digest in asked if digest in self._recent}
         for run in runs:
-            asked = [(digest, uri) for digest, uri in asked if uri not in found]
-            reader = _RunReader(self._storage, self._folder, run)
-            for digest, uri in asked:
-                state = reader.state(digest)
-                if state is not None:
-                    found[uri] = state
+            asked = [digest for digest in asked if digest not in found]
+            for entries in self._reader(run).find(asked):
+                found.update(entries)
         return found
+
+    def _reader(self, run: Run) -> _RunReader:
+        return _RunReader(self._storage, self._folder, run, self._limits.searched)
 
     def _write_run(self, first: int, last: int, sources: Sequence[Callable[[str, str], Sequence[str]]]) -> Run:
         """Write a run of the entries of several runs, the newest last, one part after the other."""
@@ -182,18 +186,31 @@ class KnownFiles:
 class _RunReader:
     """Reads a run in the order of the digests; one part is in memory at a time."""
 
-    def __init__(self, storage: Storage, folder: str, run: Run) -> None:
+    def __init__(self, storage: Storage, folder: str, run: Run, searched: int) -> None:
         self._storage = storage
         self._folder = folder
         self._run = run
+        self._searched = searched
         self._part = -1
         self._lines: list[str] = []
 
-    def state(self, digest: str) -> str | None:
-        """The state of a digest; None if the run does not have it."""
-        lines = self._of(digest)
-        at = bisect_left(lines, digest)
-        return lines[at][_DIGEST:] if at < len(lines) and lines[at].startswith(digest) else None
+    def find(self, digests: Sequence[str]) -> Iterator[dict[str, str]]:
+        """Yield the entries of sorted digests, part by part.
+
+        A part is searched for few digests, and read through for many: then a comparison costs a third.
+        """
+        at = 0
+        while at < len(digests):
+            lines = self._of(digests[at])
+            end = bisect_left(digests, _bound(self._part + 1, self._run.parts), at)
+            asked, at = digests[at:end], end
+            if len(asked) * self._searched < len(lines):
+                places = ((digest, bisect_left(lines, digest)) for digest in asked)
+                near = {digest: lines[place] for digest, place in places if place < len(lines)}
+                yield {digest: entry for digest, entry in near.items() if entry.startswith(digest)}
+            else:
+                entries = {entry[:_DIGEST]: entry for entry in lines}
+                yield {digest: entries[digest] for digest in asked if digest in entries}
 
     def between(self, low: str, high: str) -> Sequence[str]:
         """The entries of a range within a part."""

@@ -34,7 +34,7 @@ _STATUS = re.compile(
     re.DOTALL,
 )
 _MOST_LINKS = 40
-_QUESTION = 50_000
+_QUESTION = 100_000
 """So many names are compared with the known ones at once: one question reads each part of the index once."""
 
 
@@ -98,6 +98,16 @@ def list_new(spark: SparkSession | None, options: CloudFilesOptions, known: Know
     # A file system may list a file twice while its folder changes.
     fresh = {file.uri: file for file in found if _is_in_time(file, options)}
     return sorted(fresh.values(), key=lambda file: (file.modified_ms, file.uri))
+
+
+def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
+    """Whether a local path has a file that is not known; the listing ends with the first one.
+
+    Raises:
+        UserError: CLOUD_FILES_FOLDER_MISSING.
+        OperationError: STORAGE_NOT_READABLE.
+    """
+    return any(_is_in_time(file, options) for file in _local_files(path, options, known))
 
 
 def in_parts(values: Iterable[_Value], size: int) -> Iterator[list[_Value]]:

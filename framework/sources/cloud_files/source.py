@@ -11,7 +11,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import FoundFile, decoded, list_new
+from framework.sources.cloud_files.listing import FoundFile, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
 from framework.sources.files.source import FileSource
@@ -69,10 +69,7 @@ class CloudFilesSource:
             return False
         if any(_has_cleaning(position, number) for number in range(len(sources))):
             return False
-        answers = [
-            None if local_path(_options(source).path) is None else unread_files(position, number) == []
-            for number, source in enumerate(sources)
-        ]
+        answers = [_is_read(position, number) for number in range(len(sources))]
         return False if False in answers else None if None in answers else True
 
     def removed(self, storage: Storage, source: SourceReference) -> str:
@@ -171,6 +168,20 @@ def _has_cleaning(position: SourcePosition, number: int) -> bool:
 
 def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
     return FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
+
+
+def _is_read(position: SourcePosition, number: int) -> bool | None:
+    """Whether a source has no unread file; None as for `unread_files`."""
+    options, log = _options(_sources(position)[number]), _log(position, number)
+    path = local_path(options.path)
+    if path is None:
+        return None
+    if log.last > max(_committed(position).get(number, 0), log.first_unread - 1):
+        return False
+    try:
+        return not has_new(path, options, log)
+    except SluiceError:
+        return None
 
 
 def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | None:

@@ -20,7 +20,7 @@ def test_a_local_session_is_sized_to_its_cores_and_stays_on_the_machine() -> Non
     assert local_settings(request("local[2]"), 2, "/tmp/warehouse") == {  # noqa: S108 - a name, nothing is written
         "spark.app.name": "app",
         "spark.master": "local[2]",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",

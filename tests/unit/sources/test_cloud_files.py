@@ -19,6 +19,7 @@ from framework.sources.cloud_files.listing import (
     decoded,
     encoded,
     glob_pattern,
+    has_new,
     list_new,
     present_files,
 )
@@ -150,6 +151,8 @@ def test_a_listing_has_new_files_by_time_then_name(tmp_path: Path) -> None:
     times = options(tmp_path, modifiedAfter="1970-01-01T00:01:40Z", modifiedBefore="1970-01-01T00:01:42Z")
     assert names(list_new(None, times, NothingKnown())) == ["a b%=ü.json"]
     assert list_new(None, options(tmp_path / "no*"), NothingKnown()) == []
+    assert has_new(str(tmp_path), options(tmp_path, pathGlobFilter="*.json"), Seen(*found[:2]))
+    assert not has_new(str(tmp_path), options(tmp_path), Seen(*found))
     (tmp_path / "\udcff.json").touch()
     for folder, condition in ((tmp_path / "none", "FOLDER_MISSING"), (tmp_path, "NAME_UNREADABLE")):
         with pytest.raises(UserError) as raised:

@@ -111,7 +111,7 @@ def test_any_history_with_kills_has_each_file_once_with_its_newest_state(tmp_pat
         )
         arm(point, nth=random.randint(1, 12), action=stop)
         try:
-            log = indexed(tmp_path)
+            log = indexed(tmp_path, limits=replace(SHORT, searched=random.choice((0, 1, 99))))
             for _ in range(random.randint(1, 3)):
                 names = random.sample(range(400), random.randint(1, 30))
                 found = [each for name in names for each in files(f"f{name}", size=random.randint(1, 3))]
