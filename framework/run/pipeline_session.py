@@ -70,12 +70,13 @@ class PipelineSession:
         return True
 
 
-def _updates_are_short(spec: PipelineSpec) -> bool:
+def _updates_are_short(spec: PipelineSpec) -> bool | None:
     """Return whether the last updates took less than a minute each: then Java compiles for its start only.
 
-    Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26).
+    Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26). None if
+    there was no update.
     """
     if spec.continuous or not is_local(spec.storage):
         return False
     longest = longest_update_seconds(open_storage(spec.storage, None))
-    return longest is not None and longest < _SHORT_UPDATE_SECONDS
+    return None if longest is None else longest < _SHORT_UPDATE_SECONDS

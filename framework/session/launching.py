@@ -15,7 +15,7 @@ from framework.session.class_archive import archive_path, build_options, exclude
 from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
 from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option
-from framework.session.jvm_process import Jvm, start_local_jvm, start_submitted_jvm
+from framework.session.jvm_process import Jvm, defer_optimizing_compiler, start_local_jvm, start_submitted_jvm
 from framework.session.settings import SessionRequest, cluster_settings, local_cores, local_settings
 
 # Writing an archive took 10 seconds on a quiet machine; on a busy one it may take minutes.
@@ -88,10 +88,12 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         classes,
         settings,
         archive=_archive_options(archive, archive_to_build),
-        short=request.short,
+        short=bool(request.short),
         verbose=request.verbose,
     )
     jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
+    if request.short is None:
+        defer_optimizing_compiler(jvm.process.pid)
     if archive_to_build is not None:
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
     archive = None if archive_to_build else archive

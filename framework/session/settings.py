@@ -43,14 +43,14 @@ class SessionRequest:
         master: Spark's master URL.
         spark_conf: the user's settings, which override ours.
         verbose: enable Spark's log and progress bar.
-        short: optimize for start-up time, because the command ends soon.
+        short: optimize for start-up time, because the command ends soon; None if nothing is known of its length.
     """
 
     app_name: str
     master: str
     spark_conf: Mapping[str, str]
     verbose: bool = False
-    short: bool = False
+    short: bool | None = False
 
 
 def local_cores(master: str, machine_cores: int) -> int | None:

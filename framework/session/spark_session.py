@@ -47,7 +47,7 @@ def start_session(
     master: str,
     spark_conf: Mapping[str, str],
     verbose: bool = False,
-    short: bool = False,
+    short: bool | None = False,
     cold: bool = False,
 ) -> SparkSession:
     """Return a session with Delta: the active one of this process, else a new one.
@@ -59,7 +59,7 @@ def start_session(
         master: Spark's master URL.
         spark_conf: the user's settings; they override ours.
         verbose: enable Spark's log and progress bar on standard error.
-        short: optimize for start-up time, because the command ends soon.
+        short: optimize for start-up time, because the command ends soon; None if nothing is known of its length.
         cold: start a JVM in any case.
 
     Raises:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+from threading import Barrier, Event, Thread
+
+import pytest
+
 from framework.session.jvm_options import gateway_command
+from framework.session.jvm_process import defer_optimizing_compiler
 from framework.session.settings import SessionRequest, cluster_settings, local_settings, needs_submit
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -101,6 +109,32 @@ def test_a_short_command_compiles_for_a_quick_start_only() -> None:
     long = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
     assert sorted(set(short) - set(long)) == ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     assert set(long) - set(short) == {"-XX:+UseParallelGC"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+def test_the_optimizing_compiler_of_a_first_update_gives_way_to_its_work(tmp_path: Path) -> None:
+    """Only its threads; a process that has ended is no error."""
+    ready, done = Barrier(3), Event()
+
+    def wait() -> None:
+        ready.wait()
+        done.wait()
+
+    threads = [Thread(target=wait) for _ in range(2)]
+    for thread, name in zip(threads, ("C1 CompilerThre", "C2 CompilerThre"), strict=True):
+        thread.start()
+        folder = tmp_path / "7" / "task" / str(thread.native_id)
+        folder.mkdir(parents=True)
+        (folder / "comm").write_text(f"{name}\n", "ascii")
+    ready.wait()
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        defer_optimizing_compiler(7, tmp_path)
+        defer_optimizing_compiler(8, tmp_path)
+        first, second = (os.getpriority(os.PRIO_PROCESS, thread.native_id or 0) for thread in threads)
+    finally:
+        done.set()
+    assert (first, second, os.getpriority(os.PRIO_PROCESS, 0)) == (before, min(before + 5, 19), before)
 
 
 def test_a_garbage_collector_of_the_users_stays() -> None:
