@@ -214,3 +214,23 @@ def test_a_new_column_of_a_type_that_needs_a_feature_of_delta_is_added(landing: 
         ({"at": {"x": 1, "t": None}, "id": 1}, {}),
         ({"at": {"x": 2, "t": at}, "id": 2, "t": at}, {}),
     ]
+
+
+def test_a_new_column_of_a_csv_header_is_rescued_wherever_it_stands(landing: Landing) -> None:
+    """Before, between and after the known columns, with a value that does not fit; with a given schema too."""
+    csv = {"cloudFiles.format": "csv", "header": "true"}
+    inferred = {**csv, "cloudFiles.inferColumnTypes": "true", "cloudFiles.schemaEvolutionMode": "rescue"}
+    tables: dict[str, dict[str, Any]] = {
+        "t": inferred,
+        "given": {**csv, "path": "t", "schema": "id INT, name STRING", "rescuedDataColumn": "_rescued_data"},
+    }
+    landing.text("t/1.csv", "id,name\n1,Ann\n")
+    assert landing.run(tables) == {}
+    landing.text("t/2.csv", "more,id,other,name,last\nx,2,y,Bo,z\nx,no,,Cy,\n")
+    assert landing.run(tables) == {}
+    for table in tables:
+        assert shown(landing, table) == [
+            ({"id": 1, "name": "Ann"}, {}),
+            ({"id": 2, "name": "Bo"}, {"more": "x", "other": "y", "last": "z"}),
+            ({"name": "Cy"}, {"id": "no", "more": "x"}),
+        ], table
