@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage, read_stored_json
@@ -80,3 +81,18 @@ class RebuildStore:
 
 def _rebuild(mark: dict[str, Any]) -> Rebuild:
     return Rebuild(**{**mark, "history_keys": tuple(mark.get("history_keys", ()))})
+
+
+def last_refresh(manifest: Manifest) -> Generation | None:
+    """Return the generation of the last published full refresh, which has read everything again; None without one.
+
+    A refresh that a rewind has undone does not count: its rows have left the table.
+    """
+    published = [
+        each
+        for each in manifest.generations
+        if each.fingerprint.startswith(REBUILD_MARK)
+        and each.state is not GenerationState.BUILDING
+        and not manifest.is_undone(each.number)
+    ]
+    return max(published, key=lambda each: each.number, default=None)

@@ -32,13 +32,14 @@ FAILPOINTS: frozenset[str] = frozenset(
         "cloud_files.after_merge",  # the merged list of files exists beside the lists that it replaces
         "cloud_files.after_known",  # the merged index of known files exists beside those that it replaces
         "cloud_files.before_clean_mark",  # files are deleted or moved, they are not marked as done
-        "cloud_files.after_columns",  # new columns are recorded, the flow has not stopped for them
+        "cloud_files.after_columns",  # new columns and types are recorded, the flow has not stopped for them
         # cdc
         "cdc.after_tombstones",  # a batch's deletes are in the auxiliary table, not applied to the target
         "cdc.after_events",  # a batch's events that SCD type 2 keeps are in the auxiliary table, not in the target
         "cdc.after_merge",  # a batch is in the target, not in the checkpoint
         # run
         "tables.after_create",  # a table exists, the record of its ownership and definition does not
+        "tables.before_wider_types",  # a table may have wider types, none of its columns has one
         "staging.after_files",  # the chunks of a batch are in files, no commit names them
         "staging.after_commit",  # the rows of the files are committed, files and checkpoint are as before
         "quarantine.after_rows",  # a batch's faulty rows are in the quarantine, the others are not in the target

@@ -21,6 +21,7 @@ def analysis_content(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> dict[
         "schema": dataset.schema,
         "table_schema": dataset.table_schema,
         "cdc": None if dataset.cdc is None else asdict(dataset.cdc),
+        "widens": dataset.widens,
         "flows": [_flow_json(flow) for flow in flows],
     }
 
@@ -34,6 +35,7 @@ def dataset_of(content: Mapping[str, Any], spec: DatasetSpec) -> GraphDataset:
         schema=content["schema"],
         table_schema=content["table_schema"],
         cdc=None if cdc is None else _target(cdc),
+        widens=content["widens"],
     )
 
 

@@ -72,6 +72,7 @@ class GraphDataset:
         schema: JSON of the schema that readers see; None for sinks.
         table_schema: JSON of the stored table's schema, which includes columns that are hidden from readers.
         cdc: the AUTO CDC plan of the table if its flows are AUTO CDC flows.
+        widens: whether the types of its columns become wider with those of its flows.
         fault: why its flows can't run although the pipeline is valid; the schema is then that of the stored table,
             None if there is none.
     """
@@ -81,6 +82,7 @@ class GraphDataset:
     schema: str | None = None
     table_schema: str | None = None
     cdc: CdcTarget | None = None
+    widens: bool = False
     fault: SluiceError | None = None
 
     @property

@@ -41,7 +41,7 @@ from framework.graph.schemas import reads_changes, with_change_feed, without_hid
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
 from framework.graph.tables import KnownTables, missing_table
-from framework.graph.targets import check_expectations, table_target
+from framework.graph.targets import check_expectations, may_widen, table_target
 from framework.sources.cloud_files.schemas import SchemaStore
 
 if TYPE_CHECKING:
@@ -275,10 +275,11 @@ class Resolution:
 
     def _typed(self, spec: DatasetSpec, resolved: list[_ResolvedFlow]) -> GraphDataset | None:
         """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
-        kind = dataset_kind(spec, [flow.flow for flow in resolved])
+        flows = [flow.flow for flow in resolved]
+        kind = dataset_kind(spec, flows)
         stored = self._stored_schema(spec.name)
-        dataset = GraphDataset(spec=spec, kind=kind)
-        errors = [error for flow in resolved if (error := query_type_error(dataset, flow.flow))]
+        dataset = GraphDataset(spec=spec, kind=kind, widens=may_widen(spec, flows, self._datasets))
+        errors = [error for flow in flows if (error := query_type_error(dataset, flow))]
         if errors:
             self._errors.extend(errors)
             return None

@@ -1,13 +1,15 @@
-"""Schema evolution by addition of columns."""
+"""Schema evolution by addition of columns, and by wider types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import UserError
+from framework.foundation.wider_types import wider_type
 
 CHANGE_FEED_COLUMNS = (
     ("_change_type", "string"),
@@ -16,22 +18,64 @@ CHANGE_FEED_COLUMNS = (
 )
 
 
-def merge_schemas(first: StructType, second: StructType, *, dataset: object, path: str = "") -> StructType:
+def merge_schemas(
+    first: StructType, second: StructType, *, dataset: object, widens: bool = False, path: str = ""
+) -> StructType:
     """Return all columns of both schemas, those of `first` in front; column names are case-insensitive.
+
+    Args:
+        first: a schema.
+        second: another one.
+        dataset: the dataset, for the error.
+        widens: whether a column of `first` may become wider to have the values of `second` too.
+        path: the prefix of the columns' names, for the error.
 
     Raises:
         UserError: SCHEMA_CANNOT_EVOLVE if a common column has two types.
     """
-    merged = {field.name.lower(): field for field in first.fields}
-    for field in second.fields:
-        known = merged.get(field.name.lower())
-        column = f"{path}{field.name}"
-        merged[field.name.lower()] = (
-            _nullable(field)
-            if known is None
-            else _nullable(known, _merge_types(known.dataType, field.dataType, dataset, column))
+    merge = _Merge(dataset=dataset, widens=widens)
+    return merge.schemas(first, second, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merge:
+    """The merge of the schemas of one dataset."""
+
+    dataset: object
+    widens: bool
+
+    def schemas(self, first: StructType, second: StructType, path: str) -> StructType:
+        merged = {field.name.lower(): field for field in first.fields}
+        for field in second.fields:
+            known = merged.get(field.name.lower())
+            column = f"{path}{field.name}"
+            merged[field.name.lower()] = (
+                _nullable(field)
+                if known is None
+                else _nullable(known, self._types(known.dataType, field.dataType, column))
+            )
+        return StructType(list(merged.values()))
+
+    def _types(self, first: DataType, second: DataType, column: str) -> DataType:
+        if isinstance(first, StructType) and isinstance(second, StructType):
+            return self.schemas(first, second, f"{column}.")
+        if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+            return ArrayType(self._types(first.elementType, second.elementType, f"{column}.element"))
+        if isinstance(first, MapType) and isinstance(second, MapType):
+            return MapType(
+                self._types(first.keyType, second.keyType, f"{column}.key"),
+                self._types(first.valueType, second.valueType, f"{column}.value"),
+            )
+        wider = wider_type(first, second) if self.widens else None
+        if first == second or wider is not None:
+            return wider or first
+        raise UserError(
+            "SCHEMA_CANNOT_EVOLVE",
+            dataset=self.dataset,
+            column=column,
+            stored=first.simpleString(),
+            found=second.simpleString(),
         )
-    return StructType(list(merged.values()))
 
 
 def without_hidden(schema: StructType) -> StructType:
@@ -54,27 +98,6 @@ def with_change_feed(schema: StructType) -> StructType:
 
 def _nullable(field: StructField, kind: DataType | None = None) -> StructField:
     return StructField(field.name, kind or field.dataType, nullable=True, metadata=field.metadata)
-
-
-def _merge_types(first: DataType, second: DataType, dataset: object, column: str) -> DataType:
-    if isinstance(first, StructType) and isinstance(second, StructType):
-        return merge_schemas(first, second, dataset=dataset, path=f"{column}.")
-    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        return ArrayType(_merge_types(first.elementType, second.elementType, dataset, f"{column}.element"))
-    if isinstance(first, MapType) and isinstance(second, MapType):
-        return MapType(
-            _merge_types(first.keyType, second.keyType, dataset, f"{column}.key"),
-            _merge_types(first.valueType, second.valueType, dataset, f"{column}.value"),
-        )
-    if first != second:
-        raise UserError(
-            "SCHEMA_CANNOT_EVOLVE",
-            dataset=dataset,
-            column=column,
-            stored=first.simpleString(),
-            found=second.simpleString(),
-        )
-    return first
 
 
 def reads_changes(options: Mapping[str, str]) -> bool:

@@ -16,10 +16,12 @@ from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_targe
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
-from framework.graph.graph import GraphDataset
+from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
+from framework.sources.cloud_files.source import widens_types
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
@@ -36,7 +38,7 @@ def table_target(
     """Return the dataset with the schema that readers see and the schema of its table.
 
     Args:
-        dataset: a dataset without a schema.
+        dataset: a dataset without a schema; it says whether its types widen.
         inputs: its flows with their analysed queries.
         stored: the schema of its stored table, if there is one.
         versions: the version types of flows from snapshots.
@@ -49,7 +51,7 @@ def table_target(
     if any(spec.cdc is not None for spec, _ in inputs):
         return _cdc_table(dataset, inputs, declared, stored, versions or {})
     found = reduce(
-        lambda merged, schema: merge_schemas(merged, schema, dataset=dataset.name),
+        lambda merged, schema: merge_schemas(merged, schema, dataset=dataset.name, widens=dataset.widens),
         (frame.schema for _, frame in inputs),
     )
     if declared is not None:
@@ -57,11 +59,30 @@ def table_target(
         found = declared
     if dataset.kind is DatasetKind.STREAMING_TABLE:
         found = as_nullable(found) if declared is None else found
-        found = found if stored is None else merge_schemas(stored, found, dataset=dataset.name)
+        if stored is not None:
+            found = merge_schemas(stored, found, dataset=dataset.name, widens=dataset.widens)
     if dataset.is_table:
         check_layout(dataset.spec, found)
         check_column_names(dataset.spec, found, stored)
     return replace(dataset, schema=found.json(), table_schema=found.json())
+
+
+def may_widen(
+    spec: DatasetSpec, flows: Sequence[GraphFlow], datasets: Mapping[QualifiedName, GraphDataset | None]
+) -> bool:
+    """Return whether types may widen: by the table's property, else if files do so that it reads, itself or not.
+
+    Args:
+        spec: the declaration of the dataset.
+        flows: the flows into it.
+        datasets: the resolved datasets, with all that the flows read.
+    """
+    given = {name.lower(): value for name, value in spec.table_properties}.get(WIDENING_PROPERTY.lower())
+    if given is not None:
+        return given.strip().lower() == "true"
+    read = (datasets.get(read.dataset) for flow in flows for read in flow.reads if read.dataset is not None)
+    of_files = any(widens_types(source) for flow in flows for source in flow.sources)
+    return of_files or any(each is not None and each.widens for each in read)
 
 
 def _cdc_table(
@@ -88,6 +109,7 @@ def _cdc_table(
         declared_schema=declared,
         stored=stored,
         partition_columns=dataset.spec.partition_columns,
+        widens=dataset.widens,
     )
     check_layout(dataset.spec, target.visible_schema)
     check_column_names(dataset.spec, target.visible_schema, stored)

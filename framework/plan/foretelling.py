@@ -69,7 +69,7 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     name = flow.spec.name
     first = RESTORE.get(condition.partition(".")[0])
     lines = [] if first is None else [first]
-    if condition in _DAMAGED and state.latest > 1:
+    if condition in _DAMAGED and state.has_kept:
         lines.append(f"Continue from a kept generation: `sluice checkpoints rollback {name}`.")
     lines.append(_reset(condition, dataset, flow, state))
     if dataset.is_table:

@@ -20,6 +20,7 @@ class FlowState:
         building: number of the generation of an unpublished rebuild; None without one.
         drained: whether all current data of its sources has been read; False if unknown.
         latest: the highest number ever assigned to a generation; 0 for none.
+        has_kept: whether it can be rolled back to an earlier generation.
         query: what the checkpoint holds of the query that wrote it; None if unknown.
         gaps: the sources that no longer hold the checkpoint's position.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
@@ -32,6 +33,7 @@ class FlowState:
     building: int | None = None
     drained: bool = False
     latest: int = 0
+    has_kept: bool = False
     query: StoredQuery | None = None
     gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()

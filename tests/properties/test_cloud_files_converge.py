@@ -1,4 +1,4 @@
-"""Random files, columns, overwrites, faults, resets and full refreshes: each row is there as often as it has to be.
+"""Random files, columns, types, overwrites, faults, resets and full refreshes: each row is there as often as needed.
 
 Many histories run at once: each has a folder and a table, and all tables are in one pipeline. A fault ends the update,
 or one of its flows, between two durable writes; `tests/crashes` kills processes at the same places.
@@ -38,7 +38,7 @@ ROUNDS = 3 if HISTORIES <= 6 else 8
 FAULTS = (
     "cloud_files.before_start", "cloud_files.after_start", "cloud_files.after_files", "cloud_files.after_columns",
     "storage.before_replace", "generations.before_delete", "rebuilds.after_begin", "rebuilds.after_publish",
-    "rebuilds.after_mark", "tables.after_create",
+    "rebuilds.after_mark", "tables.after_create", "tables.before_wider_types",
 )  # fmt: skip
 
 Row = frozenset[tuple[str, str]]
@@ -93,6 +93,10 @@ class History:
         }
         if self.random.random() < 0.3:
             self.options["cloudFiles.maxBytesPerTrigger"] = "100b"
+        self.widens = self.random.random() < 0.4
+        if self.widens:
+            self.options["cloudFiles.schemaEvolutionMode"] = "addNewColumnsWithTypeWidening"
+            self.options["prefersDecimal"] = "true"
 
     @property
     def folder(self) -> Path:
@@ -137,7 +141,8 @@ class History:
     def _row(self) -> dict[str, str]:
         self.rows += 1
         more = {f"c{index}": str(index) for index in range(5) if self.random.random() < 0.25}
-        return {"id": str(self.rows), **more}
+        most = self.random.choice((0, 0, 0, 5 * 10**9, 10**20)) if self.widens else 0
+        return {"id": str(most + self.rows), **more}
 
     def settle(self, generation: int, start: int | None, found: Counter[Row]) -> None:
         """Check the rows after a clean update: the unread files once more, or all files of a new generation.

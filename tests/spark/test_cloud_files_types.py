@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework import pipelines as dp
 from framework.foundation.errors import SluiceError
+from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture
@@ -145,3 +149,88 @@ def test_names_that_differ_in_case_are_read_or_refused(landing: Landing) -> None
     landing.put("fields/b.json", {"id": 2, "_rescued_data": "{}"})
     with pytest.raises(SluiceError, match="CLOUD_FILES_OPTION_CONFLICT"):
         landing.run({"again": {"path": "fields"}})
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_batch_reads_files_whose_types_differ(landing: Landing, kind: str) -> None:
+    """`read_files` without STREAM takes the widest type, finds new files later, and rescues what a schema lacks."""
+    spark, root = landing.world.spark, landing.root
+    write(landing, kind, "some in", "1 AS id, 1.5f AS x, 'a' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t, 1 AS more")
+
+    def declare() -> None:
+        @dp.materialized_view
+        def widest() -> DataFrame:
+            return spark.sql(f"SELECT * FROM read_files('{root}/some in', format => '{kind}')")
+
+        @dp.materialized_view
+        def given() -> DataFrame:
+            return spark.sql(f"""
+                SELECT * FROM read_files('{root}/some in', format => '{kind}', schema => 'id INT, t STRING',
+                rescuedDataColumn => '_rescued_data')
+            """)
+
+    assert landing.world.run(declare).state is UpdateState.COMPLETED
+    assert shown(landing, "widest") == [
+        ({"id": 1, "x": 1.5, "t": "a"}, {}),
+        ({"id": 5_000_000_000, "x": 0.1, "t": "7", "more": 1}, {}),
+    ]
+    assert shown(landing, "given") == [
+        ({"id": 1, "t": "a"}, {"x": "1.5"}),
+        ({"t": "7"}, {"id": "5000000000", "x": "0.1", "more": "1"}),
+    ]
+    write(landing, kind, "some in", "3L AS id, 3.5d AS x, date'2025-01-31' AS t")
+    assert landing.world.run(declare).state is UpdateState.COMPLETED
+    assert [row["id"] for row in landing.rows("widest")] == [1, 3, 5_000_000_000]
+    assert [row.get("id") for row in landing.rows("given")] == [1, 3, None]
+
+
+def test_a_column_of_another_type_names_file_and_column_if_nothing_rescues_it(landing: Landing) -> None:
+    """With a given schema and no rescued column the flow fails before it writes; the remedy makes it go on."""
+    table: dict[str, Any] = {"cloudFiles.format": "parquet", "schema": "id INT, name STRING"}
+    write(landing, "parquet", "t", "1 AS id, 'x' AS name")
+    assert landing.run({"t": table}) == {}
+    write(landing, "parquet", "t", "5000000000L AS id, 'y' AS name")
+    result = landing.world.run(landing.declare({"t": table}))
+    (error,) = [flow.error for flow in result.flows if flow.error]
+    assert (error.condition, error.fields["column"], error.fields["wanted"], error.fields["found"]) == (
+        "FILE_TYPE_MISMATCH", "id", "int", "INT64",
+    )  # fmt: skip
+    assert re.fullmatch(r"file:/.*\.parquet", str(error.fields["file"]))
+    assert landing.rows("t") == [{"id": 1, "name": "x"}]
+    assert landing.run({"t": {**table, "rescuedDataColumn": "_rescued_data"}}) == {}
+    assert shown(landing, "t") == [({"id": 1, "name": "x"}, {}), ({"name": "y"}, {"id": "5000000000"})]
+
+
+def test_a_new_column_of_a_type_that_needs_a_feature_of_delta_is_added(landing: Landing) -> None:
+    """A table without times of no zone gets one later, beside its column and inside of it."""
+    tables: dict[str, dict[str, Any]] = {"t": {"cloudFiles.format": "parquet"}}
+    write(landing, "parquet", "t", "1 AS id, named_struct('x', 1) AS at")
+    assert landing.run(tables) == {}
+    noon = "timestamp_ntz'2025-01-31 12:00:00'"
+    write(landing, "parquet", "t", f"2 AS id, named_struct('x', 2, 't', {noon}) AS at, {noon} AS t")
+    assert landing.run(tables) == {}
+    at = datetime.fromisoformat("2025-01-31T12:00")
+    assert shown(landing, "t") == [
+        ({"at": {"x": 1, "t": None}, "id": 1}, {}),
+        ({"at": {"x": 2, "t": at}, "id": 2, "t": at}, {}),
+    ]
+
+
+def test_a_new_column_of_a_csv_header_is_rescued_wherever_it_stands(landing: Landing) -> None:
+    """Before, between and after the known columns, with a value that does not fit; with a given schema too."""
+    csv = {"cloudFiles.format": "csv", "header": "true"}
+    inferred = {**csv, "cloudFiles.inferColumnTypes": "true", "cloudFiles.schemaEvolutionMode": "rescue"}
+    tables: dict[str, dict[str, Any]] = {
+        "t": inferred,
+        "given": {**csv, "path": "t", "schema": "id INT, name STRING", "rescuedDataColumn": "_rescued_data"},
+    }
+    landing.text("t/1.csv", "id,name\n1,Ann\n")
+    assert landing.run(tables) == {}
+    landing.text("t/2.csv", "more,id,other,name,last\nx,2,y,Bo,z\nx,no,,Cy,\n")
+    assert landing.run(tables) == {}
+    for table in tables:
+        assert shown(landing, table) == [
+            ({"id": 1, "name": "Ann"}, {}),
+            ({"id": 2, "name": "Bo"}, {"more": "x", "other": "y", "last": "z"}),
+            ({"name": "Cy"}, {"id": "no", "more": "x"}),
+        ], table

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -371,3 +372,46 @@ def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: Eng
     assert world.rows("steady") == [("1",), ("2",)]
     assert {flow.rpartition(".")[2] for flow in restarted if flow} == {"grown", "readers", "counted"}
     assert pipeline.run().state is UpdateState.COMPLETED
+
+
+def test_wider_types_of_files_restart_their_flow_and_its_readers(world: EngineWorld) -> None:
+    """A value that needs a wider type is in the table, in a stream that reads it, and in an AUTO CDC target."""
+    spark = world.spark
+    given = {
+        "cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true", "prefersDecimal": "true",
+        "cloudFiles.schemaEvolutionMode": "addNewColumnsWithTypeWidening",
+    }  # fmt: skip
+
+    def declare() -> None:
+        @dp.table
+        def grown() -> DataFrame:
+            reader = spark.readStream.format("cloudFiles").options(**given)
+            return reader.load(str(world.root / "grown")).drop("_rescued_data")
+
+        @dp.table
+        def readers() -> DataFrame:
+            return spark.readStream.table("grown")
+
+        dp.create_streaming_table("applied")
+        dp.create_auto_cdc_flow(target="applied", source="grown", keys=["id"], sequence_by="n")
+
+    files(world, "grown", '{"id": 1, "n": 1}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+
+    def is_read(count: int) -> bool:
+        tables = ("readers", "applied")
+        return all(world.versions(table) > 0 and len(world.rows(table)) == count for table in tables)
+
+    with started(pipeline) as running:
+        until(lambda: is_read(1), running)
+        files(world, "grown", '{"id": 1.5, "n": 2}')
+        until(lambda: is_read(2), running)
+        files(world, "grown", '{"id": 100000000000000000000, "n": 3}')
+        until(lambda: is_read(3), running)
+        result = running.stop()
+    assert result.state is UpdateState.CANCELED, result
+    rows = [(Decimal("1.0"), 1), (Decimal("1.5"), 2), (Decimal("100000000000000000000.0"), 3)]
+    for table in ("grown", "readers", "applied"):
+        assert world.rows(table) == sorted(rows, key=repr), table
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("applied") == sorted(rows, key=repr)

@@ -152,6 +152,30 @@ def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None
     assert world.made.rows("first") == [(1, 5), (2, -5), (3, -6), (3, -6), (4, -7)]
 
 
+@pytest.mark.parametrize("point", ["quarantine.after_claim", "quarantine.after_replay"])
+def test_a_pipeline_with_another_name_has_its_rows(world: World, point: str) -> None:
+    """It lists, shows and replays them, also those of a replay that ended in between under the former name: once."""
+    world.run()
+    before = world.made.name
+    world.made.name = "renamed"
+    assert world.kept() == [("first", 2, "open")]
+    (waiting,) = world.pipeline().quarantine.waiting()
+    assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
+    world.made.name, world.least = before, "-9"
+    arm(point, action=stop)
+    with pytest.raises(StoppedHereError):
+        world.pipeline().quarantine.replay("taken")
+    disarm()
+    world.made.name = "renamed"
+    assert world.pipeline().quarantine.replay("taken").passed == (1 if point == "quarantine.after_claim" else 0)
+    assert world.kept() == [("first", 2, "replayed")]
+    assert world.made.rows("first") == [(1, 5), (2, -5)]
+    world.feed(3, -10)
+    world.run()
+    assert world.pipeline().quarantine.drop("taken") == 1
+    assert world.kept() == [("first", 2, "replayed")]
+
+
 def test_a_replay_that_fails_names_the_cause_and_writes_nothing(world: World) -> None:
     """A constraint of the table, an expectation that raises, and columns that the quarantine needs for itself."""
     world.run()

@@ -11,6 +11,7 @@ from framework import pipelines as dp
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
+from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 
@@ -109,3 +110,39 @@ def test_a_start_that_a_source_does_not_have_is_refused(world: EngineWorld) -> N
     with pytest.raises(UserError, match="START_WITH_FULL_REFRESH"):
         world.run(lambda: declare(world), full_refresh=["raw"], reset_checkpoints={"raw": "startingVersion=1"})
     assert [path.name for path in (world.root / "storage").iterdir() if path.name in {"tables", "checkpoints"}] == []
+
+
+def test_a_roll_back_past_a_full_refresh_never_doubles_rows(world: EngineWorld) -> None:
+    """An append refuses it, with the ways out; AUTO CDC takes the events a second time, and its table is the same."""
+
+    def declare_both() -> None:
+        @dp.table
+        def appended() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.temporary_view
+        def events() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        dp.create_streaming_table("applied")
+        dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="id")
+
+    pipeline = world.pipeline(declare_both)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    world.feed([(3,)], "id INT")
+    assert pipeline.run(full_refresh=["appended", "applied"]).state is UpdateState.COMPLETED
+    for number in (None, 1):
+        with pytest.raises(UserError) as caught:
+            roll_back_checkpoint(pipeline.storage, world.name, "appended", number)
+        assert caught.value.condition == "GENERATION_BEFORE_REFRESH"
+        assert caught.value.fields["number"] == 1
+    assert roll_back_checkpoint(pipeline.storage, world.name, "applied")[1].number == 1
+    world.feed([(4,)], "id INT")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("appended") == world.rows("applied") == [(0,), (1,), (2,), (3,), (4,)]
+    # A reset after the refresh can be rolled back: the generation of the refresh is kept.
+    assert pipeline.run(reset_checkpoints={"appended": "startingVersion=latest"}).state is UpdateState.COMPLETED
+    assert roll_back_checkpoint(pipeline.storage, world.name, "appended")[1].number == 2
+    world.feed([(5,)], "id INT")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("appended") == [(0,), (1,), (2,), (3,), (4,), (5,)]

@@ -5,7 +5,7 @@ A stored table may gain columns; other differences need a full refresh.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
@@ -24,6 +24,7 @@ from framework.cdc.model.type_widening import (
 from framework.declare.specs import ColumnSelection
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.wider_types import wider_type
 
 
 def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
@@ -176,9 +177,10 @@ def stored_kind(stored: StructType) -> dict[str, Any]:
 
 
 def check_drift(
-    target: QualifiedName, inputs: Sequence[CdcInput], columns: StructType, stored: StructType
+    target: QualifiedName, inputs: Sequence[CdcInput], columns: StructType, stored: StructType, *, widens: bool = False
 ) -> Iterator[UserError]:
-    """Yield the differences that prevent updates of the stored table; new columns do not."""
+    """Yield the differences that prevent updates of the stored table; new columns and allowed wider types do not."""
+    can_take = can_widen if widens else can_hold
     kind, spec, location = stored_kind(stored), inputs[0].spec, inputs[0].location
     if not kind:
         yield UserError("AUTOCDC_TARGET_NOT_OURS", location=location, target=target, column=HIDDEN_COLUMN)
@@ -189,27 +191,33 @@ def check_drift(
     if kind["scd_type"] != spec.scd_type:
         types = {"stored_scd_type": kind["scd_type"], "scd_type": spec.scd_type}
         yield UserError("AUTOCDC_SCD_TYPE_DRIFT", location=location, target=target, **types)
-    yield from _check_stored_sequence(target, inputs, stored)
+    yield from _check_stored_sequence(target, inputs, stored, can_take)
     for field in columns.fields:
         before = find_field(stored, field.name)
-        if before is not None and not can_hold(before.dataType, field.dataType):
+        if before is not None and not can_take(before.dataType, field.dataType):
             types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
             yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
 
 
 def _check_stored_sequence(
-    target: QualifiedName, inputs: Sequence[CdcInput], stored: StructType
+    target: QualifiedName,
+    inputs: Sequence[CdcInput],
+    stored: StructType,
+    can_take: Callable[[DataType, DataType], bool],
 ) -> Iterator[UserError]:
     displayed = common_sequence_type(inputs, literal=False)
     if displayed is None:
         return
     hidden = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
     visible = find_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
-    kept = plain_type(stored_sequence(displayed))
+    kept, shown = plain_type(stored_sequence(displayed)), plain_type(displayed)
     lost = [
         before.dataType
-        for before, now in ((hidden, kept), (visible, plain_type(displayed)))
-        if before is not None and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
+        for before, now in ((hidden, kept), (visible, shown))
+        if before is not None
+        and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
+        # The order of events is stored in the widest type of its kind; only what readers see becomes wider.
+        and not (before is visible and not isinstance(shown, StructType) and can_take(before.dataType, shown))
     ]
     for before in lost[:1]:
         types = {"stored_type": before.simpleString(), "type": displayed.simpleString()}
@@ -220,6 +228,28 @@ def can_hold(stored: DataType, value: DataType) -> bool:
     """Return whether a stored column can take values of a type with no change of its own type but added fields."""
     common = common_type(stored, value)
     return common is not None and _leaves(plain_type(stored)) <= _leaves(plain_type(common))
+
+
+def can_widen(stored: DataType, value: DataType) -> bool:
+    """Return whether a stored column can take values of a type, also if its own becomes wider, at any depth."""
+    common = common_type(stored, value)
+    if common is None:
+        return False
+    ours, theirs, both = (dict(_typed_leaves(each)) for each in (stored, value, common))
+    return all(wider_type(kind, theirs.get(path, kind)) == both[path] for path, kind in ours.items())
+
+
+def _typed_leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
+    """Yield the fields of a type at any depth, each with its path and its own type."""
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from _typed_leaves(field.dataType, f"{path}.{field.name.lower()}")
+        return
+    names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
+    for name in names:
+        yield from _typed_leaves(getattr(data_type, name), f"{path}/{name}")
+    if not names:
+        yield path, data_type
 
 
 def _leaves(data_type: DataType, path: str = "") -> set[tuple[str, str]]:

@@ -158,6 +158,7 @@ def plan_target(
     declared_schema: StructType | None = None,
     stored: StructType | None = None,
     partition_columns: Sequence[str] = (),
+    widens: bool = False,
 ) -> CdcTarget:
     """Plan a target from its flows.
 
@@ -167,6 +168,7 @@ def plan_target(
         declared_schema: the schema that the user declared for the target, if any.
         stored: the current physical schema of the table, if it exists.
         partition_columns: the columns that the table is partitioned by.
+        widens: whether the types of stored columns may become wider.
 
     Raises:
         UserError: one fault of the flows, or of the flows against the stored table.
@@ -179,7 +181,7 @@ def plan_target(
     raise_all(faults)
     scd_type = inputs[0].spec.scd_type
     if stored is not None:
-        raise_all(list(check_drift(target, inputs, columns, stored)))
+        raise_all(list(check_drift(target, inputs, columns, stored, widens=widens)))
     known = columns if stored is None else _with_stored(columns, stored, scd_type)
     keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
     values = [field for field in known.fields if field.name not in keys]

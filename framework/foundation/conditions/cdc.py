@@ -128,7 +128,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_COLUMN_DRIFT": Condition(
         "Column {column} of {target} was built with type {stored_type}, which cannot store {type}.",
-        "Cast the column in the flow, or run a full refresh: `sluice run --full-refresh {target}`.",
+        "Cast the column in the flow, or run a full refresh: `sluice run --full-refresh {target}`. If the new type is "
+        "wider, the table property `delta.enableTypeWidening` = `true` lets the column change.",
     ),
     "AUTOCDC_TARGET_NOT_OURS": Condition(
         "Table {target} already exists and was not created by AUTO CDC: it has no column {column}.",

@@ -61,6 +61,13 @@ CONDITIONS: dict[str, Condition] = {
         "or before a full refresh without the flow, do not count: rows that they wrote have left the table.",
         "Choose a kept generation, or reset the flow. `sluice checkpoints list` lists all generations.",
     ),
+    "GENERATION_BEFORE_REFRESH": Condition(
+        "Generation {number} of flow {flow} is from before a full refresh of {dataset}, which has read what comes "
+        "after that generation. The flow appends, so that these rows would be twice in the table.",
+        "Go on with the current generation. To have the table of that time back, with its checkpoint: "
+        "`sluice rewind --to TIME --dry-run`. To read a part of the source again: "
+        "`sluice run --reset-checkpoint {flow} --from START`.",
+    ),
     "DEMO_DATA_MISSING": Condition(
         "The package {package}, which contains the data of the demo, is not installed.",
         "Install it: pip install 'sluice[demo]'.",

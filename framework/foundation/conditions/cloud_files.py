@@ -5,7 +5,9 @@ from __future__ import annotations
 from framework.foundation.conditions.entry import Condition
 
 NEW_COLUMNS = "UNKNOWN_FIELD"
-"""New columns are recorded: the same flow goes on with them when it is started again."""
+WIDER_TYPES = "WIDER_FIELD"
+GROWN = frozenset({NEW_COLUMNS, WIDER_TYPES})
+"""New columns or wider types are recorded: the same flow goes on with them when it is started again."""
 
 CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_OPTION_UNKNOWN": Condition(
@@ -70,5 +72,9 @@ CONDITIONS: dict[str, Condition] = {
         "UnknownFieldException: files below {path} have columns that the schema lacks: {columns}; such as {file}.",
         "Add the columns to the schema, set `cloudFiles.schemaEvolutionMode` to rescue, or remove the files and set "
         "`ignoreMissingFiles` to true.",
+    ),
+    "WIDER_FIELD": Condition(
+        "Files below {path} have values that need wider types of columns: {columns}.",
+        "The types are recorded. Run the update again.",
     ),
 }

@@ -28,6 +28,11 @@ CONDITIONS: dict[str, Condition] = {
         "Flow {flow} failed: {cause}",
         "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",
     ),
+    "FILE_TYPE_MISMATCH": Condition(
+        "Flow {flow} reads the column {column} as {wanted}, but in a file it has the type {found}: {file}",
+        "Give the column that type in the schema. Or let a `cloudFiles` source keep such values beside their rows: set "
+        "`rescuedDataColumn` to `_rescued_data`. Then run again: no row of the batch was written.",
+    ),
     "SPARK_LOST": Condition(
         "The Java process of Spark ended: it was killed, or had no memory left.",
         "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "

@@ -151,10 +151,10 @@ DIAGNOSES = (
     Diagnosis(
         name="NEW_COLUMNS",
         meaning=(
-            "Files have columns that the flow's schema lacks. New columns are recorded, and the next run has them; "
-            "columns that are refused need a decision."
+            "Files have columns that the flow's schema lacks, or values that need wider types. What is new is "
+            "recorded, and the next run has it; columns that are refused need a decision."
         ),
-        faults=(Fault(condition="UNKNOWN_FIELD"),),
+        faults=(Fault(condition="UNKNOWN_FIELD"), Fault(condition="WIDER_FIELD")),
         patterns=(r"UnknownFieldException",),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
@@ -314,6 +314,7 @@ DIAGNOSES = (
             Fault(condition="MALFORMED_RECORD_IN_PARSING", sqlstate="22023"),
             Fault(condition="MALFORMED_CSV_RECORD", sqlstate="KD000"),
             Fault(condition="FAILED_READ_FILE", sqlstate="KD001"),
+            Fault(condition="FILE_TYPE_MISMATCH"),
             Fault(condition="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", sqlstate="23001"),
             Fault(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", sqlstate="23502"),
         ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from framework.cdc.model.reserved_names import END_AT
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.operators import read_query
+from framework.checkpoints.roll_back import last_kept
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.ingest.state import GatewayStore, Mode
@@ -40,7 +41,6 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
-from framework.run.update.checkpoint_actions import last_kept
 
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
 
@@ -158,7 +158,7 @@ def _reset_latest(case: Case) -> WayOut | None:
 
 def _roll_back(case: Case) -> WayOut | None:
     """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
-    kept = last_kept(case.manifest.generations)
+    kept = last_kept(case.manifest, appends=case.dataset.cdc is None)
     if kept is None or not case.has_checkpoint or not case.is_sound(kept):
         return None
     path, storage = case.path_of(kept), case.states.storage

@@ -173,11 +173,13 @@ class Quarantine:
             return count
 
     def _states(self) -> RowStates:
+        return RowStates.of(self.store, self._valid_graph())
+
+    def _valid_graph(self) -> DataflowGraph | None:
         try:
-            graph = self.graph()
+            return self.graph()
         except SluiceError:  # the rows must be readable while the code has errors
-            return RowStates.of(self.store, None)
-        return RowStates.of(self.store, graph)
+            return None
 
     def _table(self) -> QuarantineTable:
         return QuarantineTable(storage=self.store.storage, session=session_for(self.store.spark, {}))
@@ -186,7 +188,15 @@ class Quarantine:
         return QuarantineTable(storage=self.store.storage, session=self.store.spark).exists()
 
     def _of_pipeline(self) -> DataFrame:
-        return self._table().rows().where(F.col("pipeline") == F.lit(self.store.pipeline))
+        """Return the rows of this pipeline: those under its name, and those of its datasets, as it may be renamed.
+
+        Another pipeline may share the storage. While the code has errors, the datasets are unknown, and all rows count.
+        """
+        rows, graph = self._table().rows(), self._valid_graph()
+        if graph is None:
+            return rows
+        datasets = [str(each.name) for each in graph.datasets]
+        return rows.where((F.col("pipeline") == F.lit(self.store.pipeline)) | F.col("dataset").isin(datasets))
 
     def _flow(self, rows: DataFrame, flow: str) -> str:
         """Return the full name of a flow with quarantined rows."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -33,7 +32,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.recovery.quarantine.fitting import Fitting
-from framework.recovery.quarantine.states import REPLAY_NUMBER, RowState, RowStates, replay_application
+from framework.recovery.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
 from framework.run.flows.expectations import reasons
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
@@ -125,7 +124,7 @@ class _Work:
     def settle(self) -> None:
         """Finish the replays that a crash interrupted: mark their rows if the target has them, else release them."""
         unfinished = self._rows().where("replay IS NOT NULL AND replayed_at IS NULL")
-        claims = unfinished.select("dataset", "flow", "replay").distinct().collect()
+        claims = unfinished.select(*CLAIM).distinct().collect()
         states = RowStates.of(self.store, self.graph)
         for claim in claims:
             is_claimed = F.col("replay") == F.lit(claim["replay"])
@@ -179,9 +178,13 @@ class _Work:
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
         merge = self.table.table().alias("kept")
         merging = merge.merge(decided.alias("new"), f"kept.flow = '{quoted}' AND kept.id = new.{ID}")
-        merging = merging.whenMatchedUpdate(
-            f"size(new.{REASONS}) = 0", {"replay": F.lit(replay), "replays": "kept.replays + 1"}
-        )
+        # The transaction has the name of this pipeline, which may be another one than that of the rows.
+        claim: dict[str, str | Column] = {
+            "pipeline": F.lit(self.store.pipeline),
+            "replay": F.lit(replay),
+            "replays": "kept.replays + 1",
+        }
+        merging = merging.whenMatchedUpdate(f"size(new.{REASONS}) = 0", claim)
         merging.whenMatchedUpdate(set={"reasons": f"new.{REASONS}", "replays": "kept.replays + 1"}).execute()
         failpoint("quarantine.after_claim")
         claimed = self.table.rows().where(F.col("replay") == F.lit(replay))
@@ -227,8 +230,8 @@ class _Work:
 
     def _rows(self) -> DataFrame:
         # A flow that moved to this table has read its rows again: those that it kept for another table stay there.
-        own = {"pipeline": self.store.pipeline, "flow": self.flow.spec.name, "dataset": self.dataset.name}
-        return reduce(lambda rows, name: rows.where(F.col(name) == F.lit(str(own[name]))), own, self.table.rows())
+        is_own = F.col("flow") == F.lit(str(self.flow.spec.name))
+        return self.table.rows().where(is_own & (F.col("dataset") == F.lit(str(self.dataset.name))))
 
     def _mark(self, replay: str) -> None:
         self.table.table().update(F.col("replay") == F.lit(replay), {"replayed_at": F.current_timestamp()})

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH, Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import read_progress
-from framework.checkpoints.rebuilds import REBUILD_MARK
+from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.append_once import has_taken, last_taken
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 REPLAY_NUMBER = 0
 """The number of a replay's only batch in the target's transactions."""
+
+
+CLAIM = ("pipeline", "dataset", "flow", "replay")
+"""The columns that identify a replay; its pipeline may have another name by now."""
 
 
 class RowState(StrEnum):
@@ -68,7 +72,7 @@ class RowStates:
     def column(self, rows: DataFrame) -> Column:
         """Return the state of each of these rows of the quarantine."""
         unreplayed = rows.where("replayed_at IS NULL")
-        claims = unreplayed.where("replay IS NOT NULL").select("dataset", "flow", "replay").distinct().collect()
+        claims = unreplayed.where("replay IS NOT NULL").select(*CLAIM).distinct().collect()
         done = [claim["replay"] for claim in claims if self.is_written(claim)]
         state = F.when(
             F.col("replayed_at").isNotNull() | F.coalesce(F.col("replay").isin(done), F.lit(False)),  # noqa: FBT003 - a literal column
@@ -87,10 +91,10 @@ class RowStates:
         """Return whether the target has the rows of a replay.
 
         Args:
-            claim: `dataset`, `flow` and `replay`.
+            claim: the columns `CLAIM`.
         """
         table = self._table(claim["dataset"], claim["flow"])
-        application = replay_application(self.store.pipeline, claim["replay"])
+        application = replay_application(claim["pipeline"], claim["replay"])
         return table is not None and has_taken(self.store.spark, table, application, REPLAY_NUMBER)
 
     def _cases(self, origin: Row, is_same: Column) -> list[tuple[Column, RowState]]:
@@ -101,7 +105,7 @@ class RowStates:
             return [(is_same, RowState.SUPERSEDED)]
         # A checkpoint that was deleted by hand has a successor with its number.
         cases = [(is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED)]
-        refresh = _last_refresh(manifest)
+        refresh = last_refresh(manifest)
         if refresh is not None and generation.number < refresh.number:
             # Rows that the generation quarantined later, after a roll-back to it, were not read by the refresh.
             is_read_again = F.col("quarantined_at") < _time(refresh.begun_at)
@@ -138,18 +142,3 @@ class RowStates:
 
 def _time(text: str) -> Column:
     return F.lit(text).cast("timestamp")
-
-
-def _last_refresh(manifest: Manifest) -> Generation | None:
-    """Return the generation of the last published full refresh, which has read everything again; None without one.
-
-    A refresh that a rewind has undone counts no more: its table is gone, and the rows from before it are open again.
-    """
-    published = [
-        each
-        for each in manifest.generations
-        if each.fingerprint.startswith(REBUILD_MARK)
-        and each.state is not GenerationState.BUILDING
-        and not manifest.is_undone(each.number)
-    ]
-    return max(published, key=lambda each: each.number, default=None)

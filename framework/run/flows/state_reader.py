@@ -11,6 +11,7 @@ from framework.checkpoints.manifest import GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.roll_back import last_kept
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
@@ -119,6 +120,7 @@ class StateReader:
             building=building,
             drained=not flow.spec.once and self.is_drained(flow, checkpoint),
             latest=latest,
+            has_kept=last_kept(manifest, appends=dataset.cdc is None) is not None,
             query=query,
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),

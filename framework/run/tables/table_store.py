@@ -34,6 +34,7 @@ from framework.run.tables.table_record import (
     read_records,
     write_record,
 )
+from framework.run.tables.wider_columns import support_types, widen_columns
 from framework.sources.delta.log import LogTip, latest_version, read_tip
 
 if TYPE_CHECKING:
@@ -176,9 +177,7 @@ class TableStore:
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
-        is_complete = (
-            is_view or tip.schema is None or _names(json.loads(record.schema)) <= _names(json.loads(tip.schema))
-        )
+        is_complete = is_view or tip.schema is None or _has_columns(json.loads(tip.schema), json.loads(record.schema))
         return StoredTable(definition=record.definition if is_complete else None, other_owner=None)
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
@@ -190,7 +189,7 @@ class TableStore:
         """
         address = self.address(dataset.spec, rebuild)
         if self.exists(address):
-            self._adopt(dataset, address)
+            self._adopt(dataset, address, self.auxiliary(dataset.spec, rebuild))
         else:
             self._create(dataset, address)
         if rebuild is None:
@@ -285,7 +284,7 @@ class TableStore:
         assert detail is not None
         return detail
 
-    def _adopt(self, dataset: GraphDataset, address: TableAddress) -> None:
+    def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
         detail = self._detail(address)
         if tuple(detail["partitionColumns"]) != dataset.spec.partition_columns:
@@ -296,6 +295,8 @@ class TableStore:
                 stored=", ".join(detail["partitionColumns"]) or "nothing",
                 wanted=", ".join(dataset.spec.partition_columns) or "nothing",
             )
+        if dataset.widens:  # first: Delta adds no columns beside others of different types
+            self._widen(dataset, address, auxiliary)
         self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
         self._set_properties(dataset, address, detail["properties"])
         if dataset.spec.comment and dataset.spec.comment != detail["description"]:
@@ -308,8 +309,15 @@ class TableStore:
         wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
         if _names(wanted.jsonValue()) <= _names(stored.jsonValue()):
             return
+        support_types(self.spark, address, wanted)
         empty = self.spark.createDataFrame([], wanted)
         empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+    def _widen(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
+        """Widen the columns of the table, and of the auxiliary table if there is one."""
+        widen_columns(self.spark, address, StructType.fromJson(json.loads(dataset.table_schema or "")))
+        if dataset.cdc is not None and self.exists(auxiliary):
+            widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema)
 
     def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: dict[str, str]) -> None:
         changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}
@@ -373,6 +381,14 @@ def _names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
         if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
             found |= _names(field["type"], f"{name}.")
     return found
+
+
+def _has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+    """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
+    types = {field["name"].lower(): field["type"] for field in stored["fields"]}
+    both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
+    is_narrower = any(a != b for a, b in both if isinstance(a, str) and isinstance(b, str))
+    return _names(recorded) <= _names(stored) and not is_narrower
 
 
 def _quoted(text: str) -> str:

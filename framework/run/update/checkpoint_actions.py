@@ -6,13 +6,16 @@ Promises that no update runs meanwhile (the update lock is held), and that the e
 from __future__ import annotations
 
 import getpass
+import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.checkpoints.generations import Generation, GenerationStore, Manifest
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.rewinds import RewindStore
+from framework.checkpoints.roll_back import kept_generations, last_kept
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
@@ -20,6 +23,7 @@ from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
+from framework.run.tables.table_record import StorageLayout, read_record
 from framework.run.update.lock import update_lock
 
 
@@ -69,13 +73,14 @@ def roll_back_checkpoint(
         target: the dataset that it writes to, if flows of several datasets have that name.
 
     Raises:
-        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT.
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT,
+            GENERATION_BEFORE_REFRESH.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow, target)
         RebuildStore(storage).check_finished(manifest.dataset)
-        generation = _kept(manifest, number)
+        generation = _kept(manifest, number, appends=_appends(storage, manifest.dataset))
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
         text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
         log.record(user_action(action="ROLLBACK", user_name=user_name(), message=text))
@@ -106,26 +111,23 @@ def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifes
     return matches[0]
 
 
-def _kept(manifest: Manifest, number: int | None) -> Generation:
+def _kept(manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
     """Return the kept generation with this number; None: the one that was current last."""
-    kept = _fitting(manifest.generations)
-    chosen = last_kept([each for each in kept if number in (None, each.number)])
-    if chosen is None:
-        numbers = ", ".join(str(each.number) for each in kept) or "none"
-        raise UserError(
-            "GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=numbers
-        )
-    return chosen
+    chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,))
+    if chosen is not None:
+        return chosen
+    before = last_kept(manifest, appends=False, numbers=None if number is None else (number,))
+    if before is not None:
+        raise UserError("GENERATION_BEFORE_REFRESH", flow=manifest.flow, number=before.number, dataset=manifest.dataset)
+    kept = ", ".join(str(each.number) for each in kept_generations(manifest, appends=appends)) or "none"
+    raise UserError("GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=kept)
 
 
-def last_kept(generations: Sequence[Generation]) -> Generation | None:
-    """Return the generation for a roll-back, the kept one that was current last; None if there is none."""
-    return max(_fitting(generations), key=lambda each: (each.current_since or "", each.number), default=None)
-
-
-def _fitting(generations: Sequence[Generation]) -> list[Generation]:
-    """Return the kept generations whose rows are still in the table: with another one, they would be lost."""
-    return [each for each in generations if each.state is GenerationState.KEPT and not each.undone_by]
+def _appends(storage: Storage, dataset: QualifiedName) -> bool:
+    """Whether the flows of a dataset append their rows, by the columns that its table was recorded with."""
+    record = read_record(storage, StorageLayout(storage=storage), dataset)
+    columns = [] if record is None or not record.schema else json.loads(record.schema)["fields"]
+    return bool(columns) and all(column["name"] != HIDDEN_COLUMN for column in columns)
 
 
 @contextmanager

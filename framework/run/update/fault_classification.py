@@ -35,6 +35,10 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
 _SOURCES_CHANGED = re.compile(
     r"There are \[(?P<was>\d+)\] sources in the checkpoint offsets and now there are \[(?P<now>\d+)\] sources"
 )
+_TYPE_MISMATCH = re.compile(
+    r"error while reading file (?P<file>.+?)\. Data type mismatches when reading Parquet column "
+    r"<?\[?(?P<column>.+?)\]?>?\. Expected Spark type (?P<wanted>.+?), actual Parquet type (?P<found>\w+)"
+)
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
 
 _MOST_CAUSES = 20
@@ -61,7 +65,7 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     A SluiceError is returned unchanged.
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
     in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
-    A JVM that has ended becomes SPARK_LOST.
+    A JVM that has ended becomes SPARK_LOST, and a Parquet column of another type FILE_TYPE_MISMATCH.
     Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one.
 
     Args:
@@ -89,7 +93,10 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         return OperationError(
             "PYTHON_EXCEPTION", location=found.location or user_line or location, flow=flow, error=found.text
         )
-    return OperationError("FLOW_FAILED", location=user_line or location, flow=flow, cause=_cause(error, text))
+    where = user_line or location
+    mismatch = _TYPE_MISMATCH.search(text)
+    condition, fields = ("FLOW_FAILED", {}) if mismatch is None else ("FILE_TYPE_MISMATCH", mismatch.groupdict())
+    return OperationError(condition, location=where, flow=flow, **(fields or {"cause": _cause(error, text)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

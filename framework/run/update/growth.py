@@ -1,4 +1,4 @@
-"""New columns of files in a running update: the graph is resolved again, and the flows concerned go on with it.
+"""New columns of files, or wider types, in a running update: the graph is resolved again, and the flows go on with it.
 
 A flow that reads files stops before the first batch with new columns, after it has recorded them. Its table, and those
 that read it, get the columns before a row has them. All other flows continue as they are.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from framework.foundation.conditions.cloud_files import NEW_COLUMNS
+from framework.foundation.conditions.cloud_files import GROWN
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.continuous import supervised_steps
@@ -20,14 +20,14 @@ from framework.run.update.results import FlowResult
 from framework.run.update.units import Successor
 
 MOST_RESTARTS = 100
-"""Restarts for new columns without a committed row in between; each one adds at least one column."""
+"""Restarts for new columns without a committed row in between; each one adds or widens at least one."""
 
 PlanOf = Callable[[DataflowGraph, tuple[QualifiedName, ...]], Plan]
 
 
 def has_new_columns(flows: Iterable[FlowResult]) -> bool:
-    """Whether a flow stopped for columns that are recorded now."""
-    return any(flow.error is not None and flow.error.condition == NEW_COLUMNS for flow in flows)
+    """Whether a flow stopped for columns or types that are recorded now."""
+    return any(flow.error is not None and flow.error.condition in GROWN for flow in flows)
 
 
 def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.clock import Clock
-from framework.foundation.conditions.cloud_files import NEW_COLUMNS
+from framework.foundation.conditions.cloud_files import GROWN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
@@ -381,7 +381,7 @@ class Supervisor:
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:
-    is_stopped = result.error is not None and result.error.condition == NEW_COLUMNS
+    is_stopped = result.error is not None and result.error.condition in GROWN
     return is_stopped and unit.restarts < _MOST_RESTARTS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -11,7 +12,7 @@ from framework.foundation.errors import UserError
 from framework.sources.cloud_files.listing import NothingKnown, list_new
 from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
 from framework.sources.cloud_files.rows import BatchReader
-from framework.sources.cloud_files.schemas import batch_schema
+from framework.sources.cloud_files.schemas import FileGroup, batch_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,8 +44,23 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
     files = list_new(spark, options, NothingKnown())
-    columns, found = batch_schema(spark, options, schema, files)
-    return BatchReader.of_folder(spark, options, columns, found, _is_selected(options))
+    columns, groups = batch_schema(spark, options, schema, files)
+    in_time = _is_selected(options)
+    parts = []
+    for group in groups:
+        # The path of the query stays the folder, so that the next update looks there for new files.
+        is_of_group = None if len(groups) == 1 else _is_in(group)
+        both = [each for each in (in_time, is_of_group) if each is not None]
+        selected = reduce(lambda first, second: first & second, both) if both else None
+        parts.append(BatchReader.of_folder(spark, options, columns, group.columns, selected))
+    return reduce(lambda first, second: first.union(second), parts)
+
+
+def _is_in(group: FileGroup) -> Column:
+    """The condition that a row is of a file of the group; Spark opens no other file then."""
+    spellings = [file.uri for file in group.files]
+    spellings += [f"file:///{uri.removeprefix('file:').lstrip('/')}" for uri in spellings if uri.startswith("file:")]
+    return F.col("_metadata.file_path").isin(spellings)
 
 
 def _is_selected(options: CloudFilesOptions) -> Column | None:

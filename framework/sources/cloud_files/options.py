@@ -67,12 +67,16 @@ _SHORTEST_DELETE = 7 * 86_400
 
 
 class EvolutionMode(StrEnum):
-    """What happens when a file has a column that the schema lacks."""
+    """What happens when a file has a column that the schema lacks, or has with a narrower type."""
 
     ADD = "addNewColumns"
+    WIDEN = "addNewColumnsWithTypeWidening"
     RESCUE = "rescue"
     FAIL = "failOnNewColumns"
     NONE = "none"
+
+
+_ADDING = frozenset({EvolutionMode.ADD, EvolutionMode.WIDEN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,17 @@ class CloudFilesOptions:
     @property
     def follows_columns(self) -> bool:
         """Whether new columns must be found before their files are read."""
-        return self.mode in {EvolutionMode.ADD, EvolutionMode.FAIL} and self.format not in FIXED
+        return self.mode in {*_ADDING, EvolutionMode.FAIL} and self.format not in FIXED
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether new columns are recorded."""
+        return self.mode in _ADDING
+
+    @property
+    def widens_types(self) -> bool:
+        """Whether the types of recorded columns become wider."""
+        return self.mode is EvolutionMode.WIDEN
 
     @property
     def keeps_unknown(self) -> bool:
@@ -145,10 +159,16 @@ class CloudFilesOptions:
         """
         without = tuple(option for option in self.reader if option[0] not in _OF_FILES)
         paths = (local_path(self.path) or self.path.rstrip("/"), self.path)
-        return tuple(dict.fromkeys(self._key(path, reader) for reader in (without, self.reader) for path in paths))
+        # A flow whose types begin to widen goes on with its columns; the other way round, types would be too wide.
+        modes = (self.mode, EvolutionMode.ADD) if self.widens_types else (self.mode,)
+        return tuple(
+            dict.fromkeys(
+                self._key(path, mode, reader) for mode in modes for reader in (without, self.reader) for path in paths
+            )
+        )
 
-    def _key(self, path: str, reader: Sequence[tuple[str, str]]) -> str:
-        return json.dumps([path, self.format, self.mode, self.infers_types, self.glob, self.partition_columns, *reader])
+    def _key(self, path: str, mode: EvolutionMode, reader: Sequence[tuple[str, str]]) -> str:
+        return json.dumps([path, self.format, mode, self.infers_types, self.glob, self.partition_columns, *reader])
 
 
 def reader_options(given: Mapping[str, str]) -> dict[str, str]:
@@ -318,15 +338,13 @@ class _Given:
         found = self._own.get("schemaevolutionmode")
         if found is None:
             return EvolutionMode.NONE if has_schema else EvolutionMode.ADD
-        if found.lower() == "addnewcolumnswithtypewidening":
-            self._refuse("schemaEvolutionMode", found, "types of recorded columns do not change; use addNewColumns")
         modes = {mode.value.lower(): mode for mode in EvolutionMode}
         if found.lower() not in modes:
             raise self._invalid("schemaEvolutionMode", f"one of {', '.join(EvolutionMode)}")
         mode = modes[found.lower()]
-        if has_schema and mode is EvolutionMode.ADD:
+        if has_schema and mode in _ADDING:
             why = "a given schema does not change; give `cloudFiles.schemaHints` instead"
-            _refuse_both("cloudFiles.schemaEvolutionMode = addNewColumns", "schema", why)
+            _refuse_both(f"cloudFiles.schemaEvolutionMode = {mode}", "schema", why)
         return mode
 
     def _rescued(self, name: str, mode: EvolutionMode, *, has_schema: bool) -> str | None:

@@ -122,7 +122,9 @@ class BatchReader:
     def _read(self, load: Callable[[DataFrameReader], DataFrame], data: StructType, group: FileGroup) -> DataFrame:
         """The rows of files that have the columns `data`."""
         spec, rescued, found = self.options, self.schema.rescued, group.columns
-        extra = self._unknown(found) if rescued else []
+        unknown = self._unknown(found) if rescued else []
+        # The columns of a CSV header have their places among the data, also those that the stream lacks.
+        extra = [each for each in unknown if each.name not in data.fieldNames()]
         # A column with fields that the stream lacks is read as its JSON text, and parsed twice.
         texts = {each.name for each in data.fields if rescued and spec.format == "json" and _has_more(each, found)}
         own = self._own_types(data, found)
@@ -145,7 +147,7 @@ class BatchReader:
             kinds = {each.name: each.dataType for each in data.fields}
             parts = [_nested(name, kinds[name], merged(data, found)[name].dataType) for name in sorted(texts)]
             parts += [_misfit(name, kind, kinds[name]) for name, kind in own.items()]
-            parts += [_values([F.col(_quoted(each.name)) for each in extra])] if extra else []
+            parts += [_values([F.col(_quoted(each.name)) for each in unknown])] if unknown else []
             parts += [_misfits(columns, self._replaced(), spec)] if keeps_records else []
             shown[-1] = _rescued([*parts, *self._folders(group)]).alias(rescued)
         if self.with_metadata:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from framework.sources.cloud_files.hints import as_texts, opened, with_hints
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
+from framework.sources.cloud_files.widening import widened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,14 +149,20 @@ class SchemaStore:
         """Record the columns of a source; durable when the call returns."""
         self.storage.write_text(self._path(options), json.dumps({"path": options.path, **schema.to_json()}))
 
-    def add(self, options: CloudFilesOptions, found: StructType, folders: StructType) -> None:
-        """Add columns of files and folders to the recorded ones. Flows that share them may do so at the same time."""
+    def add(self, options: CloudFilesOptions, groups: Sequence[FileGroup], folders: StructType) -> None:
+        """Add columns of files and folders to the recorded ones, and widen their types if the mode says so.
+
+        Flows that share them may do so at the same time.
+        """
         with _changing:
             schema = self.read(options)
             assert schema is not None
+            found = all_columns(groups)
             known = {name.lower() for name in schema.data.fieldNames()}
             new = StructType([each for each in folders.fields if each.name.lower() not in known])
             data, partitions = merged(opened(schema.data, found, options), found), merged(schema.partitions, new)
+            if options.widens_types:
+                data = widened(data, [group.columns for group in groups], options)
             self.record(options, FileSchema(data=data, partitions=partitions, rescued=schema.rescued))
 
     def keep(self, options: CloudFilesOptions, schema: FileSchema) -> None:
@@ -205,22 +212,25 @@ def resolve_schema(
 
 def batch_schema(
     spark: SparkSession, options: CloudFilesOptions, given: StructType | None, files: Sequence[FoundFile]
-) -> tuple[FileSchema, StructType]:
-    """Return the columns of a batch of all files, and those that its files have, as far as they are needed.
+) -> tuple[FileSchema, list[FileGroup]]:
+    """Return the columns of a batch of all files, and the files by the columns that they have, as far as needed.
 
     Raises:
         UserError: as of `resolve_schema`.
     """
-    if given is not None or options.format in FIXED_SCHEMAS:
+    is_known = given is not None or options.format in FIXED_SCHEMAS
+    groups = [FileGroup(files=tuple(files))]
+    if options.keeps_unknown or not is_known:
+        groups = file_groups(spark, options, files)
+    if is_known:
         schema = FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
-        found = columns_of_files(spark, options, files) if options.keeps_unknown else StructType([])
-        return schema, as_texts(found, options, schema.data)
-    found = columns_of_files(spark, options, files)
-    if not found.fields:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
-    inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
-    schema = _resolved(options, inferred)
-    return schema, as_texts(found, options, schema.data)
+    else:
+        found = all_columns(groups)
+        if not found.fields:
+            raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
+        schema = _resolved(options, inferred)
+    return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
 
 
 def _resolved(options: CloudFilesOptions, inferred: FileSchema) -> FileSchema:
@@ -352,6 +362,6 @@ def _csv_columns(
 def new_columns_error(options: CloudFilesOptions, names: Sequence[str], files: Sequence[FoundFile]) -> OperationError:
     """The error of a flow that meets columns which its schema lacks."""
     columns = ", ".join(names)
-    if options.mode.value == "addNewColumns":
+    if options.adds_columns:
         return OperationError("UNKNOWN_FIELD", path=options.path, columns=columns)
     return OperationError("UNKNOWN_FIELD_REFUSED", path=options.path, columns=columns, file=decoded(files[0].uri))

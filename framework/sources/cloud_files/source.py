@@ -136,6 +136,11 @@ class CloudFilesSource:
             forget_commits(position.storage, position.checkpoint, number, after=offset)
 
 
+def widens_types(source: SourceReference) -> bool:
+    """Whether the types of a source's columns become wider when its files need it."""
+    return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
+
+
 def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
     """The number of the last read file of each source of the kind, by the number of the source."""
     return committed_files(position.offsets)

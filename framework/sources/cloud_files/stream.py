@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import StructType
+
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
@@ -22,7 +25,7 @@ from framework.sources.cloud_files.folders import new_folders
 from framework.sources.cloud_files.hints import as_texts, fields_to_add
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
 from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
-from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions, EvolutionMode
+from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.schemas import (
     FileGroup,
@@ -32,10 +35,10 @@ from framework.sources.cloud_files.schemas import (
     file_groups,
     new_columns_error,
 )
+from framework.sources.cloud_files.widening import widened, wider_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _LISTING_SECONDS = 1.0
 """A continuous query without an interval asks for new files all the time; so often the folder is listed."""
@@ -182,31 +185,41 @@ class CloudFilesStream:
         return chosen
 
     def _follow_columns(self, files: Sequence[FoundFile], last: int) -> None:
-        """Look for new columns in files that are to be read, and record them.
+        """Look for new columns and wider types in files that are to be read, and record them.
 
         Raises:
-            OperationError: UNKNOWN_FIELD if the columns were recorded; UNKNOWN_FIELD_REFUSED, UNKNOWN_FIELD_CASE.
+            OperationError: UNKNOWN_FIELD, WIDER_FIELD if they were recorded; UNKNOWN_FIELD_REFUSED, UNKNOWN_FIELD_CASE.
         """
         if last in self._found:
             return
-        stored = all_columns(self._groups(files, last))
-        found = as_texts(stored, self._options, self._data.data)
+        groups = self._groups(files, last)
+        found = as_texts(all_columns(groups), self._options, self._data.data)
         folders = new_folders(self._options, self._data.columns, files)
         known = merged(self._data.data, self._data.partitions)
         variants = case_variants(known, found)
         if variants and self._options.format not in SELF_TYPED:
             raise OperationError("UNKNOWN_FIELD_CASE", path=self._options.path, columns=", ".join(variants))
         names = [*fields_to_add(known, found, self._options), *folders.fieldNames()]
-        if not names or not self._options.follows_columns:
+        wider = self._wider(groups) if self._options.widens_types else []
+        if not (names or wider) or not self._options.follows_columns:
             return
-        if self._options.mode is EvolutionMode.ADD:
-            self._schemas.add(self._options, stored, folders)
+        if self._options.adds_columns:
+            self._schemas.add(self._options, groups, folders)
             failpoint("cloud_files.after_columns")
+        if not names:
+            raise OperationError(WIDER_TYPES, path=self._options.path, columns=", ".join(wider))
         raise new_columns_error(self._options, names, self._holders(files, known))
+
+    def _wider(self, groups: Sequence[FileGroup]) -> list[str]:
+        """The columns whose types are too narrow for values of the files; folders have those of their columns."""
+        folders = {name.lower() for name in self._data.partitions.fieldNames()}
+        data = StructType([each for each in self._data.data.fields if each.name.lower() not in folders])
+        found = [as_texts(group.columns, self._options, self._data.data) for group in groups]
+        return wider_names(data, widened(data, found, self._options))
 
     def _holders(self, files: Sequence[FoundFile], known: StructType) -> Sequence[FoundFile]:
         """The first file that has the new columns, for the message; found by halving."""
-        if self._options.mode is EvolutionMode.ADD:
+        if self._options.adds_columns:
             return files[:1]
         while len(files) > 1:
             half = files[: len(files) // 2]

@@ -12,10 +12,11 @@ import pytest
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, folder_name
 from framework.checkpoints.manifest import BY_REWIND
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import InternalError, OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
-from framework.run.update.checkpoint_actions import last_kept, reset_checkpoint, roll_back_checkpoint
+from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
 from framework.testing.manual_clock import ManualClock
 
 ORDERS = QualifiedName.parse("orders", catalog="main", schema="sales")
@@ -232,7 +233,7 @@ def test_a_retired_flow_begins_anew_and_can_not_be_rolled_back(store: Generation
     store.retire(ORDERS, LOAD)
     assert (states(store), store.current(ORDERS, LOAD)) == ([(1, KEPT)], None)
     assert [manifest.flow for manifest in store.list_of(ORDERS)] == [LOAD]
-    assert last_kept(store.read(ORDERS, LOAD)) is None
+    assert last_kept(store.manifest(ORDERS, LOAD), appends=False) is None
     with pytest.raises(UserError, match="GENERATION_NOT_KEPT"):
         roll_back_checkpoint(storage, "p", "load", 1)
     assert store.begin(ORDERS, LOAD, reason="declared again").number == 2
@@ -247,7 +248,7 @@ def test_a_generation_from_before_a_rewind_is_ahead_of_the_table(store: Generati
     store.adopt(ORDERS, LOAD, 2, reason="rewound", start=None, after_batch=4)
     found = [(each.number, each.state, each.undone_by) for each in store.read(ORDERS, LOAD)]
     assert found == [(1, KEPT, BY_REWIND), (2, CURRENT, "")]
-    assert last_kept(store.read(ORDERS, LOAD)) is None
+    assert last_kept(store.manifest(ORDERS, LOAD), appends=False) is None
 
 
 def test_checkpoints_are_not_changed_in_the_middle_of_a_full_refresh(
@@ -264,3 +265,19 @@ def test_checkpoints_are_not_changed_in_the_middle_of_a_full_refresh(
                 change(storage, "p", "load")
     rebuilds.write(ORDERS, Rebuild(number=1, frozen=True, published=True, finished=True))
     assert roll_back_checkpoint(storage, "p", "load")[1].number == 1
+
+
+def test_an_append_is_not_rolled_back_past_a_full_refresh(store: GenerationStore) -> None:
+    """The refresh has read what comes after an earlier generation; later generations, and AUTO CDC, are free."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True, fingerprint=Rebuild(number=1).generation_mark)
+    found = [last_kept(store.manifest(ORDERS, LOAD), appends=appends) for appends in (True, False)]
+    assert found == [None, None]
+    store.promote(ORDERS, LOAD, 2)
+    first, none = (last_kept(store.manifest(ORDERS, LOAD), appends=appends) for appends in (False, True))
+    assert (first and first.number, none) == (1, None)
+    store.begin(ORDERS, LOAD, reason="reset")
+    kept = last_kept(store.manifest(ORDERS, LOAD), appends=True)
+    assert kept is not None
+    assert kept.number == 2
+    assert last_kept(store.manifest(ORDERS, LOAD), appends=True, numbers=(1,)) is None

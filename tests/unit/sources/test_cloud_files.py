@@ -77,7 +77,6 @@ def test_options_have_the_documented_defaults() -> None:
         ({"cloudFiles__includeExistingFiles": "maybe"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "yesterday"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "2025-01-02", "modifiedBefore": "2025-01-01"}, "CLOUD_FILES_OPTION_CONFLICT"),
-        ({"cloudFiles__schemaEvolutionMode": "addNewColumnsWithTypeWidening"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__schemaEvolutionMode": "sometimes"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__cleanSource": "MOVE"}, "CLOUD_FILES_OPTION_MISSING"),
         ({"cloudFiles__cleanSource": "ARCHIVE"}, "CLOUD_FILES_OPTION_INVALID"),
@@ -109,13 +108,25 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
 
 
 def test_a_given_schema_is_not_evolved() -> None:
-    """`addNewColumns` and hints contradict a schema."""
-    for given in ({"cloudFiles__schemaEvolutionMode": "addNewColumns"}, {"cloudFiles__schemaHints": "id INT"}):
+    """The modes that add columns contradict a schema, and so do hints."""
+    for given in (
+        {"cloudFiles__schemaEvolutionMode": "addNewColumns"},
+        {"cloudFiles__schemaEvolutionMode": "addNewColumnsWithTypeWidening"},
+        {"cloudFiles__schemaHints": "id INT"},
+    ):
         with pytest.raises(UserError) as raised:
             options(has_schema=True, **given)
         assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
     same = options(has_schema=True, mode="DROPMALFORMED", maxFilesPerTrigger=1, cloudFiles__maxFilesPerTrigger=1)
     assert (same.max_files, same.rescued) == (1, None)
+
+
+def test_a_flow_that_begins_to_widen_types_has_the_columns_that_were_recorded_before() -> None:
+    """The other way round it infers them again: a table without wide types could not take them."""
+    before, after = options(), options(cloudFiles__schemaEvolutionMode="addnewcolumnswithtypewidening")
+    assert (before.widens_types, after.widens_types, after.rescued) == (False, True, "_rescued_data")
+    assert before.inference_keys[0] in after.inference_keys[1:]
+    assert after.inference_keys[0] not in before.inference_keys
 
 
 class Seen:

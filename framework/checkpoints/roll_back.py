@@ -1,0 +1,33 @@
+"""The generations that a roll-back can go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
+from framework.checkpoints.rebuilds import last_refresh
+
+
+def last_kept(manifest: Manifest, *, appends: bool, numbers: Collection[int] | None = None) -> Generation | None:
+    """Return the generation for a roll-back, the kept one that was current last; None if there is none.
+
+    Args:
+        manifest: of the flow.
+        appends: whether the flow appends its rows, so that rows which it reads twice are twice in the table.
+        numbers: the numbers to choose from; None for all.
+    """
+    fitting = [
+        each for each in kept_generations(manifest, appends=appends) if numbers is None or each.number in numbers
+    ]
+    return max(fitting, key=lambda each: (each.current_since or "", each.number), default=None)
+
+
+def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
+    """Return the kept generations that a flow can continue from.
+
+    The rows of one that is undone have left the table, and would be lost. A full refresh has read the rows again that
+    come after an earlier generation: AUTO CDC can take them twice, an append would double them.
+    """
+    kept = [each for each in manifest.generations if each.state is GenerationState.KEPT and not each.undone_by]
+    refresh = last_refresh(manifest) if appends else None
+    return [each for each in kept if refresh is None or each.number >= refresh.number]

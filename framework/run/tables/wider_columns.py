@@ -1,0 +1,87 @@
+"""Types that a stored table does not have yet: wider ones of its columns, and those that need a feature of Delta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from delta import DeltaTable
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from framework.cdc.model.columns import find_field, quote
+from framework.foundation.failpoints import failpoint
+from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.foundation.table_address import TableAddress
+
+
+_FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+"""The features of Delta without which a table has no column of a type."""
+
+
+def support_types(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
+    """Let a table have the types of columns that it is about to get: Delta asks for that by a property. Idempotent.
+
+    Args:
+        spark: changes the table.
+        address: the table, which exists.
+        wanted: the columns.
+    """
+    needed = {feature for kind, feature in _FEATURES.items() if f'"{kind}"' in wanted.json()}
+    if not needed:
+        return
+    detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
+    assert detail is not None
+    missing = sorted(needed - set(detail["tableFeatures"] or ()))
+    if missing:
+        pairs = ", ".join(f"'delta.feature.{feature}' = 'supported'" for feature in missing)
+        session: Any = spark._jsparkSession
+        session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+
+def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
+    """Widen the columns of a table whose wanted types are wider; others stay. Idempotent.
+
+    The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
+    is safe: the next call widens the columns.
+
+    Args:
+        spark: changes the table.
+        address: the table, which exists.
+        wanted: the columns, with names as in the table or in another case.
+    """
+    stored = spark.read.format("delta").load(str(address.path)).schema
+    changes = [f"{path} TYPE {kind.simpleString()}" for path, kind in _wider_leaves(stored, wanted)]
+    if not changes:
+        return
+    support_types(spark, address, wanted)
+    session: Any = spark._jsparkSession
+    detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
+    assert detail is not None
+    if detail["properties"].get(WIDENING_PROPERTY, "").lower() != "true":
+        session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
+        failpoint("tables.before_wider_types")
+    session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {', '.join(changes)}")
+
+
+def _wider_leaves(stored: StructType, wanted: StructType, prefix: str = "") -> Iterator[tuple[str, DataType]]:
+    """Yield the paths of columns and fields, as SQL, whose wanted types are wider than the stored ones."""
+    for field in stored.fields:
+        other = find_field(wanted, field.name)
+        if other is not None:
+            yield from _wider_parts(field.dataType, other.dataType, f"{prefix}{quote(field.name)}")
+
+
+def _wider_parts(stored: DataType, wanted: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    if isinstance(stored, StructType) and isinstance(wanted, StructType):
+        yield from _wider_leaves(stored, wanted, f"{path}.")
+    elif isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
+        yield from _wider_parts(stored.elementType, wanted.elementType, f"{path}.element")
+    elif isinstance(stored, MapType) and isinstance(wanted, MapType):
+        yield from _wider_parts(stored.keyType, wanted.keyType, f"{path}.key")
+        yield from _wider_parts(stored.valueType, wanted.valueType, f"{path}.value")
+    elif stored != wanted and wider_type(stored, wanted) == wanted:
+        yield path, wanted
