@@ -11,12 +11,15 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
 from framework.session.spark_session import start_session, stop_session
-from tests.support.settings import INTERPRETED, SELDOM_COMPILED
+from tests.support.local_files import handle_local_files_in_java
+from tests.support.settings import COMPILED, INTERPRETED, SELDOM_COMPILED, SHORT_LIVED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
 # ... and no session that a developer started in this folder.
 os.environ["SLUICE_SESSION"] = "off"
+# The JVMs that tests start live for a minute: half of their CPU time is that of the second compiler.
+os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
 
 
 # The folders by the time that a file of theirs takes. The workers get the files in this order: the last ones are short,
@@ -37,8 +40,9 @@ def _folder_order(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The worker's session: two cores, Delta, files in temporary folders only."""
-    session = start_session(app_name="sluice tests", master="local[2]", spark_conf=SELDOM_COMPILED)
+    """The worker's session: two cores, Delta, no code generation, files in temporary folders only."""
+    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={**SELDOM_COMPILED, **INTERPRETED})
+    handle_local_files_in_java(session)
     yield session
     stop_session(session)
 
@@ -67,8 +71,14 @@ def swap(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.fixture
 def interpreting(spark: SparkSession) -> SparkSession:
-    """A session without code generation: with few rows per batch, compiling takes longer than running."""
+    """A session of the test's own: its settings and temporary views end with the test."""
+    return spark.newSession()
+
+
+@pytest.fixture
+def compiling(spark: SparkSession) -> SparkSession:
+    """A session with Spark's defaults for code generation and adaptive planning, as users have it."""
     session = spark.newSession()
-    for key, value in INTERPRETED.items():
+    for key, value in COMPILED.items():
         session.conf.set(key, value)
     return session

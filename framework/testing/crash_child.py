@@ -18,9 +18,9 @@ _ONE_AT_A_TIME = {"pipelines.maxParallelFlows": "1"}
 
 def main(listed: pathlib.Path) -> None:
     """Suspend all updates in the file and kill the process; exit with an error if one does not reach its failpoint."""
-    rows = json.loads(listed.read_text(encoding="utf-8"))
-    jobs = [CrashJob(**{**row, "point": CrashPoint(**row["point"])}) for row in rows]
-    spark = start_session(app_name="crashes", master="local[2]", spark_conf={})
+    content = json.loads(listed.read_text(encoding="utf-8"))
+    jobs = [CrashJob(**{**row, "point": CrashPoint(**row["point"])}) for row in content["jobs"]]
+    spark = start_session(app_name="crashes", master="local[2]", spark_conf=content["spark_conf"])
     for job in jobs:
         pipeline = Pipeline.from_spec(job.spec, spark=spark, parameters=_ONE_AT_A_TIME)
         if not freeze_at(job.point, partial(_act, pipeline, job)):

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from framework.foundation.failpoints import VARIABLE, arm
@@ -87,12 +88,19 @@ def run_killed(
     return CrashRun(point=point, killed=returncode == _KILLED, returncode=returncode, output=output)
 
 
-def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_seconds: float = 1800) -> None:
+def kill_updates(
+    jobs: Sequence[CrashJob],
+    *,
+    workspace: pathlib.Path,
+    spark_conf: Mapping[str, str] = MappingProxyType({}),
+    timeout_seconds: float = 1800,
+) -> None:
     """Suspend each job's update at its failpoint, all in one process, and kill that process.
 
     Args:
         jobs: one update each, of pipelines that share no storage.
         workspace: folder for the list of jobs.
+        spark_conf: settings of the process's session.
         timeout_seconds: timeout of all updates together.
 
     Raises:
@@ -100,7 +108,8 @@ def kill_updates(jobs: Sequence[CrashJob], *, workspace: pathlib.Path, timeout_s
         subprocess.TimeoutExpired: the updates took too long.
     """
     listed = workspace / "crash-jobs.json"
-    listed.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
+    content = {"jobs": [asdict(job) for job in jobs], "spark_conf": dict(spark_conf)}
+    listed.write_text(json.dumps(content), encoding="utf-8")
     command = [sys.executable, "-m", "framework.testing.crash_child", str(listed)]
     returncode, output = _run_in_session(command, {}, None, timeout_seconds)
     assert returncode == _KILLED, output

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from framework import Pipeline
 from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
+from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +88,7 @@ def test_after_a_kill_the_next_update_has_each_row_once(interpreting: SparkSessi
         CrashJob(spec=files.copy(name, of=start), point=CrashPoint(name=point))
         for name, (start, point) in zip(names, POINTS, strict=True)
     ]
-    kill_updates(jobs, workspace=tmp_path)
+    kill_updates(jobs, workspace=tmp_path, spark_conf=INTERPRETED)
     for name in names:
         pipeline = files.pipeline(name)
         assert pipeline.run().state is UpdateState.COMPLETED, name

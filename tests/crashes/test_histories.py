@@ -10,6 +10,7 @@ import pytest
 from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
 from tests.crashes.test_updates import ACCOUNT, CHANGE, Bank, rows
+from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ def wreckage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> B
     bank.feed("snapshot_1", ACCOUNT, (1, "Ann"), (2, "Bob"))
     bank.feed("snapshot_2", ACCOUNT, (1, "Anna"), (3, "Cy"))
     jobs = [CrashJob(spec=str(bank.copy(place)), point=CrashPoint(name=place)) for place in PLACES]
-    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"))
+    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
     return bank
 
 

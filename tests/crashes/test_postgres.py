@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.py"
 SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
-KILLS = int(os.environ.get("SLUICE_KILLS", "4"))
+KILLS = int(os.environ.get("SLUICE_KILLS", "3"))
 KILL_MINUTES = float(os.environ.get("SLUICE_KILL_MINUTES", "0"))
 _DEADLINE_SECONDS = 300
 _ROUND_SECONDS = 20

@@ -20,6 +20,7 @@ from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
+from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -298,7 +299,7 @@ def wreckage(
         spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
         to = bank.first_update if SCENARIOS[scenario].rewinds else None
         jobs.append(CrashJob(spec=str(spec), point=point, arguments=SCENARIOS[scenario].update, rewind_to=to))
-    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"))
+    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
     return bank
 
 

@@ -91,11 +91,11 @@ def wide_world(spark: SparkSession, root: Path, strings: int) -> World:
 
 @pytest.mark.parametrize("case", [(50, "files", "NO_CODEGEN"), (50, "memory", "FALLBACK"), (5, "files", "FALLBACK")])
 def test_few_rows_of_many_columns_are_interpreted(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, case: tuple[int, str, str]
+    compiling: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, case: tuple[int, str, str]
 ) -> None:
     """Code is generated for few columns, and for rows whose size is unknown; the setting ends with the batch."""
     strings, source, mode = case
-    world = wide_world(spark, tmp_path / "target", strings)
+    world = wide_world(compiling, tmp_path / "target", strings)
     rows = world.frame("changes", [(1, *["one"] * strings, "U", 1)])
     modes = set()
 
@@ -111,7 +111,7 @@ def test_few_rows_of_many_columns_are_interpreted(
     modes.clear()
     world.apply_frame("changes", written(rows, tmp_path / "rows") if source == "files" else rows)
     assert modes == {mode}
-    assert spark.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
+    assert compiling.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
     assert world.rows("id", "c0") == [(1, "one"), (2, "two")]
 
 

@@ -42,11 +42,11 @@ def outcomes(
     ],
 )
 def test_each_scenario_ends_in_its_rows(
-    spark: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
+    compiling: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec, other: AutoCdcSpec | None
 ) -> None:
     """Each line of the catalogue ends in its rows; the lines of a file share a table, each with its own keys."""
     scenarios = read_scenarios(FOLDER / file)
-    assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
+    assert {s.name: s.rows for s in scenarios} == outcomes(compiling, tmp_path, scenarios, spec, other=other)
 
 
 @pytest.mark.parametrize("spec", [CHANGES, IGNORING], ids=["scd1.txt", "scd1_ignore_null.txt"])

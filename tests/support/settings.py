@@ -10,7 +10,18 @@ INTERPRETED = {
 """A session that compiles nothing: a few rows a batch are read faster than code for them is compiled."""
 
 SELDOM_COMPILED = {
-    "spark.driver.extraJavaOptions": "-XX:Tier3DelayOn=0 -XX:Tier4InvocationThreshold=20000 "
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:Tier3DelayOn=0 -XX:Tier4InvocationThreshold=20000 "
     "-XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
 }
-"""A JVM that calls its optimizing compiler later: thousands of small queries take a tenth less CPU."""
+"""A JVM that calls its optimizing compiler later: thousands of small queries take a tenth less CPU. It overrides
+SHORT_LIVED."""
+
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+"""Spark's defaults in place of INTERPRETED."""
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+"""The option of a JVM that lives for a minute: its second compiler costs more than the first one's code."""
