@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
 from framework.session.spark_session import start_session, stop_session
-from tests.support.local_files import handle_local_files_in_java
 from tests.support.settings import COMPILED, INTERPRETED, SELDOM_COMPILED, SHORT_LIVED
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
@@ -42,7 +41,6 @@ def _folder_order(item: pytest.Item) -> int:
 def spark() -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, no code generation, files in temporary folders only."""
     session = start_session(app_name="sluice tests", master="local[2]", spark_conf={**SELDOM_COMPILED, **INTERPRETED})
-    handle_local_files_in_java(session)
     yield session
     stop_session(session)
 

@@ -16,6 +16,7 @@ from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
 from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option
 from framework.session.jvm_process import Jvm, defer_optimizing_compiler, start_local_jvm, start_submitted_jvm
+from framework.session.local_files import local_file_settings
 from framework.session.settings import SessionRequest, cluster_settings, local_cores, local_settings
 
 # Writing an archive took 10 seconds on a quiet machine; on a busy one it may take minutes.
@@ -96,6 +97,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         defer_optimizing_compiler(jvm.process.pid)
     if archive_to_build is not None:
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
+    settings |= local_file_settings(jvm.gateway, settings)
     archive = None if archive_to_build else archive
     return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive)
 

@@ -1,4 +1,4 @@
-"""The local files of the tests' session are Hadoop's: the same permissions, links, checksum files and errors."""
+"""Local files of a session are Hadoop's: the same permissions, links, checksum files and errors, without processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from framework.session.local_files import local_file_settings
+
 IMPLEMENTATION = "fs.AbstractFileSystem.file.impl"
 HADOOPS = "org.apache.hadoop.fs.local.LocalFs"
 
@@ -18,7 +20,7 @@ def files(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
     """A file context with the implementation of the session or with Hadoop's own."""
     jvm: Any = spark._jvm
     configuration = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
-    assert configuration.get(IMPLEMENTATION).startswith("sluice.tests.")
+    assert configuration.get(IMPLEMENTATION).startswith("sluice.")
     if request.param == "Hadoop's":
         configuration.set(IMPLEMENTATION, HADOOPS)
     return jvm.org.apache.hadoop.fs.FileContext.getFileContext(jvm.java.net.URI("file:///"), configuration)
@@ -56,3 +58,24 @@ def test_local_files_are_those_of_hadoop(spark: SparkSession, files: Any, tmp_pa
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
     files.rename(path("folder/new"), path("folder/final"), overwrite)
     assert sorted(each.name for each in (tmp_path / "folder").iterdir()) == [".final.crc", "final"]
+    folder = hadoop.permission.FsPermission("1777")  # a shared folder: only owners delete
+    files.setPermission(path("folder"), folder)
+    assert oct((tmp_path / "folder").stat().st_mode)[-4:] == "1777"
+
+
+def test_an_implementation_of_the_users_and_a_damaged_cache_are_no_obstacle(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's class stays; code that can't be read is compiled again; a JVM that refuses has Hadoop's files."""
+    gateway: Any = spark.sparkContext._gateway
+    for name in ("spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"):
+        assert local_file_settings(gateway, {name: "of.a.User"}) == {}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    # The session's JVM has the classes already and refuses to define them again.
+    assert local_file_settings(gateway, {}) == {}
+    (kept,) = (tmp_path / "sluice" / "java").iterdir()
+    compiled = kept.read_text("ascii")
+    for damaged in ("", "{}", compiled[:-40], compiled.replace("LocalFiles$Raw", "Other")):
+        kept.write_text(damaged, "ascii")
+        assert local_file_settings(gateway, {}) == {}
+        assert kept.read_text("ascii") == compiled
