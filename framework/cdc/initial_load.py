@@ -80,7 +80,7 @@ class Load:
             transaction=transaction,
             counts=counts,
             events=reread,
-            has_distinct_keys=_has_distinct_keys(written, target, statistics, counts),
+            has_distinct_keys=has_distinct_keys(written, target, statistics, counts.rows),
         )
 
 
@@ -91,26 +91,25 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     return new_rows(events, target)
 
 
-def _has_distinct_keys(
-    written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, counts: BatchCounts
-) -> bool:
+def has_distinct_keys(written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, row_count: int) -> bool:
     """Return whether all keys are unique; a false negative only costs time."""
     key = column(target.keys[0])
-    span = statistics.span(target.keys[0]) if _is_one_number(target) else None
-    if span is not None and span[1] - span[0] < _SPARSE * counts.rows:
+    span = statistics.span(target.keys[0]) if is_one_number(target) else None
+    if span is not None and span[1] - span[0] < _SPARSE * row_count:
         # Dense numbers are bits of a few words, so no row is kept or shuffled.
         number = key.cast("bigint")
         bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
         words = written.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
         found = words.agg(F.sum(F.bit_count(_BITS))).first()
         assert found is not None  # an aggregate without groups has one row
-        return bool(found[0] == counts.rows)
+        return bool(found[0] == row_count)
     # Two keys with the same hash count as a duplicate.
     hashes = written.select(F.xxhash64(*map(column, target.keys)).alias(_KEY_HASH))
     return not hashes.groupBy(_KEY_HASH).count().where("count > 1").limit(1).count()
 
 
-def _is_one_number(target: CdcTarget) -> bool:
+def is_one_number(target: CdcTarget) -> bool:
+    """Return whether the key is one column of whole numbers."""
     return len(target.keys) == 1 and isinstance(target.table_schema[target.keys[0]].dataType, IntegralType)
 
 
@@ -130,6 +129,13 @@ class NewFileStatistics:
             return None
         rows = sum(int(file[_ROWS]) for file in self.files)
         return BatchCounts(rows=rows, null_sequences=0, null_keys=dict.fromkeys(target.keys, 0), ranges={})
+
+    def key_counts(self, target: CdcTarget) -> int | None:
+        """Return the number of rows; None if a key may be null or statistics are missing."""
+        nulls = (file.get(_NULLS, {}).get(key) for file in self.files for key in target.keys)
+        if any(count != 0 for count in nulls) or not all(_ROWS in file for file in self.files):
+            return None
+        return sum(int(file[_ROWS]) for file in self.files)
 
     def span(self, column: str) -> tuple[int, int] | None:
         """Return the bounds of a column of whole numbers; None if they are unknown."""

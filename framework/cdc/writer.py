@@ -11,6 +11,7 @@ from framework.cdc.apply import apply_events
 from framework.cdc.delta.auxiliary_table import CHECKPOINT_INTERVAL
 from framework.cdc.delta.destination import Destination
 from framework.cdc.events.normalize import read_events
+from framework.cdc.file_load import added_column, load_files
 from framework.cdc.initial_load import may_load
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.snapshot_diff import apply_snapshot
@@ -20,10 +21,14 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from framework.cdc.delta.new_files import NewFile
     from framework.cdc.model.snapshot_versions import SnapshotVersion
+    from framework.foundation.added_columns import AddedColumn
 
 TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"), CHECKPOINT_INTERVAL)
 """Table properties of a new target, unless the user sets them."""
@@ -83,6 +88,26 @@ class AutoCdcWriter:
         events = read_events(batch, self._spec, target, literal=literal)
         as_rows = events if may_load(self._spec, target) else None
         return apply_events(events, self._destination, batch_id, observed=observed, as_rows=as_rows)
+
+    def added_column(self, rows: DataFrame) -> AddedColumn | None:
+        """Return the column that makes rows of the flow's source rows of the target, see `file_load`.
+
+        Args:
+            rows: the flow's query over a relation that Spark does not know to be empty.
+        """
+        target = self._destination.target
+        literal = self._destination.flow in target.literal_flows
+        return added_column(rows, self._spec, target, literal=literal)
+
+    def load_files(self, session: SparkSession, files: Sequence[NewFile], batch_id: int) -> CdcMetrics | None:
+        """Apply a batch whose rows are files with the added column; None if it must be applied as rows.
+
+        Args:
+            session: the flow's session.
+            files: in the folder of the target.
+            batch_id: the batch's number in the flow's checkpoint.
+        """
+        return load_files(session, files, self._destination, batch_id)
 
     def _input(self, batch: DataFrame) -> CdcInput:
         return CdcInput(name=self._destination.flow, spec=self._spec, once=False, location=None, source=batch)

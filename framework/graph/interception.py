@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.graph.file_calls import FileCall, replace_file_calls
 from framework.graph.relations import moved
@@ -31,7 +31,7 @@ from framework.sources.cloud_files.batch import read_batch
 from framework.sources.cloud_files.relation import stand_in
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
-from framework.sources.databases.formats import register_format
+from framework.sources.databases.formats import register_format, schema_of_format
 from framework.sources.port import StreamingRelation
 from framework.sources.starts import ReaderStart
 
@@ -141,9 +141,11 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
         self.options(**options)
         if start_of is not None:
             _apply_start(self, path, start_of)
-        if reads is None or getattr(self, "_sluice_format", None) != CLOUD_FILES:
+        format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
+        if reads is None or format_name != CLOUD_FILES:
+            if given is None:
+                _set_database_schema(self, path, format_name)
             return original(self, path)
-        given = getattr(self, "_sluice_schema", None)
         try:
             with unguarded():  # columns are inferred by jobs, which query functions must not start
                 return stand_in(self._spark, path, _options(self), given, reads.schemas())
@@ -151,6 +153,17 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
             raise error.at(caller_location()) from error
 
     return load
+
+
+def _set_database_schema(reader: Any, path: str | None, format_name: str | None) -> None:
+    """Give a reader of a database its schema: Spark would start a Python process to ask for it."""
+    options = _options(reader) | ({} if path is None else {"path": path})
+    try:
+        schema = schema_of_format(format_name, options)
+    except SluiceError as error:
+        raise error.at(caller_location()) from error
+    if schema is not None:
+        reader.schema(schema)
 
 
 def _apply_start(reader: Any, path: str | None, start_of: StartOf) -> None:

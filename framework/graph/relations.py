@@ -72,6 +72,12 @@ def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> Dat
     return of_plan(spark, plan)
 
 
+def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A batch with that schema and no rows, which Spark's optimizer does not know to be empty."""
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    return DataFrame(spark._jsparkSession.createDataFrame(spark.sparkContext._jsc.emptyRDD(), struct), spark)
+
+
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
     spark = frame.sparkSession

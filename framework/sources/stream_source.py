@@ -14,7 +14,8 @@ from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
 from framework.foundation.errors import SluiceError
-from framework.foundation.jvm_cache import scala_object
+from framework.foundation.jvm_cache import java_class, scala_object
+from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +159,20 @@ class SparkSource:
         except BaseException as error:
             self._faults.append(error)
             raise
+
+
+def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> DataFrame:
+    """The stream of a source, for a query that has no other sources.
+
+    Args:
+        spark: the session of the query.
+        source: decides.
+        name: for progress reports.
+        faults: gets the exception that a call raised.
+    """
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(source.schema.json())
+    output = scala_object("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
+    return of_plan(spark, relation_of(spark, SparkSource(spark, source, name, faults), output))
 
 
 def relation_of(spark: SparkSession, source: SparkSource, output: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from statistics import mean
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -161,6 +162,72 @@ def test_skewed_keys_give_even_chunks(database: str) -> None:
     sizes = [len(world.read(offset, chunk)) for chunk in chunks]
     assert 20_000 == sum(sizes)
     assert max(sizes) / mean(sizes[:-1]) < 1.01
+
+
+HISTOGRAM = """
+SELECT unnest(histogram_bounds::text::bigint[])::text FROM pg_stats WHERE tablename = 't' AND attname = 'id'
+"""
+STATE = "SELECT n_tup_ins, n_mod_since_analyze, last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 't'"
+
+
+def wait_for(world: World, *, inserted: int, changed: int, analysed: bool) -> None:
+    """Wait until the server's counters, which a session reports after its end, are these."""
+    deadline = monotonic() + 30
+    while world.rows(STATE) != [(inserted, changed, analysed)]:
+        assert monotonic() < deadline, world.rows(STATE)
+        sleep(0.02)
+
+
+def test_a_large_table_is_planned_by_its_histogram(database: str) -> None:
+    """Bounds are those of the last ANALYZE, in any number of steps; chunks are even, and have each row once."""
+    world = World(database)
+    values = "CASE WHEN i % 2 = 0 THEN i ELSE 1000000 + i::bigint * 49999950000 END, i"
+    fill(world, "id bigint PRIMARY KEY, label integer", values, 20_000, analyze="")
+    wait_for(world, inserted=20_000, changed=20_000, analysed=False)
+    world.run("ANALYZE t")
+    wait_for(world, inserted=20_000, changed=0, analysed=True)
+    known = {text for (text,) in world.rows(HISTOGRAM)}
+    for most in (3, 100):
+        offset, chunks = None, list[Chunk]()
+        while offset is None or not offset.finished:
+            after = world.plan(offset, most, chunk_bytes=300_000, seeded_rows=1)
+            chunks += chunks_between(offset, after)
+            offset = after
+        uppers = [chunk.upper.values[0] for chunk in chunks if chunk.upper is not None]
+        assert len(uppers) - 1 <= len([text for text in uppers if text in known]) > 5
+        labels = [world.read(offset, chunk) for chunk in chunks]
+        assert list(range(1, 20_001)) == sorted(label for chunk in labels for label in chunk)
+        assert max(map(len, labels)) / mean(map(len, labels[:-1])) < 1.5
+
+
+def test_a_histogram_of_other_rows_is_not_used(database: str) -> None:
+    """After many changes, the index is walked, so that the chunks are even."""
+    world = World(database)
+    fill(world, "id bigint PRIMARY KEY, label integer", "i, i", 5000, analyze="")
+    wait_for(world, inserted=5000, changed=5000, analysed=False)
+    world.run("ANALYZE t")
+    world.run("INSERT INTO t SELECT -i, i, repeat('x', 100) FROM generate_series(1, 20000) i")
+    wait_for(world, inserted=25_000, changed=20_000, analysed=True)
+    known = {text for (text,) in world.rows(HISTOGRAM)}
+    offset, chunks = world.plan_all(chunk_bytes=300_000, seeded_rows=1)
+    sizes = [len(world.read(offset, chunk)) for chunk in chunks]
+    assert 25_000 == sum(sizes)
+    assert max(sizes) / mean(sizes[:-1]) < 1.01
+    assert not {chunk.upper.values[0] for chunk in chunks[:3] if chunk.upper is not None} & known
+
+
+def test_rows_after_the_histogram_are_walked(database: str) -> None:
+    """Few rows were inserted since ANALYZE, above all others: the walk goes on where the histogram ends."""
+    world = World(database)
+    fill(world, "id bigint PRIMARY KEY, label integer", "i, i", 20_000, analyze="")
+    wait_for(world, inserted=20_000, changed=20_000, analysed=False)
+    world.run("ANALYZE t")
+    world.run("INSERT INTO t SELECT i, i, repeat('x', 100) FROM generate_series(20001, 21900) i")
+    wait_for(world, inserted=21_900, changed=1900, analysed=True)
+    offset, chunks = world.plan_all(chunk_bytes=60_000, seeded_rows=1)
+    sizes = [len(world.read(offset, chunk)) for chunk in chunks]
+    assert 21_900 == sum(sizes)
+    assert max(sizes) / mean(sizes[:-1]) < 1.5
 
 
 def test_a_plan_may_be_made_in_any_number_of_steps(database: str) -> None:

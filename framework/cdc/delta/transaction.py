@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
+from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
@@ -97,10 +98,22 @@ class Transaction:
         location = F.struct(F.xxhash64(path).alias(_FILE), index.alias(_INDEX))
         return frame.where(condition).select("*", location.alias(LOCATION))
 
-    def has_no_rows(self) -> bool:
-        """Read the whole table, so that the commit depends on it, and return whether it is empty."""
-        self._read(F.expr("true"), None)
+    def has_no_rows(self, ranges: Ranges | None = None) -> bool:
+        """Read the whole table, so that the commit depends on it, and return whether it is empty.
+
+        Args:
+            ranges: of the keys that matter, if other rows do not; the files' statistics must tell.
+        """
+        self._read(F.expr("true"), ranges)
         return self.read_nothing
+
+    def takes_files(self) -> bool:
+        """Return whether files with the table's columns can be added as they are."""
+        return takes_files(self._version)
+
+    def add_files(self, files: Sequence[NewFile]) -> None:
+        """Add files in the folder of the table to the commit."""
+        self._added += [added_file(self._version, file) for file in files]
 
     def _read(self, condition: Column, ranges: Ranges | None) -> None:
         """Find the files that may have rows for the condition, and make the commit depend on them."""

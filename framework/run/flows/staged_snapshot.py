@@ -26,27 +26,32 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from framework.cdc.delta.table_version import TableVersion
+from framework.cdc.delta.new_files import NewFile, takes_files
+from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.generations import folder_name
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.relations import scanned_files
+from framework.graph.relations import opaque_rows, scanned_files
 from framework.graph.row_queries import RowQuery
 from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.streaming_query import Progress
-from framework.run.tables.appended_files import NewFile, TableAppend, can_append, delete_leftovers, takes_files
-from framework.sources.databases.formats import SNAPSHOT_FORMAT, STAGED_SNAPSHOT_FORMAT, register_format
+from framework.run.tables.appended_files import TableAppend, can_append, delete_leftovers
+from framework.sources.databases.formats import SNAPSHOT_FORMAT, staged_stream
 from framework.sources.databases.staging import Staging
+from framework.sources.stream_source import stream_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_STAGED_FORMATS = {SNAPSHOT_FORMAT: STAGED_SNAPSHOT_FORMAT}
+    from framework.cdc.writer import AutoCdcWriter
+    from framework.foundation.added_columns import AddedColumn
+    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+
 # A file that is missing or damaged is an error, whatever the session's settings are.
 _EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
@@ -60,45 +65,62 @@ class StagedSnapshot:
         query: the flow's query, with its expectations.
         rows: the same query, row by row.
         in_table: whether the files are written to the folder of the target, so that they can become the table's.
+        added: the column that makes their rows rows of the target of AUTO CDC.
     """
 
-    def __init__(self, run: FlowRun, query: FlowQuery, rows: RowQuery, *, in_table: bool) -> None:
+    def __init__(
+        self, run: FlowRun, query: FlowQuery, rows: RowQuery, *, in_table: bool, added: AddedColumn | None = None
+    ) -> None:
         self._run = run
         self._query = query
         self._rows = rows
         self._in_table = in_table
         self._table = TableAddress(path=run.path)
         self._has_cleaned = not in_table
+        self._taken: set[str] = set()
+        self._source: StagedSnapshotStream | None = None
         self._rows_of_batches: dict[int, int] = {}
         name = f"{run.context.pipeline}:{run.step.flow}"
         self._staging = Staging(
             folder=run.path if in_table else f"{_folder(run)}/{uuid4().hex}",
             prefix=f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}",
             columns=tuple((each.name, each.dataType.simpleString()) for each in rows.schema.fields),
+            added=added,
         )
 
     @classmethod
     def of(cls, run: FlowRun, query: FlowQuery, session: SparkSession) -> Self | None:
         """Return the run of a flow that can have its source in files; None if Spark must read the source itself."""
         rows = RowQuery.of(query.frame)
-        if rows is None or rows.format not in _STAGED_FORMATS or not run.dataset.is_table:
+        if rows is None or rows.format != SNAPSHOT_FORMAT or not run.dataset.is_table:
             return None
-        in_table = False
+        in_table, added = False, None
         if run.dataset.cdc is None:
             table, spec = TableAddress(path=run.path), run.dataset.spec
             if not can_append(session, table, query.frame.schema):
                 return None
             is_clustered = bool(spec.cluster_by) or spec.cluster_by_auto
             in_table = rows.returns_source and not is_clustered and takes_files(TableVersion(session, table))
-        found = cls(run, query, rows, in_table=in_table)
+        elif not any(query.expectations.values()):
+            added = run.writer_of(run.dataset.cdc).added_column(rows.over(opaque_rows(session, rows.schema)))
+            in_table = added is not None and _takes_files(run, session)
+        found = cls(run, query, rows, in_table=in_table, added=added if in_table else None)
         return found if found._staging.is_writable() else None
 
-    def begin(self, session: SparkSession) -> DataFrame:
-        """Delete the files of earlier attempts outside of the table, and return the stream of the chunks' files."""
+    def begin(self, session: SparkSession, faults: list[BaseException]) -> DataFrame:
+        """Delete the files of earlier attempts outside of the table, and return the stream of the chunks' files.
+
+        Args:
+            session: of the query.
+            faults: gets the exception that the source raised while the query runs.
+
+        Raises:
+            UserError: an option of the snapshot is wrong.
+        """
         self._run.storage.delete_tree(_folder(self._run))
-        name = _STAGED_FORMATS[self._rows.format]
-        register_format(session, name)
-        return session.readStream.format(name).options(**self._rows.options, **self._staging.options()).load()
+        progress = read_progress(self._run.storage, self._run.checkpoint)
+        self._source = staged_stream(session, self._rows.options, self._staging, progress)
+        return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 
     def append(self, chunks: DataFrame, number: int, on_quality: Callable[[QualityCounts], None]) -> None:
         """Append a micro-batch to the target in one commit, unless the target has it.
@@ -116,18 +138,16 @@ class StagedSnapshot:
                 transaction = TableAppend.begin(session, self._table, query_id, number)
                 if self._in_table and transaction.takes_files(self._rows.schema):
                     transaction.append_files(files)
+                    self._taken.update(file.name for file in files)
                 else:
                     transaction.append_rows(self._frame(session, files, on_quality))
-                    self._has_cleaned = not self._in_table
-        if not self._has_cleaned:
-            delete_leftovers(session, self._run.storage, self._table, self._staging.prefix)
-            self._has_cleaned = True
+        self._clean(session)
 
     def apply(
         self,
         chunks: DataFrame,
         number: int,
-        write: Callable[[DataFrame, int], CdcMetrics],
+        writer: AutoCdcWriter,
         on_quality: Callable[[QualityCounts], None],
     ) -> CdcMetrics:
         """Apply a micro-batch by AUTO CDC.
@@ -135,11 +155,20 @@ class StagedSnapshot:
         Args:
             chunks: the micro-batch of the stream of `begin`.
             number: its number.
-            write: the writer of the flow.
+            writer: of the flow.
             on_quality: receives the counts of the expectations.
         """
+        session = chunks.sparkSession
         with self._files(chunks, number) as files:
-            return write(self._frame(chunks.sparkSession, files, on_quality), number)
+            metrics = writer.load_files(session, files, number) if self._in_table else None
+            if metrics is None:
+                metrics = writer.apply(self._frame(session, files, on_quality), number)
+                if self._source is not None:  # the target has rows among those of the next batches, too
+                    self._source.stop_adding()
+            else:
+                self._taken.update(file.name for file in files)
+        self._clean(session)
+        return metrics
 
     def with_rows(self, progress: Progress) -> Progress:
         """Return the progress of a batch with its rows in place of its chunks."""
@@ -149,7 +178,7 @@ class StagedSnapshot:
 
     @contextmanager
     def _files(self, chunks: DataFrame, number: int) -> Iterator[list[NewFile]]:
-        """Write the files of a micro-batch, and delete them after the commit unless they are the table's."""
+        """Write the files of a micro-batch, and delete those after the commit that are not the table's."""
         # Each evaluation of `chunks` reads the table again, so this is the only one.
         files = [_file(row) for row in chunks.where("name IS NOT NULL").collect()]
         self._rows_of_batches[number] = sum(file.rows for file in files)
@@ -158,13 +187,22 @@ class StagedSnapshot:
         failpoint("staging.after_commit")
         if not self._in_table:
             self._run.storage.delete_tree(self._staging.folder)
+        for file in files:
+            if self._in_table and file.name not in self._taken:
+                self._run.storage.delete_tree(f"{self._staging.folder}/{file.name}")
+
+    def _clean(self, session: SparkSession) -> None:
+        """Delete the files of earlier attempts in the folder of the table, once."""
+        if not self._has_cleaned:
+            delete_leftovers(session, self._run.storage, self._table, self._staging.prefix, kept=self._taken)
+            self._has_cleaned = True
 
     def _frame(
         self, session: SparkSession, files: list[NewFile], on_quality: Callable[[QualityCounts], None]
     ) -> DataFrame:
         """Return the query's rows over files, with its expectations counted and met."""
         frame = self._rows.over(self._scan(session, [f"{self._staging.folder}/{file.name}" for file in files]))
-        if self._query.expectations:
+        if any(self._query.expectations.values()):
             # A pass of its own: no query of a batch reads each row exactly once.
             with observing(session) as observed:
                 frame.write.format("noop").mode("overwrite").save()
@@ -188,4 +226,13 @@ def _folder(run: FlowRun) -> str:
 
 
 def _file(row: Row) -> NewFile:
-    return NewFile(name=row["name"], rows=row["rows"], bytes=row["bytes"], statistics=row["stats"])
+    return NewFile(
+        name=row["name"], rows=row["rows"], bytes=row["bytes"], statistics=row["stats"], is_stamped=row["is_stamped"],
+        has_distinct_keys=row["has_distinct_keys"],
+    )  # fmt: skip
+
+
+def _takes_files(run: FlowRun, session: SparkSession) -> bool:
+    spec, table = run.dataset.spec, TableAddress(path=run.path)
+    is_clustered = bool(spec.cluster_by) or spec.cluster_by_auto
+    return not is_clustered and can_open(table) and takes_files(TableVersion(session, table))

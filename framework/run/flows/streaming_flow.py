@@ -15,7 +15,9 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.spark.execution import thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.foundation.errors import SluiceError
 from framework.foundation.table_address import TableAddress
+from framework.graph.relations import moved
 from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
@@ -24,9 +26,10 @@ from framework.run.flows.reads import FlowQuery
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
+from framework.sources.cloud_files.relation import bound
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MANAGED = "pipelines.autoOptimize.managed"
 """The table property that disables compaction with the value `false`."""
@@ -46,11 +49,9 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
     batches = _Batches(run=run, query=query, session=session, staged=staged)
     try:
         run_stream(
-            query.frame if staged is None else staged.begin(session),
-            session,
+            partial(_bound, run, query, session) if staged is None else partial(staged.begin, session),
             _target(run, batches) if staged is None else _staged_target(run, batches, staged),
             name=str(run.flow.spec.name),
-            storage=run.storage,
             checkpoint=run.checkpoint,
             trigger=run.step.trigger,
             stop=run.context.stop,
@@ -58,9 +59,17 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
             on_progress=batches.progressed,
             idle_by_rows=any(read.only for read in run.flow.reads),
         )
+    except SluiceError as error:
+        if error.location:
+            raise
+        raise error.at(run.flow.spec.location) from error
     finally:
         batches.ended()
     return batches.total
+
+
+def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[BaseException]) -> DataFrame:
+    return bound(moved(query.frame, session), run.storage, run.checkpoint, faults)
 
 
 def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
@@ -90,9 +99,7 @@ def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> S
         return StreamTarget(batch_function=lambda chunks, number: staged.append(chunks, number, batches.checked))
     writer = run.writer_of(run.dataset.cdc)
     return StreamTarget(
-        batch_function=lambda chunks, number: batches.applied(
-            staged.apply(chunks, number, writer.apply, batches.checked)
-        )
+        batch_function=lambda chunks, number: batches.applied(staged.apply(chunks, number, writer, batches.checked))
     )
 
 

@@ -11,13 +11,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from framework.foundation.storage import Storage
 from framework.foundation.wording import exception_text
-from framework.graph.relations import cloned, moved
+from framework.graph.relations import cloned
 from framework.graph.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
-from framework.sources.cloud_files.relation import bound
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -56,12 +54,10 @@ def session_for(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
 
 
 def run_stream(
-    frame: DataFrame,
-    session: SparkSession,
+    query_of: Callable[[list[BaseException]], DataFrame],
     target: StreamTarget,
     *,
     name: str,
-    storage: Storage,
     checkpoint: str,
     trigger: Trigger,
     stop: StopSignal,
@@ -75,12 +71,11 @@ def run_stream(
     has begun is interrupted and runs again at the next start.
 
     Args:
-        frame: the query.
-        session: the flow's session.
+        query_of: returns the query, in the session that runs it. Its sources in Python add the exceptions that they
+            raise to the argument, because Spark keeps only a part of them.
         target: where the rows go.
         name: the name of the query.
-        storage: has the checkpoint.
-        checkpoint: its path.
+        checkpoint: the path of its checkpoint.
         trigger: when it reads, and when it ends.
         stop: stops it.
         on_progress: called with each progress report.
@@ -93,8 +88,7 @@ def run_stream(
         Exception: the failure of the query.
     """
     faults: list[BaseException] = []
-    rows = bound(moved(frame, session), storage, checkpoint, faults)
-    writer = _writer(rows, target, trigger, faults)
+    writer = _writer(query_of(faults), target, trigger, faults)
     query = _start(writer, target, name=name, checkpoint=checkpoint)
     idle = _Idle(trigger, by_rows=idle_by_rows)
 

@@ -7,13 +7,13 @@ the two wrote is skipped by the other.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage
@@ -22,30 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.foundation.table_address import TableAddress
-
-# Properties without an effect on the content of a file. Any other, such as a constraint or a column mapping, may have.
-_HARMLESS = (
-    "sluice.", "pipelines.", "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.appendOnly",
-    "delta.checkpointInterval", "delta.logRetentionDuration", "delta.deletedFileRetentionDuration",
-    "delta.autoOptimize.", "delta.enableInCommitTimestamps",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
-    """A Parquet file in the folder of a table, which no commit names yet.
-
-    Args:
-        name: its name in the folder, which needs no encoding in a URI.
-        rows: number of rows.
-        bytes: its size.
-        statistics: JSON as in Delta's log.
-    """
-
-    name: str
-    rows: int
-    bytes: int
-    statistics: str
 
 
 class TableAppend:
@@ -68,8 +44,11 @@ class TableAppend:
         return cls(TableVersion(session, table), query_id, number)
 
     def has_applied(self) -> bool:
-        """Return whether the table has the batch."""
-        return int(self._version.transaction.txnVersion(self._query_id)) >= self._number
+        """Return whether the table has the batch; without a Spark job, if the log lists the batches of the table."""
+        listed = self._version.listed_batches()
+        if listed is None:
+            return int(self._version.transaction.txnVersion(self._query_id)) >= self._number
+        return listed.get(self._query_id, -1) >= self._number
 
     def takes_files(self, schema: StructType) -> bool:
         """Return whether files with these columns can be added as they are."""
@@ -81,7 +60,7 @@ class TableAppend:
         Raises:
             pyspark.errors.PySparkException: a conflict with a commit that changed the table's definition.
         """
-        adds = [self._added(file) for file in files]
+        adds = [added_file(self._version, file) for file in files]
         self._commit(adds, rows=sum(file.rows for file in files), size=sum(file.bytes for file in files))
 
     def append_rows(self, rows: DataFrame) -> None:
@@ -100,17 +79,10 @@ class TableAppend:
         written = sum(int(file.numPhysicalRecords().get()) for file in adds)
         self._commit(adds, rows=written, size=sum(int(file.size()) for file in adds))
 
-    def _added(self, file: NewFile) -> Any:
-        add = {
-            "path": file.name, "partitionValues": {}, "size": file.bytes, "modificationTime": self._version.now(),
-            "dataChange": True, "stats": file.statistics,
-        }  # fmt: skip
-        return java_class(f"{DELTA}.actions.Action").fromJson(json.dumps({"add": add}))
-
     def _commit(self, adds: Sequence[Any], *, rows: int, size: int) -> None:
         version, option = self._version, java_class("scala.Option")
         transaction = version.transaction
-        transaction.txnVersion(self._query_id)  # the same batch in two processes is a conflict
+        transaction.readTxn().addOne(self._query_id)  # the same batch in two processes is a conflict
         taken = java_class(f"{DELTA}.actions.SetTransaction")(
             self._query_id, self._number, option.apply(version.now())
         )  # fmt: skip
@@ -128,19 +100,9 @@ def can_append(session: SparkSession, table: TableAddress, schema: StructType) -
     return can_open(table) and _columns(TableVersion(session, table)) == _named_types(schema)
 
 
-def takes_files(version: TableVersion) -> bool:
-    """Return whether a file with the table's columns is what Delta itself would write."""
-    metadata = version.snapshot.metadata()
-    fields = StructType.fromJson(json.loads(metadata.schemaString())).fields
-    properties = [str(entry._1()) for entry in each(metadata.configuration())]
-    return (
-        metadata.partitionColumns().isEmpty()
-        and all(field.nullable and set(field.metadata) <= {"comment"} for field in fields)
-        and all(name.startswith(_HARMLESS) for name in properties)
-    )
-
-
-def delete_leftovers(session: SparkSession, storage: Storage, table: TableAddress, prefix: str) -> None:
+def delete_leftovers(
+    session: SparkSession, storage: Storage, table: TableAddress, prefix: str, *, kept: Collection[str] = ()
+) -> None:
     """Delete the files with this prefix that no commit names: those of attempts that were killed.
 
     Args:
@@ -148,8 +110,10 @@ def delete_leftovers(session: SparkSession, storage: Storage, table: TableAddres
         storage: that has the folder of the table.
         table: the table.
         prefix: of the names of files that only the caller writes, so that none of them is about to be committed.
+        kept: the names of files that are known to be the table's.
     """
-    found = [file.name for file in storage.list_files(str(table.path)) if file.name.startswith(prefix)]
+    names = (file.name for file in storage.list_files(str(table.path)))
+    found = [name for name in names if name.startswith(prefix) and name not in kept]
     if not found:
         return
     snapshot = TableVersion(session, table).snapshot

@@ -6,6 +6,7 @@ pipeline without one neither needs them nor waits for them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,17 @@ from pyspark.sql.udf import _wrap_function
 
 from framework.foundation.errors import UserError
 from framework.sources.databases.options import Options
-from framework.sources.databases.staging import STAGED_FILES_SCHEMA, STAGING_OPTIONS, Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from framework.checkpoints.offsets import CheckpointProgress
     from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
+    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.staging import Staging
 
 SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
-STAGED_SNAPSHOT_FORMAT = "sluice_postgres_snapshot_files"
-"""The chunks of `postgres_snapshot` as files. Runners of flows use it; it is no format for users."""
 _DRIVERS = ("psycopg2", "adbc_driver_postgresql")
 CHANGES_SCHEMA = (
     "source_table STRING, operation STRING, generation BIGINT, position BIGINT, ordinal BIGINT, "
@@ -38,9 +39,7 @@ def register_format(spark: SparkSession, name: str) -> None:
     Spark's own registration compares the name with the *active* session, and refuses a name that another session has.
     The first registration in a JVM starts a Python process, so a session without databases has none.
     """
-    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges, PostgresSnapshotFiles)}.get(
-        name.lower()
-    )
+    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges)}.get(name.lower())
     if format_class is None:
         return
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
@@ -50,11 +49,26 @@ def register_format(spark: SparkSession, name: str) -> None:
         manager.registerDataSource(format_class.name(), make(_wrap_function(spark.sparkContext, format_class)))
 
 
+def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None:
+    """Return the columns that a stream of one of these formats has, as DDL; None for another format.
+
+    Raises:
+        SluiceError: an option is wrong, or the database can't be read.
+    """
+    if name == SNAPSHOT_FORMAT:
+        return snapshot_request(options).schema()
+    if name == CHANGES_FORMAT:
+        _require_drivers(CHANGES_FORMAT)
+        return CHANGES_SCHEMA
+    return None
+
+
 class PostgresSnapshot(DataSource):
     """The rows of a table as they are while they are read: a stream in chunks, or a batch.
 
     Options: `connection` (its name), `table` (`schema.table`), `columns` and `textColumns` (lists of names),
-    `rowFilter` (a SQL condition), `chunkBytes` (64m), `maxChunksPerTrigger` (8), `generation` (0), `slot` and
+    `rowFilter` (a SQL condition), `chunkBytes` (16m to 64m), `maxChunksPerTrigger` (512 MB of chunks),
+    `generation` (0), `slot` and
     `publication` (those of the changes of the table, so that the log has each change that the snapshot misses),
     `connectionsFolder` (the working folder).
     """
@@ -84,37 +98,7 @@ class PostgresSnapshot(DataSource):
         return SnapshotBatchReader(request, tuple(schema.fieldNames()))
 
     def _request(self) -> SnapshotRequest:
-        _require_drivers(SNAPSHOT_FORMAT)
-        from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
-
-        return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, self.options, OPTIONS))
-
-
-class PostgresSnapshotFiles(DataSource):
-    """The files that hold the chunks of a snapshot, one row for each chunk; its offsets are those of the snapshot.
-
-    Options: those of `postgres_snapshot`, and those of `Staging`.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name for `spark.readStream.format`."""
-        return STAGED_SNAPSHOT_FORMAT
-
-    def schema(self) -> str:
-        """Return the columns that describe a file; the database is not asked."""
-        return STAGED_FILES_SCHEMA
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of chunks that writes each into a file."""
-        del schema
-        _require_drivers(SNAPSHOT_FORMAT)
-        from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
-        from framework.sources.databases.postgres.staged_source import StagedStreamReader
-
-        staging = Staging.of(self.options)
-        options = {name: value for name, value in self.options.items() if name.lower() not in STAGING_OPTIONS}
-        return StagedStreamReader(SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, options, OPTIONS)), staging)
+        return snapshot_request(self.options)
 
 
 class PostgresChanges(DataSource):
@@ -149,6 +133,39 @@ class PostgresChanges(DataSource):
         from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
 
         return ChangesStreamReader(ChangesRequest.of(Options.of(CHANGES_FORMAT, self.options, OPTIONS)))
+
+
+def snapshot_request(options: Mapping[str, str]) -> SnapshotRequest:
+    """Return what the options of `postgres_snapshot` ask for.
+
+    Raises:
+        UserError: DATABASE_DRIVER_MISSING, DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, DATABASE_OPTION_UNKNOWN,
+            or an error of the connection.
+    """
+    _require_drivers(SNAPSHOT_FORMAT)
+    from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
+
+    return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, options, OPTIONS))
+
+
+def staged_stream(
+    spark: SparkSession, options: Mapping[str, str], staging: Staging, progress: CheckpointProgress
+) -> StagedSnapshotStream:
+    """Return the source of a snapshot whose chunks become files; its offsets are those of `postgres_snapshot`.
+
+    Args:
+        spark: the session of the query.
+        options: those of `postgres_snapshot`.
+        staging: where the files are written.
+        progress: of the checkpoint of the query.
+
+    Raises:
+        UserError: as `snapshot_request`.
+    """
+    request = snapshot_request(options)
+    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+
+    return StagedSnapshotStream(spark, request, staging, progress)
 
 
 def _require_drivers(source: str) -> None:

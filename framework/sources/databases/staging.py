@@ -5,10 +5,8 @@ For the runner of a flow, which names the folder, and for the readers of a diale
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from framework.foundation.storage import LocalStorage, is_local
@@ -16,11 +14,7 @@ from framework.foundation.storage import LocalStorage, is_local
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-STAGED_FILES_SCHEMA = "name STRING, rows BIGINT, bytes BIGINT, stats STRING"
-"""Name in the folder (null for a chunk without rows, which has no file), rows, size, and Delta's statistics as JSON."""
-
-_FOLDER, _PREFIX, _COLUMNS = "sluiceStagingFolder", "sluiceStagingPrefix", "sluiceStagingColumns"
-STAGING_OPTIONS = frozenset(name.lower() for name in (_FOLDER, _PREFIX, _COLUMNS))
+    from framework.foundation.added_columns import AddedColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +25,13 @@ class Staging:
         folder: a path or URI that all executors reach.
         prefix: the beginning of the names of the files.
         columns: name and Spark type (`simpleString`) of each column, in their order.
+        added: a column that is added to them.
     """
 
     folder: str
     prefix: str
     columns: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Read the options of `options()`, with names in any case."""
-        given = {name.lower(): value for name, value in options.items()}
-        columns = tuple((name, kind) for name, kind in json.loads(given[_COLUMNS.lower()]))
-        return cls(folder=given[_FOLDER.lower()], prefix=given[_PREFIX.lower()], columns=columns)
-
-    def options(self) -> dict[str, str]:
-        """Return the staging as options of a reader."""
-        return {_FOLDER: self.folder, _PREFIX: self.prefix, _COLUMNS: json.dumps(self.columns)}
+    added: AddedColumn | None = None
 
     def open(self) -> tuple[FileSystem, str]:
         """Return the file system, and the path of the folder in it; the folder is created.

@@ -27,6 +27,7 @@ from framework.sources.databases.postgres.chunk_sql import (
     settings_sql,
 )
 from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.histogram import SEEDED_ROWS, known_bounds
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault, refuse_other_table
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
@@ -35,7 +36,15 @@ from framework.sources.databases.tables import KeyKind, SourceTable
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor as Cursor
 
-DEFAULT_CHUNK_BYTES = 64 * 1024 * 1024
+LARGEST_CHUNK_BYTES = 64 * 1024 * 1024
+BATCH_CHUNKS = 8
+"""Chunks of that size in a micro-batch; of smaller chunks it has as many more."""
+
+_FEWEST_CHUNKS = 12
+_SMALLEST_CHUNK_BYTES = 16 * 1024 * 1024
+_SLACK = 1.01
+"""The last of even chunks has a little less than the others, and not a little more, which would be another chunk."""
+
 _LEAST_ROWS = 1000
 _SAMPLED_BLOCKS = 100
 _LAST_ROW_OF_BLOCK = 65535
@@ -73,7 +82,8 @@ class _Found:
 class BoundaryWalker:
     """Plans the chunks of one table.
 
-    A table with a key is planned by key: the next upper bound is the key n rows after the last one in the index.
+    A table with a key is planned by key: the next upper bound is the key n rows after the last one in the index, or for
+    a large table near it, by the histogram of the last ANALYZE.
     Each row whose key does not change is in exactly one chunk, whatever is inserted, updated or deleted meanwhile.
 
     A table without a key is planned by row address (TID). An UPDATE gives a row another address, so a row that is
@@ -89,12 +99,13 @@ class BoundaryWalker:
         source_identity: identity of the server that the connection leads to.
         generation: number of the snapshot of this table.
         row_filter: SQL condition; bounds ignore it, chunks apply it.
-        chunk_bytes: target of a chunk on disk.
+        chunk_bytes: target of a chunk on disk; by the size of the table if omitted.
         least_rows: fewest rows of a chunk by key, however wide.
         limits: of a statement.
         relation: the oid that the table must have; 0 for any.
         membership: what identifies its membership of the publication, for the plan.
         position: the position of its slot, for the plan.
+        seeded_rows: fewest rows of a table whose histogram is used.
     """
 
     def __init__(
@@ -105,12 +116,13 @@ class BoundaryWalker:
         source_identity: str,
         generation: int = 0,
         row_filter: str | None = None,
-        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        chunk_bytes: int | None = None,
         least_rows: int = _LEAST_ROWS,
         limits: ReadLimits = ReadLimits(),  # noqa: B008 - frozen
         relation: int = 0,
         membership: int = 0,
         position: int = 0,
+        seeded_rows: int = SEEDED_ROWS,
     ) -> None:
         self._session = session
         self._table = table
@@ -121,14 +133,16 @@ class BoundaryWalker:
         self._least_rows = least_rows
         self._limits = limits
         self._relation = relation
+        self._seeded_rows = seeded_rows
         self._membership, self._position = membership, position
 
-    def plan(self, offset: SnapshotOffset | None, *, most_chunks: int) -> SnapshotOffset:
+    def plan(self, offset: SnapshotOffset | None, *, most_chunks: int | None = None) -> SnapshotOffset:
         """Return the offset after the next chunks, at least one; the same offset if it is finished.
 
         Args:
             offset: the last planned offset, from this or any earlier process; None to begin.
-            most_chunks: longest batch; the last batch may have one more, of NULL keys.
+            most_chunks: longest batch; the last batch may have one more, of NULL keys. By their
+                size if omitted.
 
         Raises:
             SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_SOURCE_CHANGED,
@@ -147,15 +161,39 @@ class BoundaryWalker:
                 basis = offset.basis  # a plan by key goes on after a rewrite, as it began
             table_rows = self._rows(cursor, storage)
             after = offset.upper_bounds[-1] if offset else None
+            chunk_bytes = self._chunk_bytes or default_chunk_bytes(storage.bytes)
+            most = most_chunks or max(BATCH_CHUNKS * LARGEST_CHUNK_BYTES // chunk_bytes, 1)
             if basis.kind == ChunkKind.KEY:
-                found = self._walk(cursor, storage, basis, after, most=most_chunks, rows=table_rows)
+                step = self._rows_per_chunk(table_rows, storage.bytes, chunk_bytes)
+                found = self._walk(cursor, storage, basis, after, most=most, rows=table_rows, step=step)
             elif basis.kind == ChunkKind.TID:
-                found = _tid_bounds(storage, after, self._chunk_bytes, most_chunks, table_rows)
+                found = _tid_bounds(storage, after, chunk_bytes, most, table_rows)
             else:
                 found = _Found(bounds=(), rows=0, finished=True)
         left = max(table_rows - (offset.rows_planned if offset else 0) - found.rows, 0)
         rows = found.rows + (left if found.finished else 0)
         return advance(basis, offset, bounds=found.bounds, rows=rows, finished=found.finished)
+
+    def confirm(self, offset: SnapshotOffset) -> None:
+        """Check the basis of a plan that was made earlier, as the plan of the next chunks would.
+
+        Raises:
+            SourceError: as `plan`.
+        """
+        self.check_row_filter()
+        with self._transaction() as cursor:
+            storage = self._storage(cursor)
+            refuse_other_table(self._table.name, self._relation, storage.relation)
+            self._check_basis(offset.basis, self._basis(storage))
+
+    def check_table(self) -> None:
+        """Check that the table is the one that was asked for.
+
+        Raises:
+            SourceError: SNAPSHOT_TABLE_REPLACED, or a condition of `named_errors`.
+        """
+        with self._transaction() as cursor:
+            refuse_other_table(self._table.name, self._relation, self._storage(cursor).relation)
 
     def estimate(self) -> TableEstimate:
         """Return the size of the table, for percentages and remaining times."""
@@ -230,11 +268,13 @@ class BoundaryWalker:
         *,
         most: int,
         rows: int,
+        step: int,
     ) -> _Found:
         cursor.execute(search_path_sql(basis.key))
         relation = relation_sql(self._table.name, partitioned=storage.partitioned)
-        step = self._rows_per_chunk(rows, storage.bytes)
         bounds: list[Bound] = []
+        if rows >= self._seeded_rows and not storage.partitioned:
+            bounds = known_bounds(cursor, self._table.name, basis, after, rows=rows, step=step, most=most)
         while len(bounds) < most:
             cursor.execute(next_bound_sql(relation, basis.key, bounds[-1] if bounds else after, step))
             found = cursor.fetchone()
@@ -243,10 +283,10 @@ class BoundaryWalker:
             bounds.append(Bound(tuple(found)))
         return _Found(bounds=tuple(bounds), rows=step * len(bounds), finished=len(bounds) < most)
 
-    def _rows_per_chunk(self, rows: int, size: int) -> int:
+    def _rows_per_chunk(self, rows: int, size: int, chunk_bytes: int) -> int:
         if rows <= 0 or size <= 0:
             return self._least_rows
-        return max(self._least_rows, round(self._chunk_bytes * rows / size))
+        return max(self._least_rows, round(chunk_bytes * rows / size))
 
     def _storage(self, cursor: Cursor) -> TableStorage:
         key = self._table.key if self._table.key_kind != KeyKind.NONE else ()
@@ -285,6 +325,17 @@ class BoundaryWalker:
             finally:
                 if not self._session.raw.closed:
                     cursor.execute("ROLLBACK")
+
+
+def default_chunk_bytes(table_bytes: int) -> int:
+    """Return the size of chunks: a table of a few large ones is cut into more, so that all cores have work to the end.
+
+    Examples:
+        >>> [default_chunk_bytes(size * 2**20) // 2**20 for size in (10, 340, 10_000)]
+        [16, 28, 64]
+    """
+    even = round(table_bytes * _SLACK / _FEWEST_CHUNKS)
+    return min(max(even, _SMALLEST_CHUNK_BYTES), LARGEST_CHUNK_BYTES)
 
 
 def _tid_bounds(storage: TableStorage, after: Bound | None, chunk_bytes: int, most: int, rows: int) -> _Found:

@@ -5,8 +5,8 @@ For the task that reads a chunk. Each chunk has a connection and a short transac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from adbc_driver_manager import Error as ArrowError
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
+from framework.foundation.xxhash64 import UnhashableError
 from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.chunk_sql import (
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection as ArrowConnection
     from adbc_driver_manager.dbapi import Cursor as ArrowCursor
     from pyarrow.fs import FileSystem
+
+    from framework.foundation.added_columns import AddedColumn
 
 DEFAULT_BATCH_BYTES = 8 * 1024 * 1024
 _BATCH_SIZE_OPTION = "adbc.postgresql.batch_size_hint_bytes"
@@ -107,7 +110,13 @@ class ChunkReader:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def write_parquet(
-        self, chunk: Chunk, folder: str, filesystem: FileSystem, *, prefix: str = "snapshot"
+        self,
+        chunk: Chunk,
+        folder: str,
+        filesystem: FileSystem,
+        *,
+        prefix: str = "snapshot",
+        added: AddedColumn | None = None,
     ) -> StagedFile:
         """Read a chunk into a new file of an existing folder.
 
@@ -118,16 +127,20 @@ class ChunkReader:
             folder: the folder, as a path in the file system.
             filesystem: that has the folder.
             prefix: the beginning of the file's name.
+            added: a column that is added to the rows. A chunk with a value of which its hash can't be computed is read
+                again, and its file lacks the column.
 
         Raises:
             SourceError: as `batches`.
         """
         name = f"{prefix}-{self._basis.generation:04}-{chunk.number:08}"
-        batches = self.batches(chunk)
-        try:
+        with suppress(UnhashableError), closing(self._closable(chunk)) as batches:
+            return write_staged_file(batches, self.schema, folder, name, filesystem, added=added)
+        with closing(self._closable(chunk)) as batches:
             return write_staged_file(batches, self.schema, folder, name, filesystem)
-        finally:
-            batches.close()  # type: ignore[attr-defined]  # a generator
+
+    def _closable(self, chunk: Chunk) -> Generator[pa.RecordBatch]:
+        yield from self.batches(chunk)
 
     def _select(self, relation: str, chunk: Chunk) -> str:
         columns = ", ".join(

@@ -123,6 +123,23 @@ def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None,
     )
 
 
+def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str:
+    """Return the statement that finds the bounds of a histogram after a bound, ascending, and the number of all.
+
+    Args:
+        histogram: a query for the array `bounds` of values of the key.
+        key: the only column of the key.
+        after: the last bound.
+    """
+    lower = condition_sql(Chunk(number=1, kind=ChunkKind.KEY, lower=after), [key])
+    values = f"SELECT unnest(bounds) AS {quote_identifier(key.name)}, cardinality(bounds) AS total FROM ({histogram}) h"
+    # The same comparison as in chunks, which may have another collation than the histogram.
+    return (
+        f"SELECT pg_catalog.concat({_column(key.name)}), pg_catalog.max({ALIAS}.total) OVER () "
+        f"FROM ({values}) AS {ALIAS} WHERE {lower} ORDER BY {_comparable(key)}"
+    )
+
+
 def filter_check_sql(relation: str, row_filter: str) -> tuple[str, str]:
     """Return two statements that read nothing and fail unless the filter is one condition.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
+    from adbc_driver_manager import AdbcDatabase
     from adbc_driver_manager.dbapi import Connection as ArrowConnection
     from psycopg2.sql import Composable
 
@@ -160,16 +162,37 @@ def arrow_connection(connection: Connection) -> Iterator[ArrowConnection]:
     Raises:
         SourceError: the server is unreachable, refuses the login, or a query in the block fails.
     """
-    from adbc_driver_postgresql import dbapi
+    from adbc_driver_manager import AdbcConnection
+    from adbc_driver_manager.dbapi import Connection as ArrowConnection
 
     uri = connection_uri(connection_parameters(connection))
     with named_errors(connection, connecting=True):
-        opened = dbapi.connect(uri, autocommit=True)
+        raw = AdbcConnection(_arrow_database(uri))
+        opened = ArrowConnection(_KeptDatabase(), raw, autocommit=True)  # type: ignore[arg-type]  # needs `close` only
     try:
         with named_errors(connection):
             yield opened
     finally:
         opened.close()
+
+
+class _KeptDatabase:
+    """Stands for the driver's database, which a connection would close with itself."""
+
+    def close(self) -> None:
+        """Keep it for the next connection."""
+
+
+@lru_cache(maxsize=8)
+def _arrow_database(uri: str) -> AdbcDatabase:
+    """Return what the driver knows of a server: its types, which it reads over a connection that it closes again.
+
+    That takes as long as a tenth of a chunk. Types of users are read as texts, so new ones don't matter.
+    """
+    import adbc_driver_postgresql
+
+    database: AdbcDatabase = adbc_driver_postgresql.connect(uri)
+    return database
 
 
 def _options(settings: Mapping[str, str]) -> str:

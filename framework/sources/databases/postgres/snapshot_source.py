@@ -18,7 +18,7 @@ from framework.foundation.errors import SourceError, UserError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.boundaries import DEFAULT_CHUNK_BYTES, BoundaryWalker
+from framework.sources.databases.postgres.boundaries import BATCH_CHUNKS, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.membership import read_membership
@@ -36,7 +36,6 @@ OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
     "maxChunksPerTrigger", "generation", "slot", "publication", "relation",
 )  # fmt: skip
-CHUNKS_PER_TRIGGER = 8
 _ALL_CHUNKS = 1_000_000
 
 
@@ -49,8 +48,8 @@ class SnapshotRequest:
     columns: tuple[str, ...]
     text_columns: tuple[str, ...]
     row_filter: str | None
-    chunk_bytes: int
-    chunks_per_trigger: int
+    chunk_bytes: int | None
+    chunks_per_trigger: int | None
     generation: int
     slot: str | None
     publication: str | None
@@ -69,8 +68,10 @@ class SnapshotRequest:
             columns=options.names("columns"),
             text_columns=options.names("textColumns"),
             row_filter=options.optional("rowFilter"),
-            chunk_bytes=options.size("chunkBytes", DEFAULT_CHUNK_BYTES),
-            chunks_per_trigger=options.number("maxChunksPerTrigger", CHUNKS_PER_TRIGGER),
+            chunk_bytes=options.size("chunkBytes", 1) if options.optional("chunkBytes") else None,
+            chunks_per_trigger=options.number("maxChunksPerTrigger", 1)
+            if options.optional("maxChunksPerTrigger")
+            else None,
             generation=options.number("generation", 0, least=0),
             slot=options.optional("slot"),
             publication=options.optional("publication") or options.optional("slot"),
@@ -100,30 +101,44 @@ class SnapshotRequest:
                 )
         return table, tuple(types[name] for name in wanted)
 
-    def plan(self, start: SnapshotOffset | None, most_chunks: int) -> SnapshotOffset:
+    def plan(self, start: SnapshotOffset | None, most_chunks: int | None) -> SnapshotOffset:
         """Return the offset after the next chunks.
 
         Before the first one, the log has the table's changes: a change that a chunk misses is in the log.
         """
         membership = position = 0
         if start is None and self.slot is not None and self.publication is not None:
+            if self.relation:  # another table of this name must not get into the publication
+                with Session(self.connection) as session:
+                    self._walker(session).check_table()
             with Session(self.connection, read_only=False) as session:
                 position = ensure_position(session, self.slot, self.publication, (self.table,)).lsn
                 # A table that leaves the publication after this has another one when it comes back.
                 membership = read_membership(session, self.slot, self.publication).tables.get(self.table, 0)
         with Session(self.connection) as session:
-            walker = BoundaryWalker(
-                session,
-                read_table(session, self.table),
-                source_identity=str(read_identity(session)),
-                generation=self.generation,
-                row_filter=self.row_filter,
-                chunk_bytes=self.chunk_bytes,
-                relation=self.relation,
-                membership=membership,
-                position=position,
-            )
-            return walker.plan(start, most_chunks=most_chunks)
+            return self._walker(session, membership, position).plan(start, most_chunks=most_chunks)
+
+    def confirm(self, planned: SnapshotOffset) -> None:
+        """Check that a plan that was made earlier is what a plan may build on now.
+
+        Raises:
+            SourceError: as `plan`.
+        """
+        with Session(self.connection) as session:
+            self._walker(session).confirm(planned)
+
+    def _walker(self, session: Session, membership: int = 0, position: int = 0) -> BoundaryWalker:
+        return BoundaryWalker(
+            session,
+            read_table(session, self.table),
+            source_identity=str(read_identity(session)),
+            generation=self.generation,
+            row_filter=self.row_filter,
+            chunk_bytes=self.chunk_bytes,
+            relation=self.relation,
+            membership=membership,
+            position=position,
+        )
 
     def reader(self, part: ChunkPartition) -> ChunkReader:
         """Return a reader of the plan's chunks."""
@@ -162,7 +177,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As many chunks in a micro-batch as the options say; Spark has no limit of its own in chunks."""
-        return ReadMaxFiles(self._request.chunks_per_trigger)
+        return ReadMaxFiles(self._request.chunks_per_trigger or BATCH_CHUNKS)
 
     def initialOffset(self) -> dict[str, Any]:
         """The beginning, whatever the table is."""

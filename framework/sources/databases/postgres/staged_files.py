@@ -32,8 +32,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from framework.sources.databases.row_stamps import RowStamps, can_add
+
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+    from framework.foundation.added_columns import AddedColumn
 
 _CODEC = "snappy"
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -53,16 +57,26 @@ class StagedFile:
         rows: number of rows.
         bytes: size of the file.
         stats: JSON for the field `stats` of an `add` action of Delta's log.
+        is_stamped: whether it has the added column.
+        has_distinct_keys: whether no two rows have one key; false if that is unknown.
     """
 
     path: str | None
     rows: int
     bytes: int
     stats: str
+    is_stamped: bool = False
+    has_distinct_keys: bool = False
 
 
 def write_staged_file(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: str, name: str, filesystem: FileSystem
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    folder: str,
+    name: str,
+    filesystem: FileSystem,
+    *,
+    added: AddedColumn | None = None,
 ) -> StagedFile:
     """Write batches into a new Parquet file, with at most one row group in memory.
 
@@ -72,14 +86,21 @@ def write_staged_file(
         folder: an existing folder.
         name: beginning of the file's name; the rest is unique.
         filesystem: that has the folder.
+        added: a column that is added to the rows; without statistics.
+
+    Raises:
+        UnhashableError: the hash of the added column can't be computed for a row.
     """
+    stamps = None if added is None or not can_add(added, schema) else RowStamps(added, schema)
+    statistics = _Statistics(schema)
+    if stamps is not None:
+        batches, schema = map(stamps.added, batches), stamps.schema
     schema = schema.with_metadata(_GREGORIAN)
     groups = _row_groups(batches, schema)
     first = next(groups, None)
     if first is None:
         return StagedFile(path=None, rows=0, bytes=0, stats='{"numRecords":0}')
     path = f"{folder.rstrip('/')}/{name}-{uuid4().hex}.{_CODEC}.parquet"
-    statistics = _Statistics(schema)
     metadata: list[pq.FileMetaData] = []
     try:
         with filesystem.open_output_stream(path) as sink:
@@ -94,7 +115,10 @@ def write_staged_file(
         with suppress(OSError):
             filesystem.delete_file(path)
         raise
-    return StagedFile(path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(metadata[0]))
+    return StagedFile(
+        path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(metadata[0]),
+        is_stamped=stamps is not None, has_distinct_keys=stamps is not None and stamps.are_keys_distinct(),
+    )  # fmt: skip
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -123,9 +147,10 @@ class _Statistics:
 
     def add(self, table: pa.Table) -> None:
         self.rows += table.num_rows
-        counts = [column.null_count for column in table.columns]
+        columns = table.columns[: len(self.schema)]
+        counts = [column.null_count for column in columns]
         self.nulls = [a + b for a, b in zip(self.nulls or [0] * len(counts), counts, strict=True)]
-        for index, column in enumerate(table.columns):
+        for index, column in enumerate(columns):
             # Parquet's maximum leaves out NaN, which Spark takes as the greatest number.
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 self.unordered.add(index)

@@ -1,0 +1,182 @@
+"""The source of a staged snapshot: plans chunks in the process of the update; tasks write each chunk into a file.
+
+The offsets are those of `postgres_snapshot`, so a checkpoint is valid for both. A batch has one row about each file.
+The rows of the table pass neither through Spark's connection to Python nor through its rows: ADBC, Arrow, Parquet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from framework.foundation.errors import SluiceError
+from framework.foundation.jvm_cache import java_class
+from framework.sources.databases.chunks import BEGINNING, SnapshotOffset
+from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
+from framework.sources.plans import of_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import InputPartition
+
+    from framework.checkpoints.offsets import CheckpointProgress
+    from framework.sources.databases.staging import Staging
+
+FILES_SCHEMA = StructType(
+    [
+        StructField("name", StringType()),
+        StructField("rows", LongType()),
+        StructField("bytes", LongType()),
+        StructField("stats", StringType()),
+        StructField("is_stamped", BooleanType()),
+        StructField("has_distinct_keys", BooleanType()),
+    ]
+)
+"""The fields of `StagedFile`; the name is that in the folder, null for a chunk without rows, which has no file."""
+
+
+class StagedSnapshotStream:
+    """Plans the chunks of one query, the next batch while the present one is read.
+
+    A plan only finds bounds, so it does not matter when it is made. Spark records it before it is used, and a plan
+    that is not used is forgotten.
+
+    Args:
+        spark: the session of the query.
+        request: what to read.
+        staging: where the files are written.
+        progress: of the checkpoint of the query.
+    """
+
+    def __init__(
+        self, spark: SparkSession, request: SnapshotRequest, staging: Staging, progress: CheckpointProgress
+    ) -> None:
+        self.schema = FILES_SCHEMA
+        self._spark = spark
+        self._request = request
+        self._staging = staging
+        self._reader = SnapshotStreamReader(
+            request, tuple(name for name, _ in staging.columns), dict(staging.columns)
+        )  # fmt: skip
+        self._is_settled = progress.is_settled
+        self._ahead: _Ahead | None = None
+        if progress.last_offset_batch is None:
+            self._plan_ahead(None)
+        elif progress.is_settled:
+            self._plan_ahead(*progress.sources)
+
+    def prepare(self) -> None:
+        """Nothing: a snapshot ends by itself."""
+
+    def next_offset(self, start: str | None) -> str | None:
+        """The offset after the next chunks; `start` itself at the end of the snapshot."""
+        self._is_settled = False
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.start != start:
+            return self._plan(start)
+        planned = ahead.take()
+        if planned is None or planned == start:
+            return self._plan(start)
+        # What was checked when the plan was made is checked now: the table or the server may have been exchanged.
+        self._request.confirm(SnapshotOffset.from_json(planned))
+        return planned
+
+    def batch(self, start: str | None, end: str) -> DataFrame:
+        """One row about the file of each chunk between two offsets; computed again, other files are written."""
+        if self._is_settled:
+            # Spark asks a restarted source for its last committed batch, whose rows it does not use.
+            self._is_settled = False
+            return _nothing(self._spark)
+        chunks = self._reader.partitions(json.loads(start or BEGINNING), json.loads(end))
+        self._plan_ahead(end)
+        return _numbers(self._spark, len(chunks)).mapInArrow(
+            _writer(self._request, self._staging, chunks), FILES_SCHEMA
+        )
+
+    def stop_adding(self) -> None:
+        """Write the files of later batches without the added column."""
+        self._staging = replace(self._staging, added=None)
+
+    def commit(self, end: str) -> None:
+        """Nothing: the offset has all that a batch needs."""
+
+    def _plan(self, start: str | None) -> str:
+        found = self._reader.latestOffset(json.loads(start or BEGINNING), self._reader.getDefaultReadLimit())
+        # Equal offsets are equal texts.
+        return start if start is not None and found == json.loads(start) else json.dumps(found)
+
+    def _plan_ahead(self, start: str | None) -> None:
+        if start is None or not SnapshotOffset.from_json(start).finished:
+            self._ahead = _Ahead(start, lambda: self._plan(start))
+
+
+class _Ahead:
+    """A plan that is made in the background.
+
+    Args:
+        start: the offset that it begins after.
+        plan: makes it.
+    """
+
+    def __init__(self, start: str | None, plan: Callable[[], str]) -> None:
+        self.start = start
+        self._plan = plan
+        self._found: str | None = None
+        self._thread = Thread(target=self._run, name="plan of a snapshot", daemon=True)
+        self._thread.start()
+
+    def take(self) -> str | None:
+        """Wait for the plan; None if it failed, so that it must be made again."""
+        self._thread.join()
+        return self._found
+
+    def _run(self) -> None:
+        with suppress(SluiceError):
+            self._found = self._plan()
+
+
+def _nothing(spark: SparkSession) -> DataFrame:
+    """A batch without rows."""
+    nulls = (f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in FILES_SCHEMA.fields)
+    return _numbers(spark, 0).selectExpr(*nulls)
+
+
+def _numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers from 0, each in a task of its own, as the batch of a stream."""
+    leaf: Any = spark.range(0, count, 1, max(count, 1))._jdf.queryExecution().analyzed()
+    numbers = java_class("org.apache.spark.sql.catalyst.plans.logical.Range")
+    is_streaming = True
+    return of_plan(spark, numbers(leaf.start(), leaf.end(), leaf.step(), leaf.numSlices(), leaf.output(), is_streaming))
+
+
+def _writer(
+    request: SnapshotRequest, staging: Staging, chunks: Sequence[InputPartition]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a task: writes the chunks with the numbers of its rows, and returns the descriptions of files."""
+
+    def write(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield _written(request, staging, chunks[number])
+
+    return write
+
+
+def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -> pa.RecordBatch:
+    assert isinstance(part, ChunkPartition)
+    filesystem, folder = staging.open()
+    file = request.reader(part).write_parquet(
+        part.chunk, folder, filesystem, prefix=staging.prefix, added=staging.added
+    )
+    name = None if file.path is None else file.path.rpartition("/")[2]
+    row = {**asdict(file), "name": name}
+    schema = to_arrow_schema(FILES_SCHEMA)
+    return pa.RecordBatch.from_pylist([{field: row[field] for field in FILES_SCHEMA.names}], schema=schema)

@@ -1,0 +1,221 @@
+"""Snapshots into targets of AUTO CDC: the files of the chunks become the target's, with the hidden column in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from framework import Pipeline
+from framework.cdc.model.equality import fingerprint
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.foundation.failpoints import arm, disarm
+from framework.run.update.results import UpdateState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., list[tuple[Any, ...]]]
+COLUMNS = "id, small, amount, price, day, flag, code, label"
+MODULE = """
+from pyspark.sql import functions as F
+from framework import pipelines as dp
+
+def items(**options):
+    reader = spark.readStream.format("postgres_snapshot").option("connection", "bank").option("table", "items")
+    reader = reader.option("connectionsFolder", spark.conf.get("bank.folder")).option("chunkBytes", "100k")
+    return reader.option("maxChunksPerTrigger", 2).options(**options).load()
+
+dp.create_streaming_table("copied")
+
+@dp.snapshot_flow(
+    target="copied", keys=["id"], sequence_by="struct(generation, position)", name="copied_snapshot_flow",
+    except_column_list=["generation", "position"],
+)
+def copied_snapshot():
+    return items().selectExpr("*", "1L AS generation", "0L AS position")
+"""
+CONTESTED = (
+    MODULE
+    + """
+@dp.snapshot_flow(
+    target="copied", keys=["id"], sequence_by="struct(generation, position)", name="newer_flow",
+    except_column_list=["generation", "position"],
+)
+def newer():
+    rows = items(rowFilter="id % 100 = 0").withColumn("label", F.lit("newer"))
+    return rows.selectExpr("*", "1L AS generation", "1L AS position")
+"""
+)
+
+APPENDED = f"{MODULE.partition('dp.create')[0]}@dp.table\ndef copied():\n    return items()\n"
+BY_ROWS = APPENDED.replace("items()\n", "items(rowFilter=FILTER).where('rand() >= 0')\n")
+FAILS_LATER = "1 / CASE WHEN id > 3000 THEN 0 ELSE 1 END = 1"
+
+
+@pytest.fixture
+def items(run: Run) -> list[tuple[Any, ...]]:
+    """The rows of a table in several chunks."""
+    run(
+        "CREATE TABLE items (id BIGINT PRIMARY KEY, small SMALLINT, amount NUMERIC(12,2), price DOUBLE PRECISION, "
+        "seen TIMESTAMPTZ, day DATE, flag BOOLEAN, code CHAR(4), blob BYTEA, label TEXT)"
+    )
+    run(
+        "INSERT INTO items SELECT i, i % 100, i * -1.25, CASE WHEN i % 7 = 0 THEN NULL WHEN i % 7 = 1 THEN 'NaN' "
+        "WHEN i % 7 = 2 THEN '-0'::float8 ELSE i / 3.0::float8 END, "
+        "timestamptz '1492-10-12 10:00:00.123456+00' + i * interval '30 days', "
+        "date '0001-01-01' + i, i % 3 = 0, 'c' || i % 10, decode(lpad(to_hex(i), 8, '0'), 'hex'), "
+        "CASE WHEN i % 5 = 0 THEN NULL ELSE repeat('é', i % 60) END FROM generate_series(1, 6000) AS i"
+    )
+    run("ANALYZE items")
+    return run(f"SELECT {COLUMNS.replace('price', 'price::text')} FROM items ORDER BY id")
+
+
+@pytest.fixture
+def pipeline(interpreting: SparkSession, folder: Path) -> Callable[[str], Pipeline]:
+    """Makes a pipeline of a module."""
+
+    def make(module: str) -> Pipeline:
+        (folder / "module.py").write_text(module, "utf-8")
+        return Pipeline(
+            name="loads", modules=[folder / "module.py"], storage=str(folder / "storage"),
+            configuration={"bank.folder": str(folder)}, spark=interpreting,
+        )  # fmt: skip
+
+    return make
+
+
+def test_files_of_chunks_become_the_target(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """Each batch adds its files as they are, and the hidden column is the one that AUTO CDC computes."""
+    made = pipeline(MODULE)
+    result = made.run()
+    assert result.state is UpdateState.COMPLETED, result
+    assert [6000] == [flow.rows_written for flow in result.flows]
+    assert items == rows_of(made)
+    assert len(files_added(folder)) > 2
+    assert all(name.startswith("snapshot-") for name in files_added(folder))
+    assert [] == left_in(folder)
+    assert_is_stamped(made, folder)
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+
+
+def test_attempts_that_die_leave_neither_rows_nor_files(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """Before and after the commit, and before the checkpoint has the batch."""
+    made = pipeline(MODULE)
+
+    def die() -> None:
+        raise SystemError
+
+    for window in ("staging.after_files", "cdc.after_merge", "staging.after_commit"):
+        arm(window, nth=2, action=die)
+        try:
+            assert made.run().state is not UpdateState.COMPLETED
+        finally:
+            disarm()
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert_is_stamped(made, folder)
+    assert [] == left_in(folder)
+
+
+def test_rows_that_the_target_has_are_compared(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """A batch with keys that may be in the target is applied as events; the newest of a key counts."""
+    made = pipeline(CONTESTED)
+    result = made.run()
+    assert result.state is UpdateState.COMPLETED, result
+    expected = [(*row[:-1], "newer") if row[0] % 100 == 0 else row for row in items]
+    assert expected == rows_of(made)
+    assert_is_stamped(made, folder)
+    assert [] == left_in(folder)
+
+
+def test_a_text_without_a_hash_is_applied_as_an_event(
+    pipeline: Callable[[str], Pipeline], run: Run, folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """The reader of a chunk gives up on values that are too long; the rows are those of the source."""
+    run("UPDATE items SET label = repeat('long', 100000) WHERE id = 3000")
+    made = pipeline(MODULE)
+    assert made.run().state is UpdateState.COMPLETED
+    assert [row if row[0] != 3000 else (*row[:-1], "long" * 100_000) for row in items] == rows_of(made)
+    assert any(not name.startswith("snapshot-") for name in files_added(folder))
+    assert_is_stamped(made, folder)
+    assert [] == left_in(folder)
+
+
+def test_a_checkpoint_goes_on_in_files_or_rows(
+    pipeline: Callable[[str], Pipeline], items: list[tuple[Any, ...]]
+) -> None:
+    """A flow whose query changes to one that can have its source in files, or can't, goes on where it was."""
+    by_rows = f"FILTER = '{FAILS_LATER}'\n{BY_ROWS}"
+    assert pipeline(by_rows).run().state is not UpdateState.COMPLETED
+    begun = pipeline(by_rows).table("copied").count()
+    assert 0 < begun < len(items)
+
+    def die() -> None:
+        raise SystemError
+
+    arm("staging.after_files", nth=2, action=die)
+    try:
+        assert pipeline(APPENDED).run().state is not UpdateState.COMPLETED
+    finally:
+        disarm()
+    assert begun < pipeline(APPENDED).table("copied").count() < len(items)
+    made = pipeline(f"FILTER = 'true'\n{BY_ROWS}")
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+
+
+def rows_of(pipeline: Pipeline) -> list[tuple[Any, ...]]:
+    """The rows of the target, with prices as texts: NaN equals nothing, and zero has a sign."""
+    found = pipeline.table("copied").selectExpr(*COLUMNS.split(", ")).orderBy("id")
+    return [tuple(_text(value) if isinstance(value, float) else value for value in row) for row in found.collect()]
+
+
+def _text(price: float) -> str:
+    if isnan(price):
+        return "NaN"
+    return repr(price).removesuffix(".0")
+
+
+def assert_is_stamped(pipeline: Pipeline, folder: Path) -> None:
+    """Each row's hidden column has its sequence and the fingerprint of its values, as Spark computes it."""
+    stored = pipeline.spark.read.format("delta").load(str(table_folder(folder)))
+    values = [field for field in stored.schema.fields if field.name not in {"id", HIDDEN_COLUMN}]
+    assert isinstance(stored.schema[HIDDEN_COLUMN].dataType, StructType)
+    content = stored[HIDDEN_COLUMN]["content"]
+    assert 0 == stored.where(content.isNull() | (content != fingerprint(values))).count()
+    sequence = stored[HIDDEN_COLUMN]["sequence"]
+    position = stored.label == "newer"
+    wrong = (sequence["part1"] != 1) | (sequence["part2"] != position.cast("bigint"))
+    assert 0 == stored.where(sequence.isNull() | (position.isNotNull() & wrong)).count()
+
+
+def table_folder(folder: Path) -> Path:
+    """The folder of the target."""
+    return folder / "storage" / "tables" / "main" / "default" / "copied"
+
+
+def files_added(folder: Path) -> list[str]:
+    """The names of all files that were ever added to the target."""
+    commits = sorted((table_folder(folder) / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for commit in commits for line in commit.read_text("utf-8").splitlines()]
+    return [action["add"]["path"] for action in actions if "add" in action]
+
+
+def left_in(folder: Path) -> list[Path]:
+    """Files of chunks that the target does not have."""
+    known = set(files_added(folder))
+    in_table = [path for path in table_folder(folder).glob("snapshot-*") if path.name not in known]
+    return [*in_table, *(folder / "storage" / "staged").rglob("*.parquet")]
