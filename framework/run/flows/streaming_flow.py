@@ -27,6 +27,7 @@ from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
 from framework.sources.cloud_files.relation import bound
+from framework.sources.databases.formats import register_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +70,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
 
 def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[BaseException]) -> DataFrame:
+    register_formats(session, query.frame)
     return bound(moved(query.frame, session), run.storage, run.checkpoint, faults)
 
 

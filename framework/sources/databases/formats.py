@@ -17,7 +17,7 @@ from framework.foundation.errors import UserError
 from framework.sources.databases.options import Options
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from framework.checkpoints.offsets import CheckpointProgress
@@ -47,6 +47,19 @@ def register_format(spark: SparkSession, name: str) -> None:
         python: Any = spark._jvm
         make = python.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource
         manager.registerDataSource(format_class.name(), make(_wrap_function(spark.sparkContext, format_class)))
+
+
+def register_formats(spark: SparkSession, frame: DataFrame) -> None:
+    """Make the formats of a streaming query known to the session that runs it.
+
+    Spark makes the source of a reader with a schema when the stream starts, and looks for its format in the session of
+    the stream. The function of the query registers it in that of the pipeline, perhaps after the other was cloned.
+    """
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        if leaf.nodeName() == "StreamingRelationV2":
+            register_format(spark, str(leaf.sourceName()))
 
 
 def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None:
