@@ -1,4 +1,4 @@
-"""Types to which Delta widens a column without a rewrite of its files, and so without loss."""
+"""Types to which Delta widens a column without a rewrite of its files, and without loss."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _WHOLE: dict[type[DataType], int] = {ByteType: 1, ShortType: 2, IntegerType: 3, 
 _DIGITS: dict[type[DataType], int] = {ByteType: 10, ShortType: 10, IntegerType: 10, LongType: 20}
 """The least precision of a decimal to which Delta widens a whole number."""
 _EXACT_IN_DOUBLE = {ByteType, ShortType, IntegerType, FloatType, DoubleType}
+"""A known FLOAT stays one. Delta would keep the statistics of its files, where 0.1 stands for the float 0.100000001…:
+queries would skip files whose values, as doubles, are above the greatest or below the least one of the statistics."""
 _MOST_DIGITS = 38
 
 
@@ -36,13 +38,15 @@ def wider_type(known: DataType, found: DataType) -> DataType | None:
         (LongType(), LongType())
         >>> wider_type(IntegerType(), DecimalType(5, 2)), wider_type(LongType(), DoubleType())
         (DecimalType(12,2), None)
+        >>> wider_type(IntegerType(), FloatType()), wider_type(FloatType(), DoubleType())
+        (DoubleType(), None)
     """
     if known == found:
         return known
     types = {type(known), type(found)}
     if types <= set(_WHOLE):
         return max(known, found, key=lambda kind: _WHOLE[type(kind)])
-    if types <= _EXACT_IN_DOUBLE:
+    if types <= _EXACT_IN_DOUBLE and not isinstance(known, FloatType):
         return DoubleType()
     if types == {DateType, TimestampNTZType}:
         return TimestampNTZType()

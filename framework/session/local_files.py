@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError
 
 from framework.session.jars import cache_folder
@@ -39,12 +40,14 @@ import org.apache.hadoop.fs.permission.FsPermission;
 public class LocalFiles {
     public static class Raw extends RawLocalFileSystem {
         public void setPermission(Path path, FsPermission permission) throws IOException {
-            if (permission.getStickyBit()) {
+            java.nio.file.Path file = pathToFile(path).toPath();
+            // A new folder in a shared one has its group and its setgid bit: chmod keeps the bit, Java removes it.
+            int special = 07000 & ((Integer) Files.getAttribute(file, "unix:mode")).intValue();
+            if (special != 0 || permission.getStickyBit()) {
                 super.setPermission(path, permission);
                 return;
             }
-            String text = permission.toString();
-            Files.setPosixFilePermissions(pathToFile(path).toPath(), PosixFilePermissions.fromString(text));
+            Files.setPosixFilePermissions(file, PosixFilePermissions.fromString(permission.toString()));
         }
         public FileStatus getFileLinkStatus(Path path) throws IOException {
             boolean link = Files.isSymbolicLink(pathToFile(path).toPath());
@@ -83,7 +86,9 @@ def local_file_settings(gateway: Any, settings: Mapping[str, str]) -> dict[str, 
     if os.name != "posix" or _FILE_SYSTEM in settings or _FILE_CONTEXT in settings:
         return {}
     with suppress(Py4JError, OSError):
-        kept = cache_folder() / "java" / f"{hashlib.sha256(_SOURCE.encode()).hexdigest()[:24]}.json"
+        # Classes are linked with those of Hadoop that this PySpark brings.
+        digest = hashlib.sha256(f"{pyspark.__version__}\n{_SOURCE}".encode()).hexdigest()
+        kept = cache_folder() / "java" / f"{digest[:24]}.json"
         _define(gateway, _kept_code(kept) or _compile(gateway, kept))
         return {
             _FILE_SYSTEM: f"{_PACKAGE}.LocalFiles$Checked",

@@ -234,3 +234,15 @@ def test_a_new_column_of_a_csv_header_is_rescued_wherever_it_stands(landing: Lan
             ({"id": 2, "name": "Bo"}, {"more": "x", "other": "y", "last": "z"}),
             ({"name": "Cy"}, {"id": "no", "more": "x"}),
         ], table
+
+
+def test_a_new_column_with_the_name_of_a_type_needs_no_feature_of_delta(landing: Landing) -> None:
+    """With the feature, programs that lack it could not read the table any more."""
+    landing.put("t/1.json", {"id": 1})
+    assert landing.run({"t": {}}) == {}
+    landing.put("t/2.json", {"id": 2, "variant": "red", "timestamp_ntz": "no time"})
+    assert landing.run({"t": {}}) == {}
+    assert [row.get("variant") for row in landing.rows("t")] == [None, "red"]
+    detail = landing.world.spark.sql(f"DESCRIBE DETAIL delta.`{landing.world.path('t')}`").first()
+    assert detail is not None
+    assert not {"variantType", "timestampNtz"} & set(detail["tableFeatures"])

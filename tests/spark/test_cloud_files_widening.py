@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from framework import pipelines as dp
+from framework.cdc.analysis.compatibility import can_widen
 from framework.foundation.errors import UserErrors
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.wider_types import wider_type
+from framework.plan.steps import CreateTable
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
@@ -89,7 +91,8 @@ def properties(landing: Landing, table: str) -> dict[str, str]:
         ("decimal(38,0)", "decimal(5,3)", None),
         ("int", "double", "double"),
         ("int", "float", "double"),
-        ("float", "double", "double"),
+        ("float", "double", None),
+        ("float", "int", None),
         ("double", "float", "double"),
         ("bigint", "double", None),
         ("double", "bigint", None),
@@ -106,6 +109,26 @@ def test_a_type_becomes_wider_where_delta_widens_it_without_loss(known: str, fou
     kinds = [DataType.fromDDL(each) for each in (known, found)]
     result = wider_type(*kinds)
     assert (None if result is None else result.simpleString()) == wider
+
+
+@pytest.mark.usefixtures("spark")  # it parses DDL
+@pytest.mark.parametrize(
+    ("stored", "found", "is_taken"),
+    [
+        ("int", "bigint", True),
+        ("int", "void", True),
+        ("double", "bigint", True),
+        ("bigint", "double", False),
+        ("float", "double", False),
+        ("struct<x: double, y: int>", "struct<x: bigint, y: bigint>", True),
+        ("struct<x: double, y: int>", "struct<x: bigint, y: string>", False),
+    ],
+)
+def test_a_target_that_may_widen_takes_all_types_that_any_target_takes(
+    stored: str, found: str, *, is_taken: bool
+) -> None:
+    """Values that AUTO CDC casts to the stored type need no wider one."""
+    assert can_widen(DataType.fromDDL(stored), DataType.fromDDL(found)) is is_taken
 
 
 def test_columns_of_typed_files_widen_at_every_depth_in_one_update(landing: Landing) -> None:
@@ -128,7 +151,7 @@ def test_columns_of_typed_files_widen_at_every_depth_in_one_update(landing: Land
     assert [flow.error for flow in result.flows if flow.error] == []
     assert properties(landing, "t")["delta.enableTypeWidening"] == "true"
     assert columns(landing, "t") == (
-        "b int, i bigint, l decimal(21,1), f double, d decimal(9,4), t timestamp_ntz, n double, s struct<x:bigint>, "
+        "b int, i bigint, l decimal(21,1), f float, d decimal(9,4), t timestamp_ntz, n double, s struct<x:bigint>, "
         "a array<bigint>, m map<string,bigint>, text int, more int"
     )
     first = {
@@ -136,15 +159,39 @@ def test_columns_of_typed_files_widen_at_every_depth_in_one_update(landing: Land
         "s": {"x": 1}, "a": [1], "m": {"k": 1}, "text": 1,
     }  # fmt: skip
     second = {
-        "b": 1000, "i": MOST, "l": Decimal("1.5"), "f": 0.1, "d": Decimal("1.2345"), "t": NOON,
+        "b": 1000, "i": MOST, "l": Decimal("1.5"), "d": Decimal("1.2345"), "t": NOON,
         "n": 0.5, "s": {"x": MOST}, "a": [MOST], "m": {"k": MOST}, "more": 7,
     }  # fmt: skip
     assert sorted(shown(landing, "t"), key=lambda row: row[0]["b"]) == [
         (first, {}),
-        (second, {"text": "no number"}),
+        (second, {"f": "0.1", "text": "no number"}),
     ]
     assert landing.run(tables) == {}
     assert len(landing.rows("t")) == 2
+
+
+def test_queries_find_the_rows_from_before_in_files_whose_statistics_have_the_narrow_type(landing: Landing) -> None:
+    """Delta skips files by the statistics of their time; a FLOAT stays one, because its texts there are not exact."""
+    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
+    write(
+        landing, "parquet", "t",
+        "0.1f AS f, 10 AS i, 10L AS l, 10 AS n, cast(1.5 AS DECIMAL(3,1)) AS d, date'2025-01-31' AS t",
+    )  # fmt: skip
+    assert landing.run(tables) == {}
+    write(
+        landing, "parquet", "t",
+        "0.3d AS f, 99.5 AS i, 99.5 AS l, 99.5d AS n, 9.125 AS d, timestamp_ntz'2025-02-28 01:00:00' AS t",
+    )  # fmt: skip
+    assert landing.run(tables) == {}
+    frame = landing.world.spark.read.format("delta").load(landing.world.path("t"))
+    kept = landing.world.spark.createDataFrame(frame.collect(), frame.schema)
+    assert kept.count() == 2
+    day = "timestamp_ntz'2025-01-31 00:00:00'"
+    for condition in (
+        "f > 0.1d", "f = cast(0.1f AS DOUBLE)", "f < 0.2d", "i < 10.5", "i = 10", "i >= 9.9", "l < 10.5", "l = 10",
+        "n < 10.5", "n = 10", "d = 1.5", "d < 1.501", f"t = {day}", f"t <= {day}", f"t > {day} - INTERVAL 1 HOUR",
+    ):  # fmt: skip
+        assert frame.where(condition).count() == kept.where(condition).count() > 0, condition
 
 
 def test_types_of_text_files_widen_with_what_is_inferred(landing: Landing) -> None:
@@ -305,3 +352,83 @@ def test_a_table_that_must_not_change_refuses_the_type_before_a_row_is_written(l
     landing.world.feed([(2,)], "id BIGINT")
     assert landing.world.run(declared).state is UpdateState.COMPLETED
     assert (columns(landing, "t"), landing.world.rows("t")) == ("id bigint", [(1,), (2,), (MOST,)])
+
+
+def test_a_rewind_to_before_the_auxiliary_table_had_wider_rows_is_mended(landing: Landing) -> None:
+    """The target goes back to a version with wider types, its auxiliary table to one without, and is widened."""
+    spark = landing.world.spark
+
+    def declared() -> None:
+        @dp.temporary_view
+        def events() -> DataFrame:
+            reader = spark.readStream.format("cloudFiles").options(**{"cloudFiles.format": "parquet", **WIDENS})
+            return reader.load(str(landing.root / "t"))
+
+        dp.create_streaming_table("scd1")
+        dp.create_auto_cdc_flow(
+            target="scd1", source="events", keys=["id"], sequence_by="seq", apply_as_deletes="op = 'd'",
+            column_list=["id", "amount"],
+        )  # fmt: skip
+
+    put(landing, (1, 10, "u", 1), (3, 30, "d", 9), types=NARROW)
+    assert landing.world.run(declared).state is UpdateState.COMPLETED
+    put(landing, (1, Decimal("10.25"), "u", 2), types=WIDE)
+    moment = landing.world.run(declared)
+    assert moment.state is UpdateState.COMPLETED
+    put(landing, (MOST, None, "d", MOST), (2, Decimal("2.50"), "u", 3), types=WIDE)
+    assert landing.world.run(declared).state is UpdateState.COMPLETED
+    rewinds = landing.world.pipeline(declared).rewinds
+    rewinds.rewind(rewinds.plan(moment.update_id))
+    assert landing.world.rows("scd1") == [(1, Decimal("10.25"))]
+    put(landing, (MOST, Decimal("1.00"), "u", 4), types=WIDE)
+    result = landing.world.run(declared)
+    assert [str(flow.error) for flow in result.flows if flow.error] == []
+    assert landing.world.rows("scd1") == [(1, Decimal("10.25")), (2, Decimal("2.50"))]
+    assert [step for step in landing.world.pipeline(declared).plan().steps if isinstance(step, CreateTable)] == []
+
+
+def test_a_restore_to_narrower_fields_of_a_struct_is_mended_before_a_row_is_written(landing: Landing) -> None:
+    """Delta would convert the values to the fields of the table: 10.25 in a whole number is 10."""
+    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
+    write(landing, "parquet", "t", "1 AS id, named_struct('x', 1, 'a', array(1)) AS s")
+    assert landing.run(tables) == {}
+    narrow = landing.world.versions("t") - 1
+    write(landing, "parquet", "t", "2 AS id, named_struct('x', 2.25, 'a', array(2.25)) AS s")
+    assert landing.run(tables) == {}
+    landing.world.spark.sql(f"RESTORE TABLE delta.`{landing.world.path('t')}` TO VERSION AS OF {narrow}")
+    write(landing, "parquet", "t", "3 AS id, named_struct('x', 10.25, 'a', array(10.25)) AS s")
+    assert landing.run(tables) == {}
+    assert columns(landing, "t") == "id int, s struct<x:decimal(12,2),a:array<decimal(12,2)>>"
+    one, wide = Decimal("1.00"), Decimal("10.25")
+    assert landing.rows("t") == [{"id": 1, "s": {"x": one, "a": [one]}}, {"id": 3, "s": {"x": wide, "a": [wide]}}]
+
+
+def test_the_table_of_a_sink_that_would_lose_a_part_of_wider_values_is_not_written(landing: Landing) -> None:
+    """The user's table stays as it is; when its columns are wider, the flow goes on where it was."""
+    spark, table = landing.world.spark, str(landing.root / "out")
+    spark.createDataFrame([], "a INT, s STRUCT<x: INT>, n STRING").write.format("delta").save(table)
+
+    def declared() -> None:
+        dp.create_sink("out", "delta", {"path": table})
+
+        @dp.append_flow(target="out")
+        def rows() -> DataFrame:
+            reader = spark.readStream.format("cloudFiles").options(**{"cloudFiles.format": "parquet", **WIDENS})
+            return reader.load(str(landing.root / "t")).drop("_rescued_data")
+
+    def stopped() -> list[str]:
+        return [str(flow.error) for flow in landing.world.run(declared).flows if flow.error]
+
+    write(landing, "parquet", "t", "1 AS a, named_struct('x', 1) AS s, 1 AS n")
+    assert stopped() == []
+    write(landing, "parquet", "t", "10.25 AS a, named_struct('x', 5000000000L) AS s, 1.5 AS n")
+    for column, change in (("a", "a TYPE DECIMAL(12,2)"), ("s.x", "s.x TYPE BIGINT")):
+        (error,) = stopped()
+        assert error.startswith("[SINK_TYPE_TOO_NARROW]"), error
+        assert f"Column {column} of the table at {table}" in error, error
+        assert spark.read.format("delta").load(table).count() == 1
+        spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+        spark.sql(f"ALTER TABLE delta.`{table}` ALTER COLUMN {change}")
+    assert stopped() == []
+    rows = [(row.a, row.s.x, row.n) for row in spark.read.format("delta").load(table).orderBy("a").collect()]
+    assert rows == [(Decimal("1.00"), 1, "1"), (Decimal("10.25"), MOST, "1.5")]

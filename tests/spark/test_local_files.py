@@ -63,6 +63,16 @@ def test_local_files_are_those_of_hadoop(spark: SparkSession, files: Any, tmp_pa
     assert oct((tmp_path / "folder").stat().st_mode)[-4:] == "1777"
 
 
+def test_a_new_folder_in_one_of_a_group_is_that_groups(spark: SparkSession, files: Any, tmp_path: Path) -> None:
+    """The setgid bit goes on to the folders below, so that all members can read what a table writes there."""
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    files.mkdir(hadoop.Path(f"file://{shared}/table"), hadoop.permission.FsPermission("750"), False)  # noqa: FBT003 - a JVM call
+    assert oct((shared / "table").stat().st_mode)[-4:] == "2750"
+
+
 def test_an_implementation_of_the_users_and_a_damaged_cache_are_no_obstacle(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

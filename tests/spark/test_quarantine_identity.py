@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import arm, disarm
 from framework.recovery.quarantine.fitting import Fitting
 from framework.run.update.checkpoint_actions import roll_back_checkpoint
@@ -174,6 +174,19 @@ def test_a_pipeline_with_another_name_has_its_rows(world: World, point: str) -> 
     world.run()
     assert world.pipeline().quarantine.drop("taken") == 1
     assert world.kept() == [("first", 2, "replayed")]
+
+
+def test_a_pipeline_whose_code_has_errors_drops_no_rows_of_another_one(world: World) -> None:
+    """Both share the storage: the rows can be read until the code is corrected, and only those of its name dropped."""
+    world.run()
+    owner, world.made.name, world.columns = world.made.name, "other", "nothing"
+    assert world.kept() == [("first", 2, "open")]
+    with pytest.raises(UserError, match="QUARANTINE_FLOW_NOT_FOUND"):
+        world.pipeline().quarantine.drop("taken")
+    assert world.kept() == [("first", 2, "open")]
+    world.made.name = owner
+    assert world.pipeline().quarantine.drop("taken") == 1
+    assert world.kept() == []
 
 
 def test_a_replay_that_fails_names_the_cause_and_writes_nothing(world: World) -> None:

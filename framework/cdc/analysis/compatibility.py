@@ -236,7 +236,7 @@ def can_widen(stored: DataType, value: DataType) -> bool:
     if common is None:
         return False
     ours, theirs, both = (dict(_typed_leaves(each)) for each in (stored, value, common))
-    return all(wider_type(kind, theirs.get(path, kind)) == both[path] for path, kind in ours.items())
+    return all(both[path] in (kind, wider_type(kind, theirs.get(path, kind))) for path, kind in ours.items())
 
 
 def _typed_leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:

@@ -94,7 +94,8 @@ CONDITIONS: dict[str, Condition] = {
     "SCHEMA_CANNOT_EVOLVE": Condition(
         "Column {column} of {dataset} has type {stored} and cannot be changed to {found}.",
         "Cast the column to {stored} in the query, or rebuild the table with `sluice run --full-refresh {dataset}`. If "
-        "the new type is wider, the table property `delta.enableTypeWidening` = `true` lets the column change.",
+        "the new type is wider, the table property `delta.enableTypeWidening` = `true` lets the column change. If "
+        "files brought it, `cloudFiles.schemaHints` gives the column its former type.",
     ),
     "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE": Condition(
         "The query of {dataset} returns columns that are incompatible with its declared schema: {columns}. Declared "

@@ -33,6 +33,12 @@ CONDITIONS: dict[str, Condition] = {
         "Give the column that type in the schema. Or let a `cloudFiles` source keep such values beside their rows: set "
         "`rescuedDataColumn` to `_rescued_data`. Then run again: no row of the batch was written.",
     ),
+    "SINK_TYPE_TOO_NARROW": Condition(
+        "Column {column} of the table at {path}, to which the sink {dataset} writes, has type {stored} and would lose "
+        "parts of values of type {found}. No row was written.",
+        "Widen the column of that table, with its property `delta.enableTypeWidening` = `true`, or cast the column in "
+        "the query. Then run again.",
+    ),
     "SPARK_LOST": Condition(
         "The Java process of Spark ended: it was killed, or had no memory left.",
         "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "

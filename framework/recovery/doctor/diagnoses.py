@@ -238,6 +238,7 @@ DIAGNOSES = (
             Fault(condition="AUTOCDC_SEQUENCE_DRIFT"),
             Fault(condition="AUTOCDC_SCD_TYPE_DRIFT"),
             Fault(condition="SCHEMA_CANNOT_EVOLVE"),
+            Fault(condition="SINK_TYPE_TOO_NARROW"),
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN, Way.RESYNC, Way.FULL_REFRESH),
     ),

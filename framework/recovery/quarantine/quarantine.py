@@ -159,7 +159,7 @@ class Quarantine:
             OperationError: an update is running.
         """
         with changing(self.store.storage, self.store.pipeline) as log:
-            rows = self._of_pipeline()
+            rows = self._of_pipeline(certain=True)
             name = self._flow(rows, flow)
             rows = _with_reason(rows, name, reason)
             is_replayed = self._states().column(rows) == RowState.REPLAYED.value
@@ -187,15 +187,18 @@ class Quarantine:
     def _exists(self) -> bool:
         return QuarantineTable(storage=self.store.storage, session=self.store.spark).exists()
 
-    def _of_pipeline(self) -> DataFrame:
+    def _of_pipeline(self, *, certain: bool = False) -> DataFrame:
         """Return the rows of this pipeline: those under its name, and those of its datasets, as it may be renamed.
 
         Another pipeline may share the storage. While the code has errors, the datasets are unknown, and all rows count.
+
+        Args:
+            certain: whether only those under its name count then, because rows of another pipeline must not be deleted.
         """
         rows, graph = self._table().rows(), self._valid_graph()
-        if graph is None:
+        if graph is None and not certain:
             return rows
-        datasets = [str(each.name) for each in graph.datasets]
+        datasets = [] if graph is None else [str(each.name) for each in graph.datasets]
         return rows.where((F.col("pipeline") == F.lit(self.store.pipeline)) | F.col("dataset").isin(datasets))
 
     def _flow(self, rows: DataFrame, flow: str) -> str:

@@ -23,6 +23,7 @@ from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 from framework.run.flows.reads import FlowQuery
+from framework.run.flows.sink_types import check_sink_types
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
@@ -41,11 +42,14 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
     Raises:
         StoppedError: the update was stopped.
+        OperationError: SINK_TYPE_TOO_NARROW.
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
     if not run.quarantines:
         forget_open_batch(run)
+    if run.dataset.kind is DatasetKind.SINK and run.dataset.widens:
+        check_sink_types(session, run.dataset, query.frame.schema)
     staged = None if run.quarantines else StagedSnapshot.of(run, query, session)
     batches = _Batches(run=run, query=query, session=session, staged=staged)
     try:

@@ -178,7 +178,17 @@ class TableStore:
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
         is_complete = is_view or tip.schema is None or _has_columns(json.loads(tip.schema), json.loads(record.schema))
+        is_complete = is_complete and self._has_wide_auxiliary(dataset)
         return StoredTable(definition=record.definition if is_complete else None, other_owner=None)
+
+    def _has_wide_auxiliary(self, dataset: GraphDataset) -> bool:
+        """Whether the auxiliary table, if there is one, has the wider types: a rewind takes it back on its own."""
+        if not dataset.widens or dataset.cdc is None:
+            return True
+        tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
+        if tip is None or tip.schema is None:
+            return True
+        return not _differs(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
         """Create the table, or change the existing one to the dataset's definition.
@@ -385,10 +395,19 @@ def _names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
 
 def _has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
     """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
-    types = {field["name"].lower(): field["type"] for field in stored["fields"]}
-    both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
-    is_narrower = any(a != b for a, b in both if isinstance(a, str) and isinstance(b, str))
-    return _names(recorded) <= _names(stored) and not is_narrower
+    return _names(recorded) <= _names(stored) and not _differs(stored, recorded)
+
+
+def _differs(stored: Any, recorded: Any) -> bool:
+    """Whether two types, as in the JSON of a schema, have parts of the same name with different types, at any depth."""
+    if isinstance(stored, str) or isinstance(recorded, str):
+        return bool(stored != recorded)
+    if "fields" in stored and "fields" in recorded:
+        types = {field["name"].lower(): field["type"] for field in stored["fields"]}
+        both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
+        return any(_differs(before, now) for before, now in both if before is not None)
+    inner = ("elementType", "keyType", "valueType")
+    return any(_differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
 
 
 def _quoted(text: str) -> str:

@@ -30,7 +30,7 @@ def support_types(spark: SparkSession, address: TableAddress, wanted: StructType
         address: the table, which exists.
         wanted: the columns.
     """
-    needed = {feature for kind, feature in _FEATURES.items() if f'"{kind}"' in wanted.json()}
+    needed = {_FEATURES[kind] for kind in _kinds(wanted) if kind in _FEATURES}
     if not needed:
         return
     detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
@@ -40,6 +40,20 @@ def support_types(spark: SparkSession, address: TableAddress, wanted: StructType
         pairs = ", ".join(f"'delta.feature.{feature}' = 'supported'" for feature in missing)
         session: Any = spark._jsparkSession
         session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+
+def _kinds(data_type: DataType) -> Iterator[str]:
+    """Yield the names of the types at any depth; names of columns are none, even if they read `variant`."""
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from _kinds(field.dataType)
+    elif isinstance(data_type, ArrayType):
+        yield from _kinds(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from _kinds(data_type.keyType)
+        yield from _kinds(data_type.valueType)
+    else:
+        yield data_type.typeName()
 
 
 def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
