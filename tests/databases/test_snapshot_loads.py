@@ -245,7 +245,7 @@ def commit_copies(pipeline: Pipeline, folder: Path) -> None:
     known, copies = set(files_added(folder)), list[NewFile]()
     for path in table_folder(folder).glob("snapshot-*.parquet"):
         if path.name not in known:
-            copied = copy(path, path.with_name(f"other-{path.name}"))
+            copied = Path(copy(path, path.with_name(f"other-{path.name}")))
             rows = pq.ParquetFile(copied).metadata.num_rows
             statistics = json.dumps({"numRecords": rows})
             copies.append(NewFile(name=copied.name, rows=rows, bytes=copied.stat().st_size, statistics=statistics))
