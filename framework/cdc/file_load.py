@@ -114,7 +114,8 @@ def _is_new(transaction: Transaction, found: NewFileStatistics, target: CdcTarge
     if span is None:
         return transaction.has_no_rows()
     key = target.keys[0]
-    bounds = KeyRange(least=None, most=None, data_type=target.table_schema[key].dataType, span=span)
+    # The bounds are for a table with more files than the last commit lists, the span is for listed ones.
+    bounds = KeyRange(least=span[0], most=span[1], data_type=target.table_schema[key].dataType, span=span)
     return transaction.has_no_rows({key: bounds})
 
 

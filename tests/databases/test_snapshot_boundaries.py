@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, SnapshotOffset, chunks_between, percent_done
 from framework.sources.databases.postgres.chunk_sql import (
@@ -198,6 +199,22 @@ def test_a_large_table_is_planned_by_its_histogram(database: str) -> None:
         labels = [world.read(offset, chunk) for chunk in chunks]
         assert list(range(1, 20_001)) == sorted(label for chunk in labels for label in chunk)
         assert max(map(len, labels)) / mean(map(len, labels[:-1])) < 1.5
+
+
+def test_a_user_who_may_not_read_statistics_plans_without_them(database: str, server: PostgresServer) -> None:
+    """The right to them can be revoked; rights to the table are enough."""
+    world = World(database)
+    fill(world, "id bigint PRIMARY KEY, label integer", "i, i", 5000)
+    world.run(
+        "REVOKE ALL ON pg_catalog.pg_stats FROM PUBLIC",
+        "DO $$ BEGIN CREATE ROLE hardened LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+        "GRANT SELECT ON t TO hardened",
+    )
+    other = World(server.uri(database.rsplit("/", 1)[1], user="hardened"))
+    offset, chunks = other.plan_all(chunk_bytes=300_000, seeded_rows=1)
+    labels = [label for chunk in chunks for label in other.read(offset, chunk)]
+    assert list(range(1, 5001)) == labels
+    assert len(chunks) > 1
 
 
 def test_a_histogram_of_other_rows_is_not_used(database: str) -> None:

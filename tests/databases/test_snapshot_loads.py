@@ -6,15 +6,23 @@ import json
 from collections.abc import Callable
 from math import isnan
 from pathlib import Path
+from shutil import copy
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
 from framework import Pipeline
+from framework.cdc.delta.new_files import NewFile
+from framework.cdc.delta.transaction import Transaction
+from framework.cdc.delta.transaction_identifiers import Batch, RowChangedError
 from framework.cdc.model.equality import fingerprint
+from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.table_address import TableAddress
+from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState
 
 if TYPE_CHECKING:
@@ -107,6 +115,19 @@ def test_files_of_chunks_become_the_target(
     assert items == rows_of(made)
 
 
+def test_files_become_the_target_also_when_it_has_many(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """Of a table with many files, Delta does not list all in each commit; then it is asked for those of the keys."""
+    made = pipeline(MODULE)
+    made.spark.conf.set("spark.databricks.delta.allFilesInCrc.thresholdNumFiles", "2")
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert len(files_added(folder)) > 4
+    assert all(name.startswith("snapshot-") for name in files_added(folder))
+    assert_is_stamped(made, folder)
+
+
 def test_attempts_that_die_leave_neither_rows_nor_files(
     pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
 ) -> None:
@@ -124,6 +145,46 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
             disarm()
     assert made.run().state is UpdateState.COMPLETED
     assert items == rows_of(made)
+    assert_is_stamped(made, folder)
+    assert [] == left_in(folder)
+
+
+def test_a_batch_that_another_attempt_committed_meanwhile_is_not_committed_again(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
+) -> None:
+    """An attempt that was taken for dead commits the batch while this one reads it; the rows are there once."""
+    made = pipeline(APPENDED)
+    arm("staging.after_files", nth=2, action=lambda: commit_copies(made, folder))
+    try:
+        result = made.run()
+    finally:
+        disarm()
+    assert result.state is UpdateState.COMPLETED, result
+    assert items == rows_of(made)
+    assert [name for name in files_added(folder) if name.startswith("other-")]
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert [] == left_in(folder)
+
+
+def test_files_of_a_commit_that_was_reported_as_a_conflict_stay(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]], swap: pytest.MonkeyPatch
+) -> None:
+    """The log says whether a commit is done; the next batches are files of the target as well."""
+    commit, reported = Transaction.commit, list[int]()
+
+    def commit_and_conflict(self: Transaction, batch: Batch | None, counts: CdcMetrics) -> None:
+        commit(self, batch, counts)
+        if not reported:
+            reported.append(counts.rows)
+            raise RowChangedError
+
+    swap.setattr(Transaction, "commit", commit_and_conflict)
+    made = pipeline(MODULE)
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert len(reported) == 1
+    assert all(name.startswith("snapshot-") for name in files_added(folder))
     assert_is_stamped(made, folder)
     assert [] == left_in(folder)
 
@@ -175,6 +236,22 @@ def test_a_checkpoint_goes_on_in_files_or_rows(
     made = pipeline(f"FILTER = 'true'\n{BY_ROWS}")
     assert made.run().state is UpdateState.COMPLETED
     assert items == rows_of(made)
+
+
+def commit_copies(pipeline: Pipeline, folder: Path) -> None:
+    """Commit the files of the last batch under other names, as another attempt at this batch."""
+    checkpoint = next((folder / "storage" / "checkpoints").rglob("metadata")).parent
+    number = max(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal())
+    known, copies = set(files_added(folder)), list[NewFile]()
+    for path in table_folder(folder).glob("snapshot-*.parquet"):
+        if path.name not in known:
+            copied = Path(copy(path, path.with_name(f"other-{path.name}")))
+            rows = pq.ParquetFile(copied).metadata.num_rows
+            statistics = json.dumps({"numRecords": rows})
+            copies.append(NewFile(name=copied.name, rows=rows, bytes=copied.stat().st_size, statistics=statistics))
+    query_id = json.loads((checkpoint / "metadata").read_text("utf-8"))["id"]
+    address = TableAddress(path=str(table_folder(folder)))
+    TableAppend.begin(pipeline.spark, address, query_id, number).append_files(copies)
 
 
 def rows_of(pipeline: Pipeline) -> list[tuple[Any, ...]]:

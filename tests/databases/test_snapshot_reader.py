@@ -28,7 +28,9 @@ from framework.sources.databases.chunks import (
     chunks_between,
     read_offset,
 )
+from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.postgres.chunk_sql import ReadLimits
+from framework.sources.databases.postgres.snapshot_source import SnapshotStreamReader
 from framework.sources.databases.tables import TableName
 from tests.support.database_keys import KEYS, KeyCase, create_table
 from tests.support.database_snapshots import MOST_BATCHES, World
@@ -365,6 +367,25 @@ def test_a_plan_by_key_survives_a_rewrite(database: str, statement: str) -> None
     last = world.plan(first)
     chunks = chunks_between(None, first) + chunks_between(first, last)
     assert list(range(1, 501)) == [label for chunk in chunks for label in world.read(last, chunk)]
+
+
+def test_a_type_that_changes_between_batches_is_named(database: str, folder: Path) -> None:
+    """Values of the new type could be read as those of the old one: '007' would become 7."""
+    world = World(database)
+    world.run(
+        "CREATE TABLE t (id bigint PRIMARY KEY, label integer)",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i",
+    )
+    options = {"connection": "bank", "table": "t", "connectionsFolder": str(folder), "chunkBytes": "1k"}
+    request = snapshot_request({**options, "maxChunksPerTrigger": "1"})
+    reader = SnapshotStreamReader(request, ("id", "label"), {"id": "bigint", "label": "int"})
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert 1 == len(reader.partitions(reader.initialOffset(), first))
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    world.run("ALTER TABLE t ALTER label TYPE text USING lpad(label::text, 9, '0')")
+    with pytest.raises(SourceError) as caught:
+        reader.partitions(first, second)
+    assert "SNAPSHOT_COLUMN_CHANGED" == caught.value.condition
 
 
 def test_a_user_without_rights_is_named(database: str, server: PostgresServer) -> None:

@@ -104,7 +104,7 @@ class Transaction:
         Args:
             ranges: of the keys that matter, if other rows do not; the files' statistics must tell.
         """
-        self._read(F.expr("true"), ranges)
+        self._read(F.expr("true") if ranges is None else key_range(ranges), ranges)
         return self.read_nothing
 
     def takes_files(self) -> bool:

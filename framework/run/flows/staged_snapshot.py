@@ -8,13 +8,16 @@ The durable effects of a batch in order, and why a crash after each is safe:
 1. Spark records the offsets of the batch -> the next start reads the same ranges of the table again.
 2. Tasks write files -> no commit names them, and the batch runs again and writes others.
 3. The target's commit, with the batch's transaction identifier -> the batch runs again and is skipped. Appends are
-   skipped before a chunk is read. AUTO CDC reads the chunks again, finds the identifier, and commits nothing.
+   skipped before a chunk is read. AUTO CDC reads the chunks again, finds the identifier, and commits nothing. The
+   version that a commit builds on is asked for the identifier, too: another attempt may have committed while this one
+   read.
 4. The files are deleted, unless they are the table's -> as after 3.
 5. Spark records the batch as committed.
 
 Files that an attempt left are deleted by the next start, those in the folder of a table not before the first batch is
 committed. An attempt that was given up but still runs could commit the files until then; afterwards its commit is a
-conflict, because the table has the batch's identifier.
+conflict, or skipped, because the table has the batch's identifier. Files of a batch that was skipped are deleted only
+after a look into the table's log: a commit that was reported as a conflict may be done.
 """
 
 from __future__ import annotations
@@ -78,6 +81,7 @@ class StagedSnapshot:
         self._table = TableAddress(path=run.path)
         self._has_cleaned = not in_table
         self._taken: set[str] = set()
+        self._unclear: set[str] = set()
         self._source: StagedSnapshotStream | None = None
         self._rows_of_batches: dict[int, int] = {}
         name = f"{run.context.pipeline}:{run.step.flow}"
@@ -134,9 +138,11 @@ class StagedSnapshot:
         query_id = str(read_progress(self._run.storage, self._run.checkpoint).query_id)
         if not TableAppend.begin(session, self._table, query_id, number).has_applied():
             with self._files(chunks, number) as files:
-                # The table may have changed since the flow started.
+                # The table may have changed while the chunks were read, and another attempt may have committed them.
                 transaction = TableAppend.begin(session, self._table, query_id, number)
-                if self._in_table and transaction.takes_files(self._rows.schema):
+                if transaction.has_applied():
+                    self._leave_to_cleaning(files)
+                elif self._in_table and transaction.takes_files(self._rows.schema):
                     transaction.append_files(files)
                     self._taken.update(file.name for file in files)
                 else:
@@ -163,7 +169,9 @@ class StagedSnapshot:
             metrics = writer.load_files(session, files, number) if self._in_table else None
             if metrics is None:
                 metrics = writer.apply(self._frame(session, files, on_quality), number)
-                if self._source is not None:  # the target has rows among those of the next batches, too
+                if metrics.skipped:
+                    self._leave_to_cleaning(files)
+                elif files and self._source is not None:  # the target has rows among those of the next batches, too
                     self._source.stop_adding()
             else:
                 self._taken.update(file.name for file in files)
@@ -188,8 +196,14 @@ class StagedSnapshot:
         if not self._in_table:
             self._run.storage.delete_tree(self._staging.folder)
         for file in files:
-            if self._in_table and file.name not in self._taken:
+            if self._in_table and file.name not in self._taken | self._unclear:
                 self._run.storage.delete_tree(f"{self._staging.folder}/{file.name}")
+
+    def _leave_to_cleaning(self, files: list[NewFile]) -> None:
+        """Let the log decide whether files are the table's: the table has their batch, maybe by these files."""
+        if self._in_table:
+            self._unclear.update(file.name for file in files)
+            self._has_cleaned = False
 
     def _clean(self, session: SparkSession) -> None:
         """Delete the files of earlier attempts in the folder of the table, once."""

@@ -7,7 +7,9 @@ used while few rows changed since ANALYZE, and as long as they are fine enough f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
 
 from framework.sources.databases.chunks import Bound, ChunkKind
 from framework.sources.databases.postgres.chunk_sql import known_bounds_sql, quote_literal
@@ -60,13 +62,26 @@ def known_bounds(
         kind=column.type_name, schema=quote_literal(table.schema), table=quote_literal(table.table),
         column=quote_literal(column.name), changed=_MOST_CHANGED,
     )  # fmt: skip
-    cursor.execute(known_bounds_sql(histogram, column, after))
-    found = cursor.fetchall()
+    found = _rows_if_readable(cursor, known_bounds_sql(histogram, column, after))
     if not found:
         return []
     bounds = [Bound((text,)) for text, _ in found]
     buckets = int(found[0][1]) - 1
     return pick_bounds(bounds, is_first=after is None, rows_per_bucket=rows / max(buckets, 1), step=step, most=most)
+
+
+def _rows_if_readable(cursor: Cursor, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement; none if the user may not read what it reads, or the server lacks it.
+
+    Hardened servers revoke PUBLIC's right to statistics, and a plan does not need them.
+    """
+    cursor.execute("SAVEPOINT statistics")
+    try:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+    except psycopg2.ProgrammingError:
+        cursor.execute("ROLLBACK TO SAVEPOINT statistics")
+        return []
 
 
 def pick_bounds(

@@ -170,7 +170,6 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._request = request
         self._columns = columns
         self._analysed = analysed
-        self._types: tuple[ColumnType, ...] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing: a snapshot ends by itself."""
@@ -201,9 +200,9 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
-        if self._types is None:
-            self._types = self._checked(self._request.describe(self._columns)[1])
-        return [ChunkPartition(planned, chunk, self._types) for chunk in chunks]
+        # Asked for each batch: values of another type than the plan's may be readable, but are other values.
+        types = self._checked(self._request.describe(self._columns)[1])
+        return [ChunkPartition(planned, chunk, types) for chunk in chunks]
 
     def _checked(self, types: tuple[ColumnType, ...]) -> tuple[ColumnType, ...]:
         for column in types:
