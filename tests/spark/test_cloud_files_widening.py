@@ -122,6 +122,9 @@ def test_a_type_becomes_wider_where_delta_widens_it_without_loss(known: str, fou
         ("float", "double", False),
         ("struct<x: double, y: int>", "struct<x: bigint, y: bigint>", True),
         ("struct<x: double, y: int>", "struct<x: bigint, y: string>", False),
+        ("void", "struct<x: int>", False),
+        ("array<void>", "array<struct<x: int>>", False),
+        ("struct<x: void>", "struct<x: array<int>>", False),
     ],
 )
 def test_a_target_that_may_widen_takes_all_types_that_any_target_takes(

@@ -227,7 +227,12 @@ def _check_stored_sequence(
 def can_hold(stored: DataType, value: DataType) -> bool:
     """Return whether a stored column can take values of a type with no change of its own type but added fields."""
     common = common_type(stored, value)
-    return common is not None and _leaves(plain_type(stored)) <= _leaves(plain_type(common))
+    if common is None:
+        return False
+    ours, both = (
+        {(path, kind.simpleString()) for path, kind in _leaves(plain_type(each))} for each in (stored, common)
+    )
+    return ours <= both
 
 
 def can_widen(stored: DataType, value: DataType) -> bool:
@@ -235,28 +240,20 @@ def can_widen(stored: DataType, value: DataType) -> bool:
     common = common_type(stored, value)
     if common is None:
         return False
-    ours, theirs, both = (dict(_typed_leaves(each)) for each in (stored, value, common))
-    return all(both[path] in (kind, wider_type(kind, theirs.get(path, kind))) for path, kind in ours.items())
+    ours, theirs, both = (dict(_leaves(each)) for each in (stored, value, common))
+    return all(
+        path in both and both[path] in (kind, wider_type(kind, theirs.get(path, kind))) for path, kind in ours.items()
+    )
 
 
-def _typed_leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
+def _leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
     """Yield the fields of a type at any depth, each with its path and its own type."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield from _typed_leaves(field.dataType, f"{path}.{field.name.lower()}")
+            yield from _leaves(field.dataType, f"{path}.{field.name.lower()}")
         return
     names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
     for name in names:
-        yield from _typed_leaves(getattr(data_type, name), f"{path}/{name}")
+        yield from _leaves(getattr(data_type, name), f"{path}/{name}")
     if not names:
         yield path, data_type
-
-
-def _leaves(data_type: DataType, path: str = "") -> set[tuple[str, str]]:
-    """Return the fields of a type at any depth, each with its path and its own type."""
-    if isinstance(data_type, StructType):
-        return {leaf for field in data_type.fields for leaf in _leaves(field.dataType, f"{path}.{field.name}")}
-    names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
-    if names:
-        return {leaf for name in names for leaf in _leaves(getattr(data_type, name), f"{path}/{name}")}
-    return {(path, data_type.simpleString())}

@@ -100,11 +100,9 @@ class StagedSnapshot:
             return None
         in_table, added = False, None
         if run.dataset.cdc is None:
-            table, spec = TableAddress(path=run.path), run.dataset.spec
-            if not can_append(session, table, query.frame.schema):
+            if not can_append(session, TableAddress(path=run.path), query.frame.schema):
                 return None
-            is_clustered = bool(spec.cluster_by) or spec.cluster_by_auto
-            in_table = rows.returns_source and not is_clustered and takes_files(TableVersion(session, table))
+            in_table = rows.returns_source and _takes_files(run, session)
         elif not any(query.expectations.values()):
             added = run.writer_of(run.dataset.cdc).added_column(rows.over(opaque_rows(session, rows.schema)))
             in_table = added is not None and _takes_files(run, session)

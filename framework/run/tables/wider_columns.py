@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -68,7 +68,11 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         wanted: the columns, with names as in the table or in another case.
     """
     stored = spark.read.format("delta").load(str(address.path)).schema
-    changes = [f"{path} TYPE {kind.simpleString()}" for path, kind in _wider_leaves(stored, wanted)]
+    changes = [
+        f"{path} TYPE {wide.simpleString()}"
+        for path, narrow, wide in common_leaves(stored, wanted, quote)
+        if narrow != wide and wider_type(narrow, wide) == wide
+    ]
     if not changes:
         return
     support_types(spark, address, wanted)
@@ -81,21 +85,32 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
     session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {', '.join(changes)}")
 
 
-def _wider_leaves(stored: StructType, wanted: StructType, prefix: str = "") -> Iterator[tuple[str, DataType]]:
-    """Yield the paths of columns and fields, as SQL, whose wanted types are wider than the stored ones."""
+def common_leaves(
+    stored: StructType, other: StructType, spelled: Callable[[str], str] = str, prefix: str = ""
+) -> Iterator[tuple[str, DataType, DataType]]:
+    """Yield what two schemas have in the same place, other than structs, arrays and maps: its path and both types.
+
+    Args:
+        stored: columns, whose names are in the path.
+        other: columns, with names in any case.
+        spelled: how a name is written in the path.
+        prefix: of the paths.
+    """
     for field in stored.fields:
-        other = find_field(wanted, field.name)
-        if other is not None:
-            yield from _wider_parts(field.dataType, other.dataType, f"{prefix}{quote(field.name)}")
+        match = find_field(other, field.name)
+        if match is not None:
+            yield from _common_parts(field.dataType, match.dataType, spelled, f"{prefix}{spelled(field.name)}")
 
 
-def _wider_parts(stored: DataType, wanted: DataType, path: str) -> Iterator[tuple[str, DataType]]:
-    if isinstance(stored, StructType) and isinstance(wanted, StructType):
-        yield from _wider_leaves(stored, wanted, f"{path}.")
-    elif isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
-        yield from _wider_parts(stored.elementType, wanted.elementType, f"{path}.element")
-    elif isinstance(stored, MapType) and isinstance(wanted, MapType):
-        yield from _wider_parts(stored.keyType, wanted.keyType, f"{path}.key")
-        yield from _wider_parts(stored.valueType, wanted.valueType, f"{path}.value")
-    elif stored != wanted and wider_type(stored, wanted) == wanted:
-        yield path, wanted
+def _common_parts(
+    stored: DataType, other: DataType, spelled: Callable[[str], str], path: str
+) -> Iterator[tuple[str, DataType, DataType]]:
+    if isinstance(stored, StructType) and isinstance(other, StructType):
+        yield from common_leaves(stored, other, spelled, f"{path}.")
+    elif isinstance(stored, ArrayType) and isinstance(other, ArrayType):
+        yield from _common_parts(stored.elementType, other.elementType, spelled, f"{path}.element")
+    elif isinstance(stored, MapType) and isinstance(other, MapType):
+        yield from _common_parts(stored.keyType, other.keyType, spelled, f"{path}.key")
+        yield from _common_parts(stored.valueType, other.valueType, spelled, f"{path}.value")
+    else:
+        yield path, stored, other
