@@ -71,19 +71,21 @@ def _large(spark: SparkSession, folder: Path, pairs: int, part: float, kind: str
 
 def _known(spark: SparkSession, folder: Path, pairs: int, part: float) -> Measure:
     """An update with ten new files, when many are known and when few are."""
-    times: dict[int, list[float]] = {}
-    for number, known in enumerate((round(_FEW_KNOWN * part), round(_KNOWN * part))):
-        data = folder / f"known_{number}_files"
+    counts = [round(_FEW_KNOWN * part), round(_KNOWN * part)]
+    folders = [folder / f"known_{number}_files" for number in range(2)]
+    pipelines = []
+    for number, (known, data) in enumerate(zip(counts, folders, strict=True)):
         write_small(data, range(known))
-        pipeline = pipeline_of(spark, folder, f"known_{number}", data, kind="json", batch=known)
-        pipeline.run()
-        times[number] = []
-        for pair in range(pairs + 1):
+        pipelines.append(pipeline_of(spark, folder, f"known_{number}", data, kind="json", batch=known))
+        pipelines[-1].run()
+    times: list[list[float]] = [[], []]
+    for pair in range(pairs + 1):
+        for known, data, pipeline, taken in zip(counts, folders, pipelines, times, strict=True):
             first = known + pair * _NEW
             write_small(data, range(first, first + _NEW))
             begun = time.monotonic()
             written = [flow.rows_written for flow in pipeline.run().flows]
-            times[number].append(time.monotonic() - begun)
+            taken.append(time.monotonic() - begun)
             assert written == [_NEW], written
     few, many = times[0][1:], times[1][1:]
     return Measure(

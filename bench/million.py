@@ -78,7 +78,9 @@ def _side(folder: Path, *, known: int, real: int, pairs: int) -> tuple[list[floa
         command = [sys.executable, "-m", "bench", "million", "side", str(folder), str(known), str(updates)]
         place = {"PYTHONPATH": str(Path(__file__).parents[1])}
         peak = run_process(command, folder=folder, environment=place, timeout_seconds=_TIMEOUT_SECONDS).peak_megabytes
-    return json.loads((folder / "times.json").read_text("utf-8")), peak
+    times = json.loads((folder / "times.json").read_text("utf-8"))
+    print(f"{folder.name}: {seconds_of(times)}, {peak:.0f} MB", flush=True)  # one side takes minutes
+    return times, peak
 
 
 def _measured(folder: Path, known: int, pairs: int) -> int:

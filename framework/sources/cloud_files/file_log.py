@@ -76,6 +76,11 @@ class FileLog:
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
         """The URIs that no file of the list has."""
+        if self._is_read_through(uris):
+            left = set(uris)
+            for lines in self._each_segment():
+                left.difference_update(line.split("\t", 2)[2] for line in lines)
+            return [uri for uri in uris if uri in left] if left else []
         try:
             return self._index().unseen(uris)
         except MissingPartError:
@@ -83,6 +88,13 @@ class FileLog:
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """The files that are not in the list, or have another size or time than in their last entry."""
+        if self._is_read_through(files):
+            asked = {file.uri for file in files}
+            states: dict[str, str] = {}
+            for lines in self._each_segment():
+                entries = (line.rpartition("\t") for line in lines)
+                states.update((uri, state) for state, _, uri in entries if uri in asked)
+            return [file for file in files if states.get(file.uri) != _state(file)]
         try:
             return self._index().changed(files)
         except MissingPartError:
@@ -137,6 +149,20 @@ class FileLog:
             chosen = lines[after + 1 - first : last + 1 - first]
             yield from map(_parse, chosen)
             after += len(chosen)
+
+    def _is_read_through(self, asked: Sequence[object]) -> bool:
+        """Whether the list itself answers: for many names, the lookups in an index cost more than reading it."""
+        return len(asked) * self._limits.searched >= self.last
+
+    def _each_segment(self) -> Iterator[list[str]]:
+        """The lines of the segments, from the first one to the last."""
+        if not self.is_new:
+            self._segments = self._present()  # a writer may have gone on since
+        number = 1
+        while number <= self.last:
+            (_, end), lines = self._having(number)
+            yield lines
+            number = end + 1
 
     def _having(self, number: int) -> tuple[Segment, list[str]]:
         """The segment that has a file, and its lines."""
@@ -235,7 +261,11 @@ def _read_start(storage: Storage, folder: str) -> int | None:
 
 
 def _render(files: Iterable[FoundFile]) -> str:
-    return "".join(f"{file.size}\t{file.modified_ms}\t{file.uri}\n" for file in files)
+    return "".join(f"{_state(file)}\t{file.uri}\n" for file in files)
+
+
+def _state(file: FoundFile) -> str:
+    return f"{file.size}\t{file.modified_ms}"
 
 
 def _parse(line: str) -> FoundFile:

@@ -35,7 +35,8 @@ class ListLimits:
         segments: so many shorter segments are merged.
         pending: so many files are read from their list again before they become a run of the index.
         part: the most files of a part of a run.
-        searched: a part with more than so many files for each one that is asked for is searched, others are read.
+        searched: the index is searched if the list has more than so many files for each one that is asked for;
+            otherwise the list itself is read through.
     """
 
     segment: int = 20_000
@@ -168,7 +169,7 @@ class KnownFiles:
         return found
 
     def _reader(self, run: Run) -> _RunReader:
-        return _RunReader(self._storage, self._folder, run, self._limits.searched)
+        return _RunReader(self._storage, self._folder, run)
 
     def _write_run(self, first: int, last: int, sources: Sequence[Callable[[str, str], Sequence[str]]]) -> Run:
         """Write a run of the entries of several runs, the newest last, one part after the other."""
@@ -186,31 +187,23 @@ class KnownFiles:
 class _RunReader:
     """Reads a run in the order of the digests; one part is in memory at a time."""
 
-    def __init__(self, storage: Storage, folder: str, run: Run, searched: int) -> None:
+    def __init__(self, storage: Storage, folder: str, run: Run) -> None:
         self._storage = storage
         self._folder = folder
         self._run = run
-        self._searched = searched
         self._part = -1
         self._lines: list[str] = []
 
     def find(self, digests: Sequence[str]) -> Iterator[dict[str, str]]:
-        """Yield the entries of sorted digests, part by part.
-
-        A part is searched for few digests, and read through for many: then a comparison costs a third.
-        """
+        """Yield the entries of sorted digests, part by part."""
         at = 0
         while at < len(digests):
             lines = self._of(digests[at])
             end = bisect_left(digests, _bound(self._part + 1, self._run.parts), at)
-            asked, at = digests[at:end], end
-            if len(asked) * self._searched < len(lines):
-                places = ((digest, bisect_left(lines, digest)) for digest in asked)
-                near = {digest: lines[place] for digest, place in places if place < len(lines)}
-                yield {digest: entry for digest, entry in near.items() if entry.startswith(digest)}
-            else:
-                entries = {entry[:_DIGEST]: entry for entry in lines}
-                yield {digest: entries[digest] for digest in asked if digest in entries}
+            places = ((digest, bisect_left(lines, digest)) for digest in digests[at:end])
+            near = {digest: lines[place] for digest, place in places if place < len(lines)}
+            yield {digest: entry for digest, entry in near.items() if entry.startswith(digest)}
+            at = end
 
     def between(self, low: str, high: str) -> Sequence[str]:
         """The entries of a range within a part."""

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
+from framework.sources.cloud_files.folder_times import modified_ns
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path
 from framework.sources.files.names import is_hidden
 
@@ -34,8 +35,12 @@ _STATUS = re.compile(
     re.DOTALL,
 )
 _MOST_LINKS = 40
-_QUESTION = 100_000
-"""So many names are compared with the known ones at once: one question reads each part of the index once."""
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*:@&=+$,;/"
+"""What `_ESCAPED` does not match."""
+_ENTRIES = 10_000
+"""So many entries of a folder are in memory at once."""
+_QUESTION = 250_000
+"""So many names are compared with the known ones at once: each question reads the list or its index once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +82,16 @@ class NothingKnown:
         return list(files)
 
 
-def list_new(spark: SparkSession | None, options: CloudFilesOptions, known: Known) -> list[FoundFile]:
+def list_new(
+    spark: SparkSession | None, options: CloudFilesOptions, known: Known, times: dict[str, int] | None = None
+) -> list[FoundFile]:
     """Return the files of a source that are not known, oldest first.
 
     Args:
         spark: for file systems other than the local one; None if the path is local.
         options: the path and what it selects.
         known: the files that were seen; one that has changed is new with `allow_overwrites`.
+        times: gets the modification time of each local folder before it is listed, in nanoseconds.
 
     Raises:
         UserError: CLOUD_FILES_FOLDER_MISSING.
@@ -91,7 +99,7 @@ def list_new(spark: SparkSession | None, options: CloudFilesOptions, known: Know
     """
     local = local_path(options.path)
     if local is not None:
-        found = _local_files(local, options, known)
+        found = _local_files(local, options, known, {} if times is None else times)
     else:
         assert spark is not None, options.path
         found = _hadoop_files(spark, options, known)
@@ -107,7 +115,7 @@ def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
         UserError: CLOUD_FILES_FOLDER_MISSING.
         OperationError: STORAGE_NOT_READABLE.
     """
-    return any(_is_in_time(file, options) for file in _local_files(path, options, known))
+    return any(_is_in_time(file, options) for file in _local_files(path, options, known, {}))
 
 
 def in_parts(values: Iterable[_Value], size: int) -> Iterator[list[_Value]]:
@@ -180,8 +188,8 @@ def _is_in_time(file: FoundFile, options: CloudFilesOptions) -> bool:
     return (after is None or seconds > after) and (before is None or seconds < before)
 
 
-def _local_files(path: str, options: CloudFilesOptions, known: Known) -> Iterator[FoundFile]:
-    for uris in in_parts(_local_uris(path, options), _QUESTION):
+def _local_files(path: str, options: CloudFilesOptions, known: Known, times: dict[str, int]) -> Iterator[FoundFile]:
+    for uris in in_parts(_local_uris(path, options, times), _QUESTION):
         if options.allow_overwrites:
             yield from known.changed(list(_statuses(uris)))
         else:
@@ -202,41 +210,54 @@ def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
             yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
-def _local_uris(path: str, options: CloudFilesOptions) -> Iterator[str]:
+def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) -> Iterator[str]:
     accepts = glob_pattern(options.glob).fullmatch if options.glob else None
     roots = list(_expanded(path))
     if not roots and not _GLOB.search(path):
         raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
     for root in dict.fromkeys(roots):
         if os.path.isfile(root):  # noqa: PTH113 - as above
-            entries: Iterator[tuple[str, str]] = iter([(os.path.dirname(root), os.path.basename(root))])  # noqa: PTH119, PTH120 - as above
+            found: Iterator[tuple[str, list[str]]] = iter([(os.path.dirname(root), [os.path.basename(root)])])  # noqa: PTH119, PTH120 - as above
         else:
-            entries = _names_below(root, 0)
-        last, prefix = "", ""
-        for folder, name in entries:
-            if accepts is not None and accepts(name) is None:
-                continue
+            found = _names_below(root, 0, times)
+        for folder, names in found:
+            chosen = names if accepts is None else [name for name in names if accepts(name)]
             try:
-                if folder is not last:
-                    last, prefix = folder, f"{encoded(folder)}/"
-                yield prefix + (name if _ESCAPED.search(name) is None else _ESCAPED.sub(_escape, name))
+                yield from _encoded_names(folder, chosen)
             except UnicodeEncodeError as error:  # the JVM can't open it
-                shown = ascii(f"{folder}/{name}")
+                shown = ascii(f"{folder}/{error.object}")
                 raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
 
 
-def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Folder and name of each file in a folder and below it; links are followed, but not in circles."""
-    folders = []
+def _encoded_names(folder: str, names: Sequence[str]) -> Iterator[str]:
+    """The encoded URIs of files in a folder.
+
+    Raises:
+        UnicodeEncodeError: for a name that is no text.
+    """
+    prefix = f"{encoded(folder)}/"
+    if "".join(names).encode("utf-8", "surrogateescape").translate(None, _PLAIN):
+        return (prefix + _encoded_name(name) for name in names)
+    return (prefix + name for name in names)
+
+
+def _encoded_name(name: str) -> str:
+    name.encode()  # its error has the whole name
+    return _ESCAPED.sub(_escape, name)
+
+
+def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+    """Folders and names of the files in a folder and below it; links are followed, but not in circles."""
+    folders: list[str] = []
+    time = modified_ns(folder)
+    if time is not None:
+        times[folder] = time
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if is_hidden(entry.name):
-                    continue
-                if entry.is_dir():
-                    folders.append(entry.path)
-                else:
-                    yield folder, entry.name
+            for part in in_parts(entries, _ENTRIES):
+                shown = [entry for entry in part if not is_hidden(entry.name)]
+                yield folder, [entry.name for entry in shown if not entry.is_dir()]
+                folders += [entry.path for entry in shown if entry.is_dir()]
     except FileNotFoundError as error:
         if depth == 0:
             raise UserError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
@@ -245,7 +266,7 @@ def _names_below(folder: str, depth: int) -> Iterator[tuple[str, str]]:
     if depth > _MOST_LINKS:
         raise OperationError("STORAGE_NOT_READABLE", path=folder, problem="it is too deep, or a link leads to itself")
     for each in folders:
-        yield from _names_below(each, depth + 1)
+        yield from _names_below(each, depth + 1, times)
 
 
 def _expanded(path: str) -> Iterator[str]:

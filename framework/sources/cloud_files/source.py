@@ -11,6 +11,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.folder_times import has_changed
 from framework.sources.cloud_files.listing import FoundFile, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
@@ -176,13 +177,15 @@ def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
 
 
 def _is_read(position: SourcePosition, number: int) -> bool | None:
-    """Whether a source has no unread file; None as for `unread_files`."""
+    """Whether a source has no unread file; None if its folders have changed, and as for `unread_files`."""
     options, log = _options(_sources(position)[number]), _log(position, number)
     path = local_path(options.path)
     if path is None:
         return None
     if log.last > max(_committed(position).get(number, 0), log.first_unread - 1):
         return False
+    if has_changed(position.storage, log_folder(position.checkpoint, number)):
+        return None  # most likely by a new file, so the flow lists the folder itself
     try:
         return not has_new(path, options, log)
     except SluiceError:

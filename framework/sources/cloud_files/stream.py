@@ -21,6 +21,7 @@ from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner
 from framework.sources.cloud_files.fields import case_variants, merged
 from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.folder_times import keep_times
 from framework.sources.cloud_files.folders import new_folders
 from framework.sources.cloud_files.hints import as_texts, fields_to_add
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
@@ -40,6 +41,8 @@ from framework.sources.cloud_files.widening import widened, wider_names
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_MANY = 10_000
+"""Fewer known files are listed as fast as the times of their folders are looked up."""
 _LISTING_SECONDS = 1.0
 """A continuous query without an interval asks for new files all the time; so often the folder is listed."""
 
@@ -164,7 +167,10 @@ class CloudFilesStream:
         if not self._is_indexed:
             log.index()
             self._is_indexed = True
-        log.append(list_new(self._spark, self._options, log))
+        times: dict[str, int] = {}
+        log.append(list_new(self._spark, self._options, log, times))
+        if log.last >= _MANY:
+            keep_times(self._storage, self._folder, times)
 
     def _is_read(self, start: str | None) -> bool:
         return self._log.is_new or self._number(start) >= self._log.last

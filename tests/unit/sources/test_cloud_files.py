@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.folder_times import keep_times
 from framework.sources.cloud_files.listing import (
     FoundFile,
     NothingKnown,
@@ -238,6 +240,34 @@ def test_a_change_shows_in_every_folder_that_is_listed(tmp_path: Path) -> None:
     assert source.change_token(storage, reference, before) == before
     os.utime(folder / "_date=1", (1, 1))
     assert source.change_token(storage, reference, before) != before
+
+
+def test_a_folder_with_many_known_files_is_not_listed_to_learn_that_it_has_changed(tmp_path: Path) -> None:
+    """Its time says so; while it is the same, the names are compared: the time may be that of an earlier change."""
+    storage, checkpoint, folder = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint"), tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "1.json").write_text("1")
+    log, times = FileLog(storage, f"{log_folder(checkpoint, 0)}/files").load(), dict[str, int]()
+    log.begin([])
+    log.append(list_new(None, options(folder), log, times))
+    assert set(times) == {str(folder), str(folder / "deep")}
+    os.utime(folder / "deep", ns=(1, times[str(folder / "deep")]))
+    keep_times(storage, log_folder(checkpoint, 0), times)
+    mark = {"path": str(folder), "options": {"cloudfiles.format": "json"}, "has_schema": False}
+    reference = SourceReference(
+        kind="cloud_files", shape=SourceShape.FOLDER, location=str(folder), details=json.dumps(mark)
+    )
+    position = SourcePosition(
+        storage=storage, checkpoint=checkpoint, sources=(reference,), source_count=1, offsets=(offset_text(1, 0),)
+    )
+    source = CloudFilesSource()
+    assert source.is_drained(position) is True
+    (folder / "deep" / "2.json").write_text("2")
+    assert source.is_drained(position) is None
+    os.utime(folder / "deep", ns=(1, times[str(folder / "deep")]))
+    assert source.is_drained(position) is False
+    shutil.rmtree(folder / "deep")
+    assert source.is_drained(position) is None
 
 
 def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
