@@ -80,7 +80,7 @@ class FileLog:
             left = set(uris)
             for lines in self._each_segment():
                 left.difference_update(line.split("\t", 2)[2] for line in lines)
-            return [uri for uri in uris if uri in left] if left else []
+            return list(left)
         try:
             return self._index().unseen(uris)
         except MissingPartError:

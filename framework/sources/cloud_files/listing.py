@@ -21,7 +21,7 @@ from framework.foundation.errors import OperationError, UserError
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.folder_times import modified_ns
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path
-from framework.sources.files.names import is_hidden
+from framework.sources.files.names import is_hidden, shown_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -255,9 +255,9 @@ def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tup
     try:
         with os.scandir(folder) as entries:
             for part in in_parts(entries, _ENTRIES):
-                shown = [entry for entry in part if not is_hidden(entry.name)]
-                yield folder, [entry.name for entry in shown if not entry.is_dir()]
-                folders += [entry.path for entry in shown if entry.is_dir()]
+                below = {entry.name: entry.path for entry in part if entry.is_dir()}
+                folders += [below[name] for name in shown_names(below)]
+                yield folder, shown_names([entry.name for entry in part if entry.name not in below])
     except FileNotFoundError as error:
         if depth == 0:
             raise UserError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
