@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from framework.foundation.errors import SourceError, UserError
+from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
 from framework.sources.databases.options import Options
@@ -24,6 +24,7 @@ from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.snapshot_faults import column_fault
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
@@ -142,7 +143,10 @@ class SnapshotRequest:
 
     def reader(self, part: ChunkPartition) -> ChunkReader:
         """Return a reader of the plan's chunks."""
-        return ChunkReader(self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter)
+        return ChunkReader(
+            self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter,
+            text_columns=self.text_columns,
+        )  # fmt: skip
 
 
 class ChunkPartition(InputPartition):
@@ -200,7 +204,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
-        # Asked for each batch: values of another type than the plan's may be readable, but are other values.
+        # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
         types = self._checked(self._request.describe(self._columns)[1])
         return [ChunkPartition(planned, chunk, types) for chunk in chunks]
 
@@ -209,13 +213,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = column.spark_type.lower()
             expected = found if self._analysed is None else self._analysed[column.name]
             if found != expected:
-                raise SourceError(
-                    "SNAPSHOT_COLUMN_CHANGED",
-                    table=self._request.table,
-                    column=column.name,
-                    found=found,
-                    expected=expected,
-                )
+                raise column_fault(self._request.table, column.name, found=found, expected=expected)
         return types
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
