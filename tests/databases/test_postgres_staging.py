@@ -142,6 +142,25 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
     assert foreign.exists()
 
 
+@pytest.mark.parametrize("damage", ["", "v1\n{}", 'v1\n{}\n{"version": 1, "ki'])
+def test_an_offset_that_is_cut_off_is_named(
+    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]], damage: str
+) -> None:
+    """The flow fails with the file, the table keeps its rows, and `doctor` knows the damage."""
+    assert pipeline.run(refresh=["copied"]).state is UpdateState.COMPLETED
+    (offsets,) = folder.rglob("checkpoints/main.default.copied/main.default.copied/1/offsets")
+    last = offsets / str(max(int(path.name) for path in offsets.iterdir() if path.name.isdecimal()))
+    last.write_text(damage, "utf-8")
+    (offsets / f".{last.name}.crc").unlink(missing_ok=True)
+    result = pipeline.run(refresh=["copied"])
+    (flow,) = [flow for flow in result.flows if flow.error is not None]
+    assert flow.error is not None
+    assert (flow.error.condition, str(last) in flow.error.what) == ("CHECKPOINT_FILE_DAMAGED", True)
+    assert rows_of(pipeline, "copied") == orders
+    (finding,) = pipeline.doctor.examine(["copied"]).findings
+    assert (finding.diagnosis.name, finding.condition) == ("CHECKPOINT_DAMAGED", "CHECKPOINT_FILE_DAMAGED")
+
+
 def rows_of(pipeline: Pipeline, target: str) -> list[tuple[Any, ...]]:
     """The rows of a table as the driver of the source returns them."""
     columns = COLUMNS.replace("seen", "unix_micros(seen)").split(", ")

@@ -34,6 +34,7 @@ from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.generations import folder_name
 from framework.checkpoints.offsets import read_progress
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import opaque_rows, scanned_files
@@ -120,9 +121,14 @@ class StagedSnapshot:
 
         Raises:
             UserError: an option of the snapshot is wrong.
+            OperationError: CHECKPOINT_FILE_DAMAGED.
         """
         self._run.storage.delete_tree(_folder(self._run))
         progress = read_progress(self._run.storage, self._run.checkpoint)
+        if progress.is_settled and len(progress.sources) != 1:
+            # Spark would name another fault: a checkpoint of another number of sources.
+            path = f"{self._run.checkpoint}/offsets/{progress.last_commit_batch}"
+            raise OperationError("CHECKPOINT_FILE_DAMAGED", path=path, flow=self._run.step.flow)
         self._source = staged_stream(session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 

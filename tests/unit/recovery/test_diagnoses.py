@@ -109,7 +109,7 @@ def test_a_condition_of_ours_in_the_table_exists() -> None:
     """Faults without SQLSTATE are conditions of Sluice, or of sources that are still to come."""
     to_come = {"MYSQL_POSITION_LOST", "SQLSERVER_POSITION_LOST", "RESUME_TOKEN_LOST", "DATABASE_TABLE_REPLACED"}
     own = {fault.condition for each in DIAGNOSES for fault in each.faults if not fault.sqlstate} - to_come
-    known = {*CONDITIONS, *RETRYABLE, "CHECKPOINT_FILE_DAMAGED"}
+    known = {*CONDITIONS, *RETRYABLE}
     assert [name for name in sorted(own) if not any(each.startswith(name) for each in known)] == []
 
 
