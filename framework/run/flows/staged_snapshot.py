@@ -132,6 +132,11 @@ class StagedSnapshot:
         self._source = staged_stream(session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 
+    def end(self) -> None:
+        """End what the source does at the database for batches that will not come."""
+        if self._source is not None:
+            self._source.end()
+
     def append(self, chunks: DataFrame, number: int, on_quality: Callable[[QualityCounts], None]) -> None:
         """Append a micro-batch to the target in one commit, unless the target has it.
 

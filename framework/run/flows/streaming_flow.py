@@ -63,12 +63,15 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
             is_held=lambda: run.flow.spec.name in run.context.holds,
             on_progress=batches.progressed,
             idle_by_rows=any(read.only for read in run.flow.reads),
+            on_end=(lambda: None) if staged is None else staged.end,
         )
     except SluiceError as error:
         if error.location:
             raise
         raise error.at(run.flow.spec.location) from error
     finally:
+        if staged is not None:
+            staged.end()
         batches.ended()
     return batches.total
 
