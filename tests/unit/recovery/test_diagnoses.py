@@ -93,7 +93,7 @@ def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
     Those that a declaration or a connection string causes say all that there is to say.
     """
     declared = ("OPTION", "CONNECTION", "KIND", "PARAMETER", "DRIVER", "SCHEMA", "NOT_FOUND", "QUERY")
-    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PUBLICATION_FILTERED", "PARTITION_ROOT")
+    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PARTITION_ROOT")
     notes = ("CHILD_TABLES", "GENERATED_COLUMNS", "TOAST_READ_AGAIN")
     flows = [
         name

@@ -38,7 +38,7 @@ _LEAVES = """
 _TABLE = f"""
     SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts
+           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts, leaves.is_unidentified
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
@@ -46,6 +46,12 @@ _TABLE = f"""
         SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
                coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
                coalesce(bool_and(leaf.relreplident = 'f'), false) AS is_full,
+               coalesce(bool_or(leaf.relreplident <> 'f' AND NOT EXISTS (
+                   SELECT FROM pg_index AS i
+                   WHERE i.indrelid = leaf.oid AND i.indisvalid
+                     AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
+                                                WHEN 'i' THEN i.indisreplident ELSE false END
+               )), false) AS is_unidentified,
                min(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text) AS storage,
                md5(coalesce(string_agg(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text,
                                        ',' ORDER BY leaf.oid), '')) AS digest
@@ -222,7 +228,7 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
 def _table(
     name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
 ) -> SourceTable:
-    oid, kind, storage, rows, size, is_full, most_columns = row
+    oid, kind, storage, rows, size, is_full, most_columns, is_unidentified = row
     logged = [column for column in columns if not column[4]]
     return SourceTable(
         name=name,
@@ -233,6 +239,7 @@ def _table(
         estimated_rows=rows,
         estimated_bytes=size,
         full_before_image=is_full,
+        is_unidentified=is_unidentified,
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
         relation=oid,

@@ -21,7 +21,7 @@ from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.boundaries import BATCH_CHUNKS, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
-from framework.sources.databases.postgres.membership import read_membership
+from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.snapshot_faults import column_fault
@@ -115,7 +115,9 @@ class SnapshotRequest:
             with Session(self.connection, read_only=False) as session:
                 position = ensure_position(session, self.slot, self.publication, (self.table,)).lsn
                 # A table that leaves the publication after this has another one when it comes back.
-                membership = read_membership(session, self.slot, self.publication).tables.get(self.table, 0)
+                members = read_membership(session, self.slot, self.publication)
+                refuse_filtered(members, self.publication, [self.table])
+                membership = members.tables.get(self.table, 0)
         with Session(self.connection) as session:
             return self._walker(session, membership, position).plan(start, most_chunks=most_chunks)
 
