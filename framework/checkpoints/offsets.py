@@ -70,4 +70,14 @@ def _parse_offsets(text: str | None) -> tuple[str, ...]:
     lines = (text or "").splitlines()
     if len(lines) < 3 or lines[0] != _KNOWN_VERSION:
         return ()
-    return tuple(lines[2:])
+    sources = tuple(lines[2:])
+    return sources if all(source == "-" or is_json(source) for source in sources) else ()
+
+
+def is_json(text: str) -> bool:
+    """Whether a line of a checkpoint's file is complete."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

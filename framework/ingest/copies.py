@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from framework.sources.databases.postgres.types import ColumnType
     from framework.sources.databases.tables import ColumnIdentity, SourceTable
 
+_UNIDENTIFIED = "DATABASE_REPLICA_IDENTITY"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
@@ -186,11 +188,14 @@ class CopyFinder:
 
     def _check_log(self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName) -> None:
         """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
+        from framework.sources.databases.postgres.membership import refuse_filtered
         from framework.sources.databases.postgres.table_checks import Publication, check_table
 
         if membership.has_slot:
             self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
-        if source.name in membership.tables:
+        refuse_filtered(membership, publication_name(self.spec), [source.name])
+        is_member = source.name in membership.tables
+        if is_member and not source.is_unidentified:
             return
         role = session.rows("SELECT current_user::text")[0][0]
         # The table is added to it; one that the role may not add would stop the changes of all tables.
@@ -198,7 +203,8 @@ class CopyFinder:
             name=publication_name(self.spec), missing=(), is_via_root=True, is_owned=membership.is_owned
         )
         for finding in check_table(session, source.name, role=role, publication=publication).findings:
-            if finding.severity is Severity.ERROR:
+            # A table that is published already is read with the rights that it needs now, if it is read.
+            if finding.severity is Severity.ERROR and (not is_member or finding.condition == _UNIDENTIFIED):
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
 
     def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:

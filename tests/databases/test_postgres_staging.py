@@ -123,10 +123,6 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
     pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]]
 ) -> None:
     """The next update has each row once, deletes the files of the attempts, and keeps those of commits."""
-
-    def die() -> None:
-        raise SystemError
-
     for window in ("staging.after_files", "staging.after_commit"):
         arm(window, nth=2, action=die)
         try:
@@ -140,6 +136,73 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
         assert rows_of(pipeline, target) == orders, target
     assert left_in(folder) == []
     assert foreign.exists()
+
+
+@pytest.mark.parametrize("change", ["ADD CONSTRAINT positive CHECK (id > 0)", "ADD COLUMNS (later STRING)"])
+def test_files_of_attempts_are_deleted_also_if_the_table_takes_no_files_any_more(
+    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]], interpreting: SparkSession, change: str
+) -> None:
+    """With a constraint rows are written; with another column Spark's own sink writes them."""
+    targets = ("copied", "merged")
+    for target in targets:
+        arm("staging.after_files", nth=2, action=die)
+        try:
+            assert pipeline.run(refresh=[target]).state is not UpdateState.COMPLETED
+        finally:
+            disarm()
+        assert len(unnamed_files(folder, target)) > 0
+        interpreting.sql(f"ALTER TABLE delta.`{table_folder(folder, target)}` {change}")
+    assert pipeline.run(refresh=targets).state is UpdateState.COMPLETED
+    for target in targets:
+        assert (rows_of(pipeline, target), unnamed_files(folder, target)) == (orders, []), target
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_batch_that_fails_deletes_its_files(pipeline: Pipeline, folder: Path, interpreting: SparkSession) -> None:
+    """Each attempt would leave as many again."""
+    arm("staging.after_files", nth=1, action=die)
+    try:
+        assert pipeline.run(refresh=["copied"]).state is not UpdateState.COMPLETED
+    finally:
+        disarm()
+    left = unnamed_files(folder, "copied")
+    assert len(left) > 0
+    interpreting.sql(f"ALTER TABLE delta.`{table_folder(folder, 'copied')}` ADD CONSTRAINT few CHECK (id < 5)")
+    for _ in range(2):
+        assert pipeline.run(refresh=["copied"]).state is not UpdateState.COMPLETED
+        assert unnamed_files(folder, "copied") == left
+    assert pipeline.run(refresh=["changed"]).state is UpdateState.COMPLETED
+    assert list((folder / "storage [1] a=b" / "staged").rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("damage", ["", "v1\n{}", 'v1\n{}\n{"version": 1, "ki'])
+def test_an_offset_that_is_cut_off_is_named(
+    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]], damage: str
+) -> None:
+    """The flow fails with the file, the table keeps its rows, and `doctor` knows the damage."""
+    assert pipeline.run(refresh=["copied"]).state is UpdateState.COMPLETED
+    (offsets,) = folder.rglob("checkpoints/main.default.copied/main.default.copied/1/offsets")
+    last = offsets / str(max(int(path.name) for path in offsets.iterdir() if path.name.isdecimal()))
+    last.write_text(damage, "utf-8")
+    (offsets / f".{last.name}.crc").unlink(missing_ok=True)
+    result = pipeline.run(refresh=["copied"])
+    (flow,) = [flow for flow in result.flows if flow.error is not None]
+    assert flow.error is not None
+    assert (flow.error.condition, str(last) in flow.error.what) == ("CHECKPOINT_FILE_DAMAGED", True)
+    assert rows_of(pipeline, "copied") == orders
+    (finding,) = pipeline.doctor.examine(["copied"]).findings
+    assert (finding.diagnosis.name, finding.condition) == ("CHECKPOINT_DAMAGED", "CHECKPOINT_FILE_DAMAGED")
+
+
+def die() -> None:
+    """End an attempt, as far as a test can."""
+    raise SystemError
+
+
+def unnamed_files(folder: Path, target: str) -> list[str]:
+    """The files of chunks in the folder of a table that no commit names."""
+    known = set(added_files(folder, target))
+    return sorted(path.name for path in table_folder(folder, target).glob("snapshot-*") if path.name not in known)
 
 
 def rows_of(pipeline: Pipeline, target: str) -> list[tuple[Any, ...]]:

@@ -30,7 +30,7 @@ from framework.sources.databases.chunks import (
 )
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.postgres.chunk_sql import ReadLimits
-from framework.sources.databases.postgres.snapshot_source import SnapshotStreamReader
+from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotStreamReader
 from framework.sources.databases.tables import TableName
 from tests.support.database_keys import KEYS, KeyCase, create_table
 from tests.support.database_snapshots import MOST_BATCHES, World
@@ -386,6 +386,75 @@ def test_a_type_that_changes_between_batches_is_named(database: str, folder: Pat
     with pytest.raises(SourceError) as caught:
         reader.partitions(first, second)
     assert "SNAPSHOT_COLUMN_CHANGED" == caught.value.condition
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("integer", "text USING lpad(label::text, 9, '0')"),
+        ("integer", "bigint"),
+        ("text", "bigint USING label::bigint"),
+        ("numeric(12,2)", "numeric(14,4)"),
+        ("double precision", "integer"),
+        ("text[]", "integer[] USING label::integer[]"),
+    ],
+)
+def test_a_type_that_changes_after_the_check_of_its_batch_is_named(
+    database: str, folder: Path, before: str, after: str
+) -> None:
+    """A chunk checks its types in its own transaction; its values would be cast to those of its batch."""
+    world = World(database)
+    value = "ARRAY[i::text]" if "[]" in before else "i"
+    world.run(
+        f"CREATE TABLE t (id bigint PRIMARY KEY, label {before})",
+        f"INSERT INTO t SELECT i, {value} FROM generate_series(1, 500) i",
+    )
+    request = snapshot_request({"connection": "bank", "table": "t", "connectionsFolder": str(folder)})
+    reader = SnapshotStreamReader(request, ("id", "label"))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    (part,) = reader.partitions(reader.initialOffset(), end)
+    assert isinstance(part, ChunkPartition)
+    world.run(f"ALTER TABLE t ALTER label TYPE {after}")
+    with pytest.raises(SourceError) as caught:
+        list(reader.read(part))
+    assert "SNAPSHOT_COLUMN_CHANGED" == caught.value.condition
+    with pytest.raises(SourceError) as caught:
+        request.reader(part).write_parquet(part.chunk, str(folder), LocalFileSystem())
+    assert "SNAPSHOT_COLUMN_CHANGED" == caught.value.condition
+    assert [] == list(folder.glob("*.parquet"))
+    (part,) = SnapshotStreamReader(request, ("id", "label")).partitions(reader.initialOffset(), end)
+    labels = [str(label) for batch in reader.read(part) for label in batch.column("label").to_pylist()]
+    assert sorted(str(row[0]) for row in world.rows("SELECT label FROM t")) == sorted(labels)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text_columns"),
+    [
+        ("varchar(9)", "varchar(20)", ""),
+        ("date", "text USING 'on ' || label", ""),
+        ("uuid", "varchar USING label::text", ""),
+        ("varchar(9)", "char(12)", ""),
+        ("integer", "bigint", "label"),
+    ],
+)
+def test_a_change_to_a_type_of_the_same_spark_type_is_read_by_the_new_one(
+    database: str, folder: Path, before: str, after: str, text_columns: str
+) -> None:
+    """The values are those that the table has when its chunk is read."""
+    world = World(database)
+    value = {"date": "date '2020-01-01' + i", "uuid": "gen_random_uuid()"}.get(before, "i")
+    world.run(
+        f"CREATE TABLE t (id bigint PRIMARY KEY, label {before})",
+        f"INSERT INTO t SELECT i, {value} FROM generate_series(1, 50) i",
+    )
+    options = {"connection": "bank", "table": "t", "connectionsFolder": str(folder)}
+    text = {"textColumns": "label"} if text_columns or before == "date" else {}
+    reader = SnapshotStreamReader(snapshot_request({**options, **text}), ("id", "label"))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    (part,) = reader.partitions(reader.initialOffset(), end)
+    world.run(f"ALTER TABLE t ALTER label TYPE {after}")
+    labels = [label for batch in reader.read(part) for label in batch.column("label").to_pylist()]
+    assert sorted(row[0] for row in world.rows("SELECT concat(label) FROM t")) == sorted(labels)
 
 
 def test_a_user_without_rights_is_named(database: str, server: PostgresServer) -> None:

@@ -289,8 +289,10 @@ CONDITIONS: dict[str, Condition] = {
         "The publication {publication} does not send: {missing}.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_PUBLICATION_FILTERED": Condition(
-        "The publication {publication} sends only some rows or columns of {table}.",
-        "If that is not intended, run as its owner: `{statement}`.",
+        "The publication {publication} sends only some rows or columns of {table}: it has a row filter or a list of "
+        "columns of its own.",
+        "Run as its owner: `{statement}`. If the table is copied already, read it again: "
+        "`sluice ingest resync {table}`.",
     ),
     "DATABASE_PARTITION_ROOT": Condition(
         "The publication {publication} sends the changes of the partitioned table {table} under the names of its "
@@ -308,7 +310,7 @@ CONDITIONS: dict[str, Condition] = {
         "Run as a superuser: `{statement}`.",
     ),
     "DATABASE_REPLICA_IDENTITY": Condition(
-        "{table} has no replica identity: once it is published, the database refuses every UPDATE and DELETE of it.",
+        "{table} has no replica identity: while it is published, the database refuses every UPDATE and DELETE of it.",
         "Run as its owner: `{statement}`.",
     ),
     "DATABASE_KEY_NOT_LOGGED": Condition(

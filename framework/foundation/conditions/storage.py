@@ -21,6 +21,10 @@ CONDITIONS: dict[str, Condition] = {
         "The checkpoint manifest {path} of a flow is damaged: {problem}.",
         "Restore the file from a backup, or delete it and run a full refresh of the dataset.",
     ),
+    "CHECKPOINT_FILE_DAMAGED": Condition(
+        "{path}, a file of the checkpoint of the flow {flow}, is empty, cut off or not an offset of its source.",
+        "Run `sluice doctor`, which names the ways out and their costs.",
+    ),
     "STORED_FILE_DAMAGED": Condition(
         "{path}, an internal file of Sluice, is damaged: {problem}.",
         "Restore the file from a backup. docs/ARCHITECTURE.md describes the storage layout.",

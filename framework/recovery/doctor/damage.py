@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from framework.checkpoints.offsets import CheckpointProgress, read_offsets, read_progress
+from framework.checkpoints.offsets import CheckpointProgress, is_json, read_offsets, read_progress
 from framework.foundation.storage_port import Storage
 
 FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
@@ -94,7 +94,7 @@ def _log_problem(storage: Storage, checkpoint: str, log: str, batch: int) -> str
         return f"The file of batch {batch} has {len(lines)} lines instead of {_LEAST_LINES[log]} or more."
     if lines[0] not in _VERSIONS:
         return f"The file of batch {batch} begins with {lines[0]!r} instead of a version."
-    broken = [number for number, line in enumerate(lines[1:], 2) if line not in ("", "-") and not _is_json(line)]
+    broken = [number for number, line in enumerate(lines[1:], 2) if line not in ("", "-") and not is_json(line)]
     return f"Line {broken[0]} of the file of batch {batch} is not valid JSON." if broken else None
 
 
@@ -122,11 +122,3 @@ def _partitions(storage: Storage, folder: str) -> int | None:
         return max(int(store["numPartitions"]) for store in stores)
     except (ValueError, KeyError, TypeError, IndexError):
         return None
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True

@@ -246,12 +246,13 @@ DIAGNOSES = (
         name="SOURCE_TABLE_REPLACED",
         meaning=(
             "The log does not have the changes from the old rows of the source table to its present ones: the table "
-            "was created again, taken out of the publication, rewritten while its snapshot was read, or truncated "
-            "below a history. A retry fails in the same way."
+            "was created again, taken out of the publication or published in part, rewritten while its snapshot was "
+            "read, or truncated below a history. A retry fails in the same way."
         ),
         faults=(
             Fault(condition="INGESTION_TABLE_REPLACED"),
             Fault(condition="INGESTION_TABLE_UNPUBLISHED"),
+            Fault(condition="DATABASE_PUBLICATION_FILTERED"),
             Fault(condition="INGESTION_PARTITIONS_CHANGED"),
             Fault(condition="SNAPSHOT_TABLE_REPLACED"),
             Fault(condition="DATABASE_PARTITION_TRUNCATED"),

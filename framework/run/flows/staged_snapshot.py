@@ -14,15 +14,15 @@ The durable effects of a batch in order, and why a crash after each is safe:
 4. The files are deleted, unless they are the table's -> as after 3.
 5. Spark records the batch as committed.
 
-Files that an attempt left are deleted by the next start, those in the folder of a table not before the first batch is
-committed. An attempt that was given up but still runs could commit the files until then; afterwards its commit is a
-conflict, or skipped, because the table has the batch's identifier. Files of a batch that was skipped are deleted only
-after a look into the table's log: a commit that was reported as a conflict may be done.
+Files that an attempt left are deleted by the next start, also of a flow that stages no files any more; those in the
+folder of a table not before the first batch is committed. An attempt that was given up but still runs could commit the
+files until then; afterwards its commit is a conflict, or skipped, because the table has the batch's identifier. Files
+of a batch that was skipped are deleted only after a look into the table's log: a commit that was reported as a conflict
+may be done. Those of a batch that failed are deleted at once, unless they were handed to a commit.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,8 +32,8 @@ from uuid import uuid4
 from framework.cdc.delta.new_files import NewFile, takes_files
 from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
-from framework.checkpoints.generations import folder_name
 from framework.checkpoints.offsets import read_progress
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import opaque_rows, scanned_files
@@ -42,8 +42,9 @@ from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
 from framework.run.flows.reads import FlowQuery
+from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.streaming_query import Progress
-from framework.run.tables.appended_files import TableAppend, can_append, delete_leftovers
+from framework.run.tables.appended_files import TableAppend, can_append
 from framework.sources.databases.formats import SNAPSHOT_FORMAT, staged_stream
 from framework.sources.databases.staging import Staging
 from framework.sources.stream_source import stream_of
@@ -67,27 +68,34 @@ class StagedSnapshot:
         run: the flow's run.
         query: the flow's query, with its expectations.
         rows: the same query, row by row.
+        session: of the query.
         in_table: whether the files are written to the folder of the target, so that they can become the table's.
         added: the column that makes their rows rows of the target of AUTO CDC.
     """
 
     def __init__(
-        self, run: FlowRun, query: FlowQuery, rows: RowQuery, *, in_table: bool, added: AddedColumn | None = None
+        self,
+        run: FlowRun,
+        query: FlowQuery,
+        rows: RowQuery,
+        session: SparkSession,
+        *,
+        in_table: bool,
+        added: AddedColumn | None = None,
     ) -> None:
         self._run = run
         self._query = query
         self._rows = rows
         self._in_table = in_table
         self._table = TableAddress(path=run.path)
-        self._has_cleaned = not in_table
+        self._leftovers = StagedLeftovers(run, session, query)
         self._taken: set[str] = set()
         self._unclear: set[str] = set()
         self._source: StagedSnapshotStream | None = None
         self._rows_of_batches: dict[int, int] = {}
-        name = f"{run.context.pipeline}:{run.step.flow}"
         self._staging = Staging(
-            folder=run.path if in_table else f"{_folder(run)}/{uuid4().hex}",
-            prefix=f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}",
+            folder=run.path if in_table else f"{self._leftovers.folder}/{uuid4().hex}",
+            prefix=self._leftovers.prefix,
             columns=tuple((each.name, each.dataType.simpleString()) for each in rows.schema.fields),
             added=added,
         )
@@ -106,7 +114,7 @@ class StagedSnapshot:
         elif not any(query.expectations.values()):
             added = run.writer_of(run.dataset.cdc).added_column(rows.over(opaque_rows(session, rows.schema)))
             in_table = added is not None and _takes_files(run, session)
-        found = cls(run, query, rows, in_table=in_table, added=added if in_table else None)
+        found = cls(run, query, rows, session, in_table=in_table, added=added if in_table else None)
         return found if found._staging.is_writable() else None
 
     def begin(self, session: SparkSession, faults: list[BaseException]) -> DataFrame:
@@ -118,11 +126,21 @@ class StagedSnapshot:
 
         Raises:
             UserError: an option of the snapshot is wrong.
+            OperationError: CHECKPOINT_FILE_DAMAGED.
         """
-        self._run.storage.delete_tree(_folder(self._run))
+        self._leftovers.begin()
         progress = read_progress(self._run.storage, self._run.checkpoint)
+        if progress.is_settled and len(progress.sources) != 1:
+            # Spark would name another fault: a checkpoint of another number of sources.
+            path = f"{self._run.checkpoint}/offsets/{progress.last_commit_batch}"
+            raise OperationError("CHECKPOINT_FILE_DAMAGED", path=path, flow=self._run.step.flow)
         self._source = staged_stream(session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
+
+    def end(self) -> None:
+        """End what the source does at the database for batches that will not come."""
+        if self._source is not None:
+            self._source.end()
 
     def append(self, chunks: DataFrame, number: int, on_quality: Callable[[QualityCounts], None]) -> None:
         """Append a micro-batch to the target in one commit, unless the target has it.
@@ -141,11 +159,12 @@ class StagedSnapshot:
                 if transaction.has_applied():
                     self._leave_to_cleaning(files)
                 elif self._in_table and transaction.takes_files(self._rows.schema):
+                    self._unclear.update(file.name for file in files)
                     transaction.append_files(files)
                     self._taken.update(file.name for file in files)
                 else:
                     transaction.append_rows(self._frame(session, files, on_quality))
-        self._clean(session)
+        self._leftovers.clean(self._taken)
 
     def apply(
         self,
@@ -164,8 +183,10 @@ class StagedSnapshot:
         """
         session = chunks.sparkSession
         with self._files(chunks, number) as files:
+            self._unclear.update(file.name for file in files)
             metrics = writer.load_files(session, files, number) if self._in_table else None
             if metrics is None:
+                self._unclear.difference_update(file.name for file in files)
                 metrics = writer.apply(self._frame(session, files, on_quality), number)
                 if metrics.skipped:
                     self._leave_to_cleaning(files)
@@ -173,7 +194,7 @@ class StagedSnapshot:
                     self._source.stop_adding()
             else:
                 self._taken.update(file.name for file in files)
-        self._clean(session)
+        self._leftovers.clean(self._taken)
         return metrics
 
     def with_rows(self, progress: Progress) -> Progress:
@@ -189,8 +210,17 @@ class StagedSnapshot:
         files = [_file(row) for row in chunks.where("name IS NOT NULL").collect()]
         self._rows_of_batches[number] = sum(file.rows for file in files)
         failpoint("staging.after_files")
-        yield files
+        try:
+            yield files
+        except Exception:
+            # A commit that failed may be done. The other files were never handed to one.
+            self._delete(files)
+            raise
         failpoint("staging.after_commit")
+        self._delete(files)
+
+    def _delete(self, files: list[NewFile]) -> None:
+        """Delete files, except those that are or may be the table's."""
         if not self._in_table:
             self._run.storage.delete_tree(self._staging.folder)
         for file in files:
@@ -201,13 +231,7 @@ class StagedSnapshot:
         """Let the log decide whether files are the table's: the table has their batch, maybe by these files."""
         if self._in_table:
             self._unclear.update(file.name for file in files)
-            self._has_cleaned = False
-
-    def _clean(self, session: SparkSession) -> None:
-        """Delete the files of earlier attempts in the folder of the table, once."""
-        if not self._has_cleaned:
-            delete_leftovers(session, self._run.storage, self._table, self._staging.prefix, kept=self._taken)
-            self._has_cleaned = True
+            self._leftovers.renew()
 
     def _frame(
         self, session: SparkSession, files: list[NewFile], on_quality: Callable[[QualityCounts], None]
@@ -230,11 +254,6 @@ class StagedSnapshot:
         frame = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE).parquet(*escaped)
         assert scanned_files(frame) == len(paths), paths
         return frame
-
-
-def _folder(run: FlowRun) -> str:
-    """The folder of the files of one flow, which nothing else uses."""
-    return run.storage.path("staged", folder_name(run.dataset.name), folder_name(run.flow.spec.name))
 
 
 def _file(row: Row) -> NewFile:

@@ -24,6 +24,7 @@ from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.sink_types import check_sink_types
+from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
@@ -52,6 +53,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
         check_sink_types(session, run.dataset, query.frame.schema)
     staged = None if run.quarantines else StagedSnapshot.of(run, query, session)
     batches = _Batches(run=run, query=query, session=session, staged=staged)
+    batches.begin()
     try:
         run_stream(
             partial(_bound, run, query, session) if staged is None else partial(staged.begin, session),
@@ -63,12 +65,15 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
             is_held=lambda: run.flow.spec.name in run.context.holds,
             on_progress=batches.progressed,
             idle_by_rows=any(read.only for read in run.flow.reads),
+            on_end=(lambda: None) if staged is None else staged.end,
         )
     except SluiceError as error:
         if error.location:
             raise
         raise error.at(run.flow.spec.location) from error
     finally:
+        if staged is not None:
+            staged.end()
         batches.ended()
     return batches.total
 
@@ -120,6 +125,8 @@ class _Batches:
         self._run = run
         self._staged = staged
         self._query = query
+        # A staged snapshot cleans by itself, as soon as its first batch is committed.
+        self._leftovers = None if staged is not None else StagedLeftovers(run, session, query)
         commits = run.committed_rows()
         self._commits = None if run.quarantines else commits
         self._compaction = (
@@ -127,6 +134,11 @@ class _Batches:
         )
         self._query_id: str | None = None
         self.total = FlowOutcome(written=None if commits is None else 0)
+
+    def begin(self) -> None:
+        """Delete what earlier runs staged outside of the table, if this one stages nothing."""
+        if self._leftovers is not None:
+            self._leftovers.begin()
 
     def applied(self, metrics: CdcMetrics) -> None:
         """Add a committed batch of AUTO CDC."""
@@ -150,6 +162,8 @@ class _Batches:
         self._add(FlowOutcome(written=self._written(), quality=quality), progress)
         if self._compaction is not None and compaction_is_due(progress["batchId"]):
             self._compaction.begin(progress["batchId"])
+        if self._leftovers is not None:
+            self._leftovers.clean()
 
     def ended(self) -> None:
         """Add the rows of a last batch whose progress was not reported, because the query was stopped."""

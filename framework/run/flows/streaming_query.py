@@ -64,6 +64,7 @@ def run_stream(
     on_progress: Callable[[Progress], None],
     is_held: Callable[[], bool] = lambda: False,
     idle_by_rows: bool = False,
+    on_end: Callable[[], None] = lambda: None,
 ) -> None:
     """Read the sources into the target until the trigger ends, and return when the last batch is committed.
 
@@ -81,6 +82,8 @@ def run_stream(
         on_progress: called with each progress report.
         is_held: whether an operator has paused the flow.
         idle_by_rows: whether batches without rows count as idle time.
+        on_end: called before the query is stopped; a call of a source in Python that still runs must then end, because
+            Spark waits for it.
 
     Raises:
         StoppedError: `stop` was set, or the flow is held; the batch that ran was interrupted, and runs again at the
@@ -111,6 +114,7 @@ def run_stream(
             raise faults[-1] from error
         raise
     finally:
+        on_end()
         if query.isActive:
             query.stop()
         seen.look(query)

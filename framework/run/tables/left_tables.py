@@ -1,6 +1,7 @@
 """Tables whose datasets are no longer declared: they keep their rows until a user prunes them.
 
-A prune deletes the table and everything else of its dataset: AUTO CDC's auxiliary table, rebuilds and checkpoints.
+A prune deletes the table and everything else of its dataset: AUTO CDC's auxiliary table, rebuilds, staged files and
+checkpoints.
 It deletes nothing that is in use (see `folder_uses`), or that changed since the user listed it.
 A checkpoint is deleted because it would skip the rows it has read if the dataset is declared again.
 Checkpoints of sinks are kept: rows in a sink can't be removed, and the checkpoint prevents duplicates.
@@ -9,8 +10,8 @@ The effects in order, and why a crash after each is safe:
 
 1. the mark "this table is being pruned" is written -> from here the table counts as deleted, and the next update
    or prune finishes the deletion before it does anything else;
-2. the entry in a configured catalog, the record, the auxiliary table, the table, rebuilds and checkpoints are
-   deleted -> each deletion is idempotent;
+2. the entry in a configured catalog, the record, the auxiliary table, the table, rebuilds, staged files and
+   checkpoints are deleted -> each deletion is idempotent;
 3. the mark is deleted -> nothing is left.
 """
 
@@ -112,6 +113,7 @@ class LeftTables:
         if self._is_still_there(table):
             open_storage(table.path, self.store.spark).delete_tree(table.path)
         storage.delete_tree(layout.rebuilds(table.name))
+        storage.delete_tree(layout.staged(table.name))
         storage.delete_tree(dataset_folder(storage, table.name))
         failpoint("prune.before_unmark")
         storage.delete_tree(self._mark(table.name))

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
+from framework.checkpoints.generations import folder_name
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import read_stored_json
@@ -130,6 +131,10 @@ class StorageLayout:
     def rebuilds(self, name: QualifiedName) -> str:
         """Return the folder of a dataset's rebuilds."""
         return self.storage.path("rebuilds", str(name))
+
+    def staged(self, name: QualifiedName, flow: QualifiedName | None = None) -> str:
+        """Return the folder of the staged files of a dataset, or of one of its flows."""
+        return self.storage.path("staged", folder_name(name), *(() if flow is None else (folder_name(flow),)))
 
     def rebuild(self, name: QualifiedName, number: int) -> str:
         """Return the folder of a rebuild."""

@@ -101,6 +101,8 @@ class SourceTable:
         estimated_rows: from the statistics of the database; 0 if it has none.
         estimated_bytes: size of the rows on disk, without indexes.
         full_before_image: whether the log has all columns of the old row (PostgreSQL: REPLICA IDENTITY FULL).
+        is_unidentified: whether the log has nothing that identifies an old row, so that the database refuses to change
+            or delete rows of a published table (PostgreSQL: REPLICA IDENTITY NOTHING).
         is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
             inherit from it have their own entries in the log.
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
@@ -117,6 +119,7 @@ class SourceTable:
     estimated_rows: int
     estimated_bytes: int
     full_before_image: bool = False
+    is_unidentified: bool = False
     is_partitioned: bool = False
     generated: tuple[str, ...] = ()
     relation: int = 0

@@ -53,7 +53,7 @@ def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
     assert progress.sources == ('{"reservoirVersion":1}', "-")
 
 
-@pytest.mark.parametrize("damage", ["", "v1\n{}", "v9\n{}\n{}", None])
+@pytest.mark.parametrize("damage", ["", "v1\n{}", "v9\n{}\n{}", 'v1\n{}\n{"reservoirVer', None])
 def test_a_damaged_offsets_file_tells_no_offsets(storage: LocalStorage, damage: str | None) -> None:
     """An empty, truncated, unknown or missing file has no sources, so the stream does not count as drained."""
     write_batches(storage, storage.path("c"), planned=2, done=2)

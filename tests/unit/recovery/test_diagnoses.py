@@ -93,7 +93,7 @@ def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
     Those that a declaration or a connection string causes say all that there is to say.
     """
     declared = ("OPTION", "CONNECTION", "KIND", "PARAMETER", "DRIVER", "SCHEMA", "NOT_FOUND", "QUERY")
-    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PUBLICATION_FILTERED", "PARTITION_ROOT")
+    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PARTITION_ROOT")
     notes = ("CHILD_TABLES", "GENERATED_COLUMNS", "TOAST_READ_AGAIN")
     flows = [
         name
@@ -109,7 +109,7 @@ def test_a_condition_of_ours_in_the_table_exists() -> None:
     """Faults without SQLSTATE are conditions of Sluice, or of sources that are still to come."""
     to_come = {"MYSQL_POSITION_LOST", "SQLSERVER_POSITION_LOST", "RESUME_TOKEN_LOST", "DATABASE_TABLE_REPLACED"}
     own = {fault.condition for each in DIAGNOSES for fault in each.faults if not fault.sqlstate} - to_come
-    known = {*CONDITIONS, *RETRYABLE, "CHECKPOINT_FILE_DAMAGED"}
+    known = {*CONDITIONS, *RETRYABLE}
     assert [name for name in sorted(own) if not any(each.startswith(name) for each in known)] == []
 
 

@@ -13,6 +13,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.postgres.pgoutput import columns_version
 from framework.sources.databases.postgres.session import Session, open_replication
+from framework.sources.databases.postgres.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 
 UNKNOWN_SYSTEM = "unknown"
@@ -37,7 +38,7 @@ _LEAVES = """
 _TABLE = f"""
     SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts
+           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts, leaves.is_unidentified
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
@@ -45,6 +46,12 @@ _TABLE = f"""
         SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
                coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
                coalesce(bool_and(leaf.relreplident = 'f'), false) AS is_full,
+               coalesce(bool_or(leaf.relreplident <> 'f' AND NOT EXISTS (
+                   SELECT FROM pg_index AS i
+                   WHERE i.indrelid = leaf.oid AND i.indisvalid
+                     AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
+                                                WHEN 'i' THEN i.indisreplident ELSE false END
+               )), false) AS is_unidentified,
                min(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text) AS storage,
                md5(coalesce(string_agg(leaf.oid::text || ':' || coalesce(pg_relation_filenode(leaf.oid), 0)::text,
                                        ',' ORDER BY leaf.oid), '')) AS digest
@@ -78,29 +85,10 @@ _CONTENTS = """
                      WHERE t.oid IN (SELECT type FROM reached) AND t.typtype = 'c'
                        AND field.attnum > 0 AND NOT field.attisdropped), '{}') AS fields
 """
-# A domain is followed to its base type, an array to its elements. `dims` counts the arrays on the way.
 _COLUMNS = """
-    WITH RECURSIVE resolved AS (
-        SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier, 0 AS dims, 0 AS depth
-        FROM pg_attribute AS a
-        WHERE a.attrelid = ANY (%(tables)s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
-        UNION ALL
-        SELECT r.attrelid, r.attnum,
-               CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.typelem END,
-               CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE r.modifier END,
-               r.dims + CASE t.typtype WHEN 'd' THEN 0 ELSE 1 END,
-               r.depth + 1
-        FROM resolved AS r
-        JOIN pg_type AS t ON t.oid = r.type
-        WHERE t.typtype = 'd' OR t.typoutput = 'pg_catalog.array_out'::regproc
-    ), final AS (
-        SELECT DISTINCT ON (attrelid, attnum) * FROM resolved ORDER BY attrelid, attnum, depth DESC
-    )
+    WITH RECURSIVE :resolved
     SELECT a.attrelid, a.attname,
-           CASE t.typnamespace
-               WHEN 'pg_catalog'::regnamespace THEN regexp_replace(format_type(t.oid, f.modifier), '^pg_catalog\\.', '')
-               ELSE quote_ident(n.nspname) || '.' || quote_ident(t.typname)
-           END || repeat('[]', f.dims),
+           :type_name,
            NOT a.attnotnull,
            a.attlen = -1 AND a.attstorage IN ('x', 'e', 'm'),
            a.attgenerated <> '',
@@ -112,13 +100,16 @@ _COLUMNS = """
                WHERE leaf.atthasmissing AND NOT leaf.attisdropped
            ),
            contents.labels, contents.fields
-    FROM final AS f
-    JOIN pg_attribute AS a ON a.attrelid = f.attrelid AND a.attnum = f.attnum
-    JOIN pg_type AS t ON t.oid = f.type
-    JOIN pg_namespace AS n ON n.oid = t.typnamespace
+    :from_final
     CROSS JOIN LATERAL (:contents) AS contents
     ORDER BY a.attrelid, a.attnum
-""".replace(":contents", _CONTENTS)
+"""
+_COLUMNS = (
+    _COLUMNS.replace(":resolved", resolved_types("a.attrelid = ANY (%(tables)s::oid[])"))
+    .replace(":type_name", TYPE_NAME)
+    .replace(":from_final", FROM_RESOLVED)
+    .replace(":contents", _CONTENTS)
+)
 # Columns of the key, by precedence:
 #   1. the index of REPLICA IDENTITY USING INDEX, also if there is a primary key: a DELETE in the log has only
 #      its columns;
@@ -237,7 +228,7 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
 def _table(
     name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
 ) -> SourceTable:
-    oid, kind, storage, rows, size, is_full, most_columns = row
+    oid, kind, storage, rows, size, is_full, most_columns, is_unidentified = row
     logged = [column for column in columns if not column[4]]
     return SourceTable(
         name=name,
@@ -248,6 +239,7 @@ def _table(
         estimated_rows=rows,
         estimated_bytes=size,
         full_before_image=is_full,
+        is_unidentified=is_unidentified,
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
         relation=oid,

@@ -25,6 +25,7 @@ from framework.foundation.processes import start_of_process
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.catalog import read_identity, read_tables
 from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
@@ -217,6 +218,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             request = self._request
             self._folder = _spool_folder(request.spool_folder)
             with Session(request.connection) as session:
+                if not request.keeps_unreadable:  # else each reader of a table refuses its own
+                    members = read_membership(session, request.slot, request.publication)
+                    refuse_filtered(members, request.publication, request.tables)
                 keys = _keys_of(session, request.tables)
             self._log = LogReader(
                 request.connection,

@@ -5,7 +5,7 @@ For the task that reads a chunk. Each chunk has a connection and a short transac
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -30,11 +30,16 @@ from framework.sources.databases.postgres.chunk_sql import (
 )
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.session import arrow_connection
-from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault, refuse_other_table
+from framework.sources.databases.postgres.snapshot_faults import (
+    column_fault,
+    filter_fault,
+    plan_fault,
+    refuse_other_table,
+)
 from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
-from framework.sources.databases.postgres.types import ColumnType
-from framework.sources.databases.tables import TableName, quote_identifier
+from framework.sources.databases.postgres.types import ColumnType, column_type
+from framework.sources.databases.tables import SourceColumn, TableName, quote_identifier
 
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection as ArrowConnection
@@ -51,8 +56,9 @@ _TIMED_OUT = "57014"
 class ChunkReader:
     """Reads chunks of one plan.
 
-    Before each chunk the basis of the plan is checked under the lock that the chunk is read under, so a rewritten table
-    or a retyped key is a fault and never another range of rows.
+    Before each chunk the basis of the plan and the types of the columns are checked under the lock that the chunk is
+    read under. So a rewritten table or a retyped key is a fault and never another range of rows, and a retyped column
+    is one and never a cast.
 
     Args:
         connection: to the source.
@@ -60,6 +66,7 @@ class ChunkReader:
         columns: what to read, in the order of the output; at least one.
         basis: of the plan whose chunks are read.
         row_filter: SQL condition over the table's columns.
+        text_columns: names of the columns that are read as text.
         limits: of a statement.
         batch_bytes: target size of a record batch.
     """
@@ -72,6 +79,7 @@ class ChunkReader:
         basis: PlanBasis,
         *,
         row_filter: str | None = None,
+        text_columns: Collection[str] = (),
         limits: ReadLimits = ReadLimits(),  # noqa: B008 - frozen
         batch_bytes: int = DEFAULT_BATCH_BYTES,
     ) -> None:
@@ -80,6 +88,7 @@ class ChunkReader:
         self._columns = tuple(columns)
         self._basis = basis
         self._row_filter = row_filter
+        self._text_columns = frozenset(text_columns)
         self._limits = limits
         self._batch_bytes = batch_bytes
 
@@ -95,18 +104,20 @@ class ChunkReader:
 
         Raises:
             SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_TABLE_REPLACED,
+                SNAPSHOT_COLUMN_CHANGED if a column has another Spark type than in `columns`,
                 SNAPSHOT_ROW_FILTER_INVALID, SNAPSHOT_CHUNK_TIMEOUT, or a condition of `named_errors`, such as
                 DATABASE_TABLE_MISSING or DATABASE_COLUMN_MISSING.
         """
         schema = self.schema
         with self._transaction(chunk) as cursor:
-            relation = self._check_basis(cursor)
-            cursor.execute(self._select(relation, chunk))
+            storage = self._locked_storage(cursor)
+            columns = self._columns_of(storage.types)
+            cursor.execute(self._select(relation_sql(self._table, partitioned=storage.partitioned), columns, chunk))
             # The public reader raises an OSError without SQLSTATE for an error in the middle of a COPY.
             rows = cursor._results  # noqa: SLF001 - see above
             assert rows is not None
             for batch in rows.reader:
-                arrays = [column.from_arrow(array) for column, array in zip(self._columns, batch.columns, strict=True)]
+                arrays = [column.from_arrow(array) for column, array in zip(columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def write_parquet(
@@ -142,13 +153,25 @@ class ChunkReader:
     def _closable(self, chunk: Chunk) -> Generator[pa.RecordBatch]:
         yield from self.batches(chunk)
 
-    def _select(self, relation: str, chunk: Chunk) -> str:
-        columns = ", ".join(
+    def _columns_of(self, types: Mapping[str, str]) -> list[ColumnType]:
+        """Return how the columns are read by the types that the table has now; a missing one fails in its SELECT."""
+        columns = []
+        for planned in self._columns:
+            name = planned.name
+            now = SourceColumn(name=name, type_name=types[name], nullable=True) if name in types else None
+            column = planned if now is None else column_type(self._table, now, as_text=name in self._text_columns)
+            if column.spark_type != planned.spark_type:
+                raise column_fault(self._table, name, found=column.spark_type, expected=planned.spark_type)
+            columns.append(column)
+        return columns
+
+    def _select(self, relation: str, columns: Sequence[ColumnType], chunk: Chunk) -> str:
+        selected = ", ".join(
             f"{column.select_expression(f'{ALIAS}.{quote_identifier(column.name)}')} AS {quote_identifier(column.name)}"
-            for column in self._columns
+            for column in columns
         )
         condition = condition_sql(chunk, self._basis.key, self._row_filter)
-        return f"SELECT {columns} FROM {relation} AS {ALIAS} WHERE {condition}"
+        return f"SELECT {selected} FROM {relation} AS {ALIAS} WHERE {condition}"
 
     @contextmanager
     def _transaction(self, chunk: Chunk) -> Iterator[ArrowCursor]:
@@ -169,17 +192,17 @@ class ChunkReader:
             finally:
                 cursor.close()
 
-    def _check_basis(self, cursor: ArrowCursor) -> str:
-        """Compare the table with the basis of the plan, and return it for FROM."""
+    def _locked_storage(self, cursor: ArrowCursor) -> TableStorage:
+        """Return the table as it is until the transaction ends, after a comparison with the basis of the plan."""
         basis = self._basis
         names = [column.name for column in basis.key]
-        cursor.execute(storage_sql(self._table, names, sizes=False))
+        cursor.execute(storage_sql(self._table, names, types=True))
         row = cursor.fetchone()
         storage = parse_storage(row[0]) if row else None
         if storage is None:
             raise plan_fault(self._table, "the table no longer exists")
         self._check_storage(storage)
-        return relation_sql(self._table, partitioned=storage.partitioned)
+        return storage
 
     def _check_storage(self, storage: TableStorage) -> None:
         basis = self._basis

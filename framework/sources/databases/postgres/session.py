@@ -7,8 +7,10 @@ errors without the password.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import lru_cache
+from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -37,6 +39,7 @@ EXACT_SETTINGS: Mapping[str, str] = {
 }
 _DEFAULT_SETTINGS = {"statement_timeout": "0"}
 _UNCHECKED = "SQL_ASCII"
+_CANCEL_SECONDS = 0.1
 _DEFAULT_PARAMETERS = {
     "application_name": "sluice",
     "connect_timeout": "10",
@@ -75,6 +78,64 @@ def connection_uri(parameters: Mapping[str, str]) -> str:
     return "postgresql:///?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
 
 
+class OpenConnections:
+    """The connections that some threads open in `entered`, so that another thread can end them all.
+
+    A connection that runs a statement can only be cancelled; psycopg2 closes it when the statement has ended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: list[psycopg2.extensions.connection] = []
+        self._has_ended = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Add the connections that this thread opens in the block."""
+        token = _OPENED.set(self)
+        try:
+            yield
+        finally:
+            _OPENED.reset(token)
+
+    def add(self, opened: psycopg2.extensions.connection) -> None:
+        """Add a connection; after the end it is closed at once."""
+        with self._lock:
+            self._open = [each for each in self._open if not each.closed]
+            self._open.append(opened)
+        if self._has_ended:
+            opened.close()
+
+    def end(self) -> None:
+        """Cancel what runs, and close all connections, now and later ones; returns at once."""
+        self._has_ended = True
+        with self._lock:
+            ended = [each for each in self._open if not each.closed]
+        for opened in ended:
+            # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
+            Thread(target=_end, args=(opened,), name="end of a connection", daemon=True).start()
+
+
+_OPENED: ContextVar[OpenConnections | None] = ContextVar("connections", default=None)
+
+
+def _end(opened: psycopg2.extensions.connection) -> None:
+    closing = Thread(target=opened.close, name="end of a connection", daemon=True)
+    closing.start()
+    while closing.is_alive():
+        # A statement may begin between two of them.
+        with suppress(psycopg2.Error):
+            opened.cancel()
+        closing.join(_CANCEL_SECONDS)
+
+
+def _opened(connection: psycopg2.extensions.connection) -> None:
+    """Add a new connection to those of the thread."""
+    known = _OPENED.get()
+    if known is not None:
+        known.add(connection)
+
+
 Arguments = Sequence[object] | Mapping[str, object]
 
 
@@ -94,7 +155,8 @@ class Session:
         parameters = connection_parameters(connection, read_only=read_only)
         with named_errors(connection, connecting=True):
             self.raw = psycopg2.connect(**parameters)  # type: ignore[call-overload]
-        self.raw.autocommit = True
+            _opened(self.raw)
+            self.raw.autocommit = True
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +208,7 @@ def open_replication(connection: Connection) -> LogicalReplicationConnection:
         opened: LogicalReplicationConnection = psycopg2.connect(  # type: ignore[call-overload]
             **parameters, connection_factory=LogicalReplicationConnection
         )
+        _opened(opened)
         if opened.info.parameter_status("server_encoding") == _UNCHECKED:
             # The server would end the stream at a text that is not UTF-8: that text is a fault of its row only.
             with opened.cursor() as cursor:

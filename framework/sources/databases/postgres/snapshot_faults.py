@@ -22,6 +22,13 @@ def refuse_other_table(table: TableName, planned: int, found: int) -> None:
         raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
 
 
+def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:
+    """Return the fault of a column whose Spark type is another one than that of the query."""
+    return SourceError(
+        "SNAPSHOT_COLUMN_CHANGED", table=table, column=column, found=found.lower(), expected=expected.lower()
+    )
+
+
 def filter_fault(table: TableName, row_filter: str, message: str) -> SourceError:
     """Return the fault of a row filter that PostgreSQL rejects, with PostgreSQL's message."""
     return SourceError("SNAPSHOT_ROW_FILTER_INVALID", table=table, filter=row_filter, message=one_line(message))

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from framework.foundation.errors import SourceError, UserError
+from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.boundaries import BATCH_CHUNKS, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
-from framework.sources.databases.postgres.membership import read_membership
+from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.snapshot_faults import column_fault
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ class SnapshotRequest:
             with Session(self.connection, read_only=False) as session:
                 position = ensure_position(session, self.slot, self.publication, (self.table,)).lsn
                 # A table that leaves the publication after this has another one when it comes back.
-                membership = read_membership(session, self.slot, self.publication).tables.get(self.table, 0)
+                members = read_membership(session, self.slot, self.publication)
+                refuse_filtered(members, self.publication, [self.table])
+                membership = members.tables.get(self.table, 0)
         with Session(self.connection) as session:
             return self._walker(session, membership, position).plan(start, most_chunks=most_chunks)
 
@@ -142,7 +145,10 @@ class SnapshotRequest:
 
     def reader(self, part: ChunkPartition) -> ChunkReader:
         """Return a reader of the plan's chunks."""
-        return ChunkReader(self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter)
+        return ChunkReader(
+            self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter,
+            text_columns=self.text_columns,
+        )  # fmt: skip
 
 
 class ChunkPartition(InputPartition):
@@ -200,7 +206,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
-        # Asked for each batch: values of another type than the plan's may be readable, but are other values.
+        # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
         types = self._checked(self._request.describe(self._columns)[1])
         return [ChunkPartition(planned, chunk, types) for chunk in chunks]
 
@@ -209,13 +215,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = column.spark_type.lower()
             expected = found if self._analysed is None else self._analysed[column.name]
             if found != expected:
-                raise SourceError(
-                    "SNAPSHOT_COLUMN_CHANGED",
-                    table=self._request.table,
-                    column=column.name,
-                    found=found,
-                    expected=expected,
-                )
+                raise column_fault(self._request.table, column.name, found=found, expected=expected)
         return types
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

@@ -20,6 +20,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 from framework.foundation.errors import SluiceError
 from framework.foundation.jvm_cache import java_class
 from framework.sources.databases.chunks import BEGINNING, SnapshotOffset
+from framework.sources.databases.postgres.session import OpenConnections
 from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
 from framework.sources.plans import of_plan
 
@@ -67,6 +68,7 @@ class StagedSnapshotStream:
             request, tuple(name for name, _ in staging.columns), dict(staging.columns)
         )  # fmt: skip
         self._is_settled = progress.is_settled
+        self._connections = OpenConnections()
         self._ahead: _Ahead | None = None
         if progress.last_offset_batch is None:
             self._plan_ahead(None)
@@ -86,7 +88,8 @@ class StagedSnapshotStream:
         if planned is None or planned == start:
             return self._plan(start)
         # What was checked when the plan was made is checked now: the table or the server may have been exchanged.
-        self._request.confirm(SnapshotOffset.from_json(planned))
+        with self._connections.entered():
+            self._request.confirm(SnapshotOffset.from_json(planned))
         return planned
 
     def batch(self, start: str | None, end: str) -> DataFrame:
@@ -95,7 +98,8 @@ class StagedSnapshotStream:
             # Spark asks a restarted source for its last committed batch, whose rows it does not use.
             self._is_settled = False
             return _nothing(self._spark)
-        chunks = self._reader.partitions(json.loads(start or BEGINNING), json.loads(end))
+        with self._connections.entered():
+            chunks = self._reader.partitions(json.loads(start or BEGINNING), json.loads(end))
         self._plan_ahead(end)
         return _numbers(self._spark, len(chunks)).mapInArrow(
             _writer(self._request, self._staging, chunks), FILES_SCHEMA
@@ -108,8 +112,16 @@ class StagedSnapshotStream:
     def commit(self, end: str) -> None:
         """Nothing: the offset has all that a batch needs."""
 
+    def end(self) -> None:
+        """End all planning: the connections are closed, whatever runs on them, and a plan fails.
+
+        Spark waits for a call of its source before a query stops, and a walk or a wait for a lock takes minutes.
+        """
+        self._connections.end()
+
     def _plan(self, start: str | None) -> str:
-        found = self._reader.latestOffset(json.loads(start or BEGINNING), self._reader.getDefaultReadLimit())
+        with self._connections.entered():
+            found = self._reader.latestOffset(json.loads(start or BEGINNING), self._reader.getDefaultReadLimit())
         # Equal offsets are equal texts.
         return start if start is not None and found == json.loads(start) else json.dumps(found)
 

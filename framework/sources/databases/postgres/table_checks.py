@@ -9,6 +9,7 @@ from typing import Any
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.membership import publish_whole_sql
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
 
@@ -264,7 +265,6 @@ def _membership(
         sent = {column.name for column in table.columns} if columns is None else set(columns)
         if rows is not None or {column.name for column in table.columns} - sent:
             yield Finding.of(
-                "DATABASE_PUBLICATION_FILTERED", Severity.WARNING, table=name, publication=publication.name,
-                statement=f"ALTER PUBLICATION {quoted} DROP TABLE {name.quoted}; "
-                f"ALTER PUBLICATION {quoted} ADD TABLE {name.quoted}",
+                "DATABASE_PUBLICATION_FILTERED", Severity.ERROR, table=name, publication=publication.name,
+                statement=publish_whole_sql(publication.name, name),
             )  # fmt: skip

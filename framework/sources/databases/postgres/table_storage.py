@@ -6,11 +6,12 @@ One statement returns it as JSON, so that the planner (psycopg2) and the reader 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from framework.sources.databases.chunks import KeyColumn
 from framework.sources.databases.postgres.chunk_sql import quote_literal
+from framework.sources.databases.postgres.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
 from framework.sources.databases.tables import TableName
 
 _FIRST_VERSION_WITH_TID_RANGES = 140000
@@ -48,6 +49,7 @@ class TableStorage:
         block_size: bytes of a block.
         leaves: () unless sizes were asked for.
         relation: the oid of the table.
+        types: name and type of each column, as `SourceColumn` has them; {} unless they were asked for.
     """
 
     storage_id: str
@@ -58,6 +60,7 @@ class TableStorage:
     block_size: int
     leaves: tuple[Leaf, ...] = ()
     relation: int = 0
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_tid_ranges(self) -> bool:
@@ -87,12 +90,19 @@ class TableStorage:
         return round(total)
 
 
-def storage_sql(name: TableName, key: Sequence[str], *, sizes: bool) -> str:
-    """Return the statement whose one value `parse_storage` reads."""
+def storage_sql(name: TableName, key: Sequence[str], *, sizes: bool = False, types: bool = False) -> str:
+    """Return the statement whose one value `parse_storage` reads.
+
+    Args:
+        name: the table.
+        key: names of the columns of its key.
+        sizes: whether the value has the leaves.
+        types: whether it has the types of all columns.
+    """
     names = ", ".join(quote_literal(column) for column in key)
     return _STORAGE.format(
         schema=quote_literal(name.schema), table=quote_literal(name.table), names=names,
-        leaves=_LEAVES if sizes else "NULL",
+        leaves=_LEAVES if sizes else "NULL", types=_TYPES if types else "NULL",
     )  # fmt: skip
 
 
@@ -110,6 +120,7 @@ def parse_storage(text: str) -> TableStorage | None:
         block_size=value["block_size"],
         leaves=tuple(Leaf(**leaf) for leaf in value["leaves"] or ()),
         relation=value["relation"],
+        types=value["types"] or {},
     )
 
 
@@ -119,6 +130,10 @@ _LEAVES = """(
         'blocks', pg_relation_size(c.oid) / current_setting('block_size')::bigint, 'size', pg_table_size(c.oid),
         'heap', coalesce(a.amname = 'heap', false)) ORDER BY c.oid)
     FROM leaves l JOIN pg_class c ON c.oid = l.oid LEFT JOIN pg_am a ON a.oid = c.relam)"""
+
+_TYPES = f"""(
+    WITH RECURSIVE {resolved_types("a.attrelid = (SELECT oid FROM target)")}
+    SELECT json_object_agg(a.attname, {TYPE_NAME}) {FROM_RESOLVED})"""
 
 # The type names are qualified by hand: format_type depends on search_path, and `character` without a length means one
 # character. pg_catalog.bpchar, pg_catalog.bit and pg_catalog.numeric cast without changing the value.
@@ -174,4 +189,5 @@ SELECT json_build_object(
     'indexed', EXISTS (SELECT 1 FROM key_index),
     'version', current_setting('server_version_num')::integer,
     'block_size', current_setting('block_size')::bigint,
-    'leaves', {leaves})::text"""
+    'leaves', {leaves},
+    'types', {types})::text"""

@@ -1,0 +1,61 @@
+"""Files that attempts of a flow staged and that no commit names, in the table's folder and in the flow's own.
+
+For every run of a flow that reads a snapshot, whether it stages files itself or not: an earlier run may have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from framework.cdc.delta.table_version import can_open
+from framework.foundation.table_address import TableAddress
+from framework.run.flows.flow_run import FlowRun
+from framework.run.flows.reads import FlowQuery
+from framework.run.tables.appended_files import delete_leftovers
+from framework.sources.databases.source import SnapshotSource
+from framework.sources.kinds import streamed_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class StagedLeftovers:
+    """Deletes the files of earlier attempts.
+
+    Args:
+        run: the run of the flow.
+        session: of its query.
+        query: the query.
+    """
+
+    def __init__(self, run: FlowRun, session: SparkSession, query: FlowQuery) -> None:
+        self._run = run
+        self._session = session
+        kinds = {source.kind for source in streamed_sources(query.frame)}
+        self._is_due = run.dataset.is_table and SnapshotSource.kind in kinds
+        name = f"{run.context.pipeline}:{run.step.flow}"
+        self.prefix = f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        self.folder = run.context.store.layout.staged(run.dataset.name, run.flow.spec.name)
+        """The folder of the flow's own."""
+
+    def begin(self) -> None:
+        """Delete the flow's own folder, whose files no commit ever names."""
+        if self._is_due:
+            self._run.storage.delete_tree(self.folder)
+
+    def clean(self, kept: Collection[str] = ()) -> None:
+        """Delete the files in the table's folder that no commit names, once; a batch of this run is committed.
+
+        Args:
+            kept: the names of files that are known to be the table's.
+        """
+        table = TableAddress(path=self._run.path)
+        if self._is_due and can_open(table):
+            delete_leftovers(self._session, self._run.storage, table, self.prefix, kept=kept)
+        self._is_due = False
+
+    def renew(self) -> None:
+        """Clean again after the next batch."""
+        self._is_due = True

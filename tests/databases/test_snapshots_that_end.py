@@ -1,0 +1,112 @@
+"""A snapshot that is stopped leaves nothing behind at the database: no connection, and no statement that goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+import pytest
+
+from framework import Pipeline
+from framework.checkpoints.offsets import CheckpointProgress
+from framework.foundation.errors import SourceError
+from framework.run.update.results import UpdateState
+from framework.sources.databases.formats import snapshot_request
+from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+from framework.sources.databases.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., list[tuple[Any, ...]]]
+MODULE = """
+from framework import pipelines as dp
+
+@dp.table
+def copied():
+    reader = spark.readStream.format("postgres_snapshot").option("connection", "bank").option("table", "t")
+    return reader.option("connectionsFolder", spark.conf.get("bank.folder")).option("slot", "ends_s").load()
+"""
+_OURS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sluice'"
+_WAITING = f"{_OURS} AND wait_event_type = 'Lock'"
+_DEADLINE_SECONDS = 60
+_SOON_SECONDS = 20
+"""A wait for the lock takes a minute."""
+
+
+@pytest.fixture
+def table(run: Run) -> None:
+    """A table of some chunks."""
+    run("CREATE TABLE t (id bigint PRIMARY KEY, label integer)")
+    run("INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i")
+
+
+@contextmanager
+def locked(database: str, table: str) -> Iterator[None]:
+    """Lock a table against readers for the time of the block."""
+    connection = psycopg2.connect(database)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+    finally:
+        connection.close()
+
+
+def until(run: Run, query: str, wanted: Callable[[int], bool]) -> None:
+    """Wait until a count is as wanted."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not wanted(run(query)[0][0]):
+        assert time.monotonic() < deadline, query
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_plan_that_is_not_wanted_any_more_ends_at_the_server(
+    database: str, folder: Path, run: Run, spark: SparkSession
+) -> None:
+    """The plan that is made ahead waits for a lock; its statement is cancelled and its connection closed."""
+    request = snapshot_request({"connection": "bank", "table": "t", "connectionsFolder": str(folder)})
+    staging = Staging(folder=str(folder / "staged"), prefix="snapshot", columns=(("id", "bigint"), ("label", "int")))
+    with locked(database, "t"):
+        stream = StagedSnapshotStream(spark, request, staging, CheckpointProgress())
+        until(run, _WAITING, lambda count: count == 1)
+        begun = time.monotonic()
+        stream.end()
+        until(run, _OURS, lambda count: count == 0)
+        assert time.monotonic() - begun < _SOON_SECONDS
+    with pytest.raises(SourceError) as caught:
+        stream.next_offset(None)
+    assert caught.value.condition == "DATABASE_UNREACHABLE"
+    until(run, _OURS, lambda count: count == 0)
+
+
+@pytest.mark.usefixtures("table")
+def test_an_update_stops_though_its_plan_waits_for_a_lock(
+    database: str, folder: Path, run: Run, interpreting: SparkSession
+) -> None:
+    """Spark waits for its sources when a query stops. The next update has each row once."""
+    (folder / "module.py").write_text(MODULE, "utf-8")
+    pipeline = Pipeline(
+        name="ends", modules=[folder / "module.py"], storage=str(folder / "storage"),
+        configuration={"bank.folder": str(folder)}, spark=interpreting,
+    )  # fmt: skip
+    running = None
+    try:
+        with locked(database, "pg_publication"):  # which only the plan reads
+            running = pipeline.start()
+            until(run, _WAITING, lambda count: count > 0)
+            begun = time.monotonic()
+            running.stop()
+            assert time.monotonic() - begun < _SOON_SECONDS
+            until(run, _OURS, lambda count: count == 0)
+    finally:
+        if running is not None:
+            running.stop()
+    assert pipeline.run().state is UpdateState.COMPLETED
+    rows = pipeline.table("copied").orderBy("id").collect()
+    assert [(row.id, row.label) for row in rows] == [(number, number) for number in range(1, 5001)]
