@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from framework.checkpoints.generations import checkpoint_path
+from framework.checkpoints.generations import has_written
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
-from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.storage_port import Storage
 
@@ -39,8 +38,8 @@ def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
 def written_since(storage: Storage, manifest: Manifest, chosen: Generation) -> list[Generation]:
     """Return the generations that may have written rows since a kept one was current, oldest first.
 
-    A flow that continues the kept one reads from its position on again what they have read. A planned batch counts:
-    it may be in the table. A once flow that is complete reads nothing again.
+    A flow that continues the kept one reads from its position on again what they have read. A once flow that
+    is complete reads nothing again.
     """
     if chosen.completed:
         return []
@@ -50,9 +49,4 @@ def written_since(storage: Storage, manifest: Manifest, chosen: Generation) -> l
         if each is not chosen and each.state is not GenerationState.BUILDING and not each.undone_by
         and (each.current_since or "") >= since
     )  # fmt: skip
-    return [each for each in later if each.completed or _has_batch(storage, manifest, each)]
-
-
-def _has_batch(storage: Storage, manifest: Manifest, generation: Generation) -> bool:
-    progress = read_progress(storage, checkpoint_path(storage, manifest.dataset, manifest.flow, generation.number))
-    return progress.last_offset_batch is not None or progress.last_commit_batch is not None
+    return [each for each in later if has_written(storage, manifest, each)]
