@@ -272,6 +272,12 @@ def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedNam
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow), str(number))
 
 
+def has_written(storage: Storage, manifest: Manifest, generation: Generation) -> bool:
+    """Whether a generation may have written rows; a planned batch may be in the table."""
+    progress = read_progress(storage, checkpoint_path(storage, manifest.dataset, manifest.flow, generation.number))
+    return generation.completed or (progress.last_offset_batch, progress.last_commit_batch) != (None, None)
+
+
 def is_building(storage: Storage, checkpoint: str) -> bool:
     """Whether a checkpoint belongs to a rebuild that is not published: it may be given up."""
     folder, _, number = checkpoint.rpartition("/")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from framework.checkpoints.generations import has_written
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.rebuilds import last_refresh
+from framework.foundation.storage_port import Storage
 
 
 def last_kept(manifest: Manifest, *, appends: bool, numbers: Collection[int] | None = None) -> Generation | None:
@@ -31,3 +33,20 @@ def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
     kept = [each for each in manifest.generations if each.state is GenerationState.KEPT and not each.undone_by]
     refresh = last_refresh(manifest) if appends else None
     return [each for each in kept if refresh is None or each.number >= refresh.number]
+
+
+def written_since(storage: Storage, manifest: Manifest, chosen: Generation) -> list[Generation]:
+    """Return the generations that may have written rows since a kept one was current, oldest first.
+
+    A flow that continues the kept one reads from its position on again what they have read. A once flow that
+    is complete reads nothing again.
+    """
+    if chosen.completed:
+        return []
+    since = chosen.current_since or ""
+    later = (
+        each for each in manifest.generations
+        if each is not chosen and each.state is not GenerationState.BUILDING and not each.undone_by
+        and (each.current_since or "") >= since
+    )  # fmt: skip
+    return [each for each in later if has_written(storage, manifest, each)]

@@ -196,7 +196,7 @@ class _Planning:
             reason = _anew(begin, state)
             yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=reason, start=start)
             # A flow that reads partitions of a table may have nothing to begin with.
-            check = begin == _FIRST_RUN and not flow.spec.once and any(read.only for read in flow.reads)
+            check = begin.startswith(_FIRST_RUN) and not flow.spec.once and any(read.only for read in flow.reads)
             yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
         generation = state.generation or 1
@@ -233,7 +233,7 @@ class _Planning:
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Return why the flow begins a new generation; empty if it continues its current one."""
         if state.generation is None:
-            return _FIRST_RUN
+            return f"{_FIRST_RUN}{_beside_former(dataset, state) if self.state.table(dataset.name).exists else ''}"
         if flow.spec.name in self.selection.reset_flows:
             return self._reset_reason(flow.spec.name)
         if lost:
@@ -263,6 +263,15 @@ class _Planning:
         """Return the datasets that the flow reads and that earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
+
+
+def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
+    """Return the announcement of rows that a renamed flow reads a second time; empty if there are none."""
+    if not state.former:
+        return ""
+    former = _listed(state.former)
+    writes = "writes" if len(state.former) == 1 else "write"
+    return f"; {dataset.name.table} has rows of {former}, which no longer {writes} to it: what both read is there twice"
 
 
 def _anew(reason: str, state: FlowState) -> str:

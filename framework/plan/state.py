@@ -25,6 +25,8 @@ class FlowState:
         gaps: the sources that no longer hold the checkpoint's position.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
+        former: flows that no longer write to the target, where rows of them are, before the first run of a flow that
+            appends; one of them may be the same flow under an earlier name.
         held: why an operator does not want the flow to run; empty if it may.
     """
 
@@ -38,6 +40,7 @@ class FlowState:
     gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()
     removed: str = ""
+    former: tuple[QualifiedName, ...] = ()
     held: str = ""
 
 

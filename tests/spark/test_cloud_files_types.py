@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,3 +246,33 @@ def test_a_new_column_with_the_name_of_a_type_needs_no_feature_of_delta(landing:
     detail = landing.world.spark.sql(f"DESCRIBE DETAIL delta.`{landing.world.path('t')}`").first()
     assert detail is not None
     assert not {"variantType", "timestampNtz"} & set(detail["tableFeatures"])
+
+
+def test_dates_of_texts_have_the_day_of_a_time_and_a_format_rescues_it(landing: Landing) -> None:
+    """As in Spark: a DATE takes the day of a text with a time, unless `dateFormat` says how a date is written."""
+    csv = {"cloudFiles.format": "csv", "header": "true", "cloudFiles.schemaHints": "d DATE"}
+    json, strict = {"cloudFiles.schemaHints": "d DATE"}, {"dateFormat": "yyyy-MM-dd"}
+    tables: dict[str, dict[str, Any]] = {
+        "csv": csv, "strict_csv": {**csv, **strict, "path": "csv"},
+        "json": json, "strict_json": {**json, **strict, "path": "json"},
+    }  # fmt: skip
+    landing.text("csv/1.csv", "id,d\n1,2025-01-31\n2,2025-01-31T12:00:00\n")
+    landing.put("json/1.json", {"id": 1, "d": "2025-01-31"}, {"id": 2, "d": "2025-01-31T12:00:00"})
+    assert landing.run(tables) == {}
+    day = date(2025, 1, 31)
+    for kind in ("csv", "json"):
+        assert shown(landing, kind) == [({"id": "1", "d": day}, {}), ({"id": "2", "d": day}, {})]
+        rescued = ({"id": "2"}, {"d": "2025-01-31T12:00:00"})
+        assert shown(landing, f"strict_{kind}") == [({"id": "1", "d": day}, {}), rescued]
+
+
+def test_orc_has_null_for_a_value_beyond_a_given_type_unless_it_is_rescued(landing: Landing) -> None:
+    """ORC's reader converts it without a word; with rescued data, the value is kept beside its row."""
+    tables: dict[str, dict[str, Any]] = {
+        "bare": {"cloudFiles.format": "orc", "schema": "id INT"},
+        "kept": {"cloudFiles.format": "orc", "schema": "id INT", "path": "bare", "rescuedDataColumn": "_rescued_data"},
+    }
+    write(landing, "orc", "bare", "1L AS id", "5000000000L AS id")
+    assert landing.run(tables) == {}
+    assert landing.rows("bare") == [{"id": 1}, {}]
+    assert shown(landing, "kept") == [({}, {"id": "5000000000"}), ({"id": 1}, {})]

@@ -435,3 +435,62 @@ def test_the_table_of_a_sink_that_would_lose_a_part_of_wider_values_is_not_writt
     assert stopped() == []
     rows = [(row.a, row.s.x, row.n) for row in spark.read.format("delta").load(table).orderBy("a").collect()]
     assert rows == [(Decimal("1.00"), 1, "1"), (Decimal("10.25"), MOST, "1.5")]
+
+
+def test_a_column_with_a_constraint_names_the_statements_that_make_it_wider(landing: Landing) -> None:
+    """Delta refuses the change. No row is written; after the statements as they stand there, all rows are checked."""
+    spark, tables = landing.world.spark, {"t": {"cloudFiles.format": "parquet", **WIDENS}}
+    write(landing, "parquet", "t", "1 AS id, 10 AS amount")
+    assert landing.run(tables) == {}
+    table = f"delta.`{landing.world.path('t')}`"
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT Positive CHECK (amount > 0)")
+    write(landing, "parquet", "t", "5000000000L AS id, 10.25 AS amount")
+    (error,) = (str(flow.error) for flow in landing.world.run(landing.declare(tables)).flows if flow.error)
+    assert error.startswith("[CONSTRAINT_KEEPS_TYPE]"), error
+    assert "positive (amount > 0)" in error
+    assert "`amount` from int to decimal(12,2)" in error
+    assert [row["id"] for row in landing.rows("t")] == [1]
+    statements = error.partition("the update again: ")[2].rstrip(".").split("; ")
+    assert [each.partition(table)[2].split()[0] for each in statements] == ["DROP", "ALTER", "ADD"]
+    for statement in statements:
+        spark.sql(statement)
+    assert landing.run(tables) == {}
+    assert columns(landing, "t") == "id bigint, amount decimal(12,2)"
+    assert landing.rows("t") == [{"id": 1, "amount": Decimal("10.00")}, {"id": MOST, "amount": Decimal("10.25")}]
+    write(landing, "parquet", "t", "2 AS id, -1 AS amount")
+    assert list(landing.run(tables)) == ["t"]
+    assert len(landing.rows("t")) == 2
+
+
+@pytest.mark.parametrize("quarantine", [False, True])
+def test_two_flows_of_one_table_have_all_of_their_values_whichever_is_wider(
+    landing: Landing, *, quarantine: bool
+) -> None:
+    """The narrower one is cast to the columns of the table; when it becomes the wider one, the table follows."""
+    spark, given = landing.world.spark, {"sluice.quarantine": "true"} if quarantine else {}
+
+    def declared() -> None:
+        dp.create_streaming_table("t", table_properties=given)
+        for name in ("a", "b"):
+
+            @dp.append_flow(target="t", name=name)
+            def rows(name: str = name) -> DataFrame:
+                reader = spark.readStream.format("cloudFiles").options(**{"cloudFiles.format": "parquet", **WIDENS})
+                return reader.load(str(landing.root / name)).drop("_rescued_data")
+
+    def failed() -> list[str]:
+        return [str(flow.error) for flow in landing.world.run(declared).flows if flow.error]
+
+    write(landing, "parquet", "a", "1 AS id, named_struct('x', 1) AS s")
+    write(landing, "parquet", "b", "2 AS id, named_struct('x', 2) AS s")
+    assert failed() == []
+    write(landing, "parquet", "a", "5000000000L AS id, named_struct('x', 5000000000L) AS s")
+    write(landing, "parquet", "b", "3 AS id, named_struct('x', 3) AS s")
+    assert failed() == []
+    assert columns(landing, "t") == "id bigint, s struct<x:bigint>"
+    write(landing, "parquet", "a", "4L AS id, named_struct('x', 4L) AS s")
+    write(landing, "parquet", "b", "5.5 AS id, named_struct('x', 5.5) AS s")
+    assert failed() == []
+    assert columns(landing, "t") == "id decimal(21,1), s struct<x:decimal(21,1)>"
+    found = sorted((row["id"], row["s"]["x"]) for row in landing.rows("t"))
+    assert found == [(Decimal(number), Decimal(number)) for number in ("1", "2", "3", "4", "5.5", "5000000000")]

@@ -378,11 +378,32 @@ def test_a_roll_back_is_offered_only_to_a_sound_generation(world: EngineWorld) -
         "ROLL_BACK", f"sluice checkpoints rollback {flow} --to 1 && sluice run --refresh {flow}"
     )  # fmt: skip
     assert cost_text(first.cost) == (
-        "lost: none; repeated: none: AUTO CDC: events that are read again change nothing; read again: 2 rows"
+        "lost: none; repeated: none: AUTO CDC: events that are read again change nothing; read again: at most 2 rows"
     )
     treatment = pipeline.doctor.treat(finding, 1)
     assert (treatment.before.generation, treatment.after.generation) == (2, 1)
     assert (world.rows(name), pipeline.doctor.examine([name]).findings) == ([*OLD, *NEW], ())
+
+
+def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(world: EngineWorld) -> None:
+    """The command has the permission to repeat rows, the cost is their number, and exactly these are there twice."""
+    name = "metadata_missing"
+    pipeline = world.pipeline(lambda: declare(world, changed=False))
+    flow = f"main.s.{name}"
+    pipeline.run(refresh=[name])
+    feed(world, name, NEW)
+    pipeline.run(reset_checkpoints={flow: "startingVersion=1"})
+    assert world.rows(name) == [*OLD, *NEW]
+    second = world.root / "storage/checkpoints" / flow / flow / "2"
+    (second / "metadata").unlink()
+    (second / ".metadata.crc").unlink(missing_ok=True)
+    (finding,) = pipeline.doctor.examine([name]).findings
+    (number,) = (number for number, way in enumerate(finding.ways, 1) if way.way.name == "ROLL_BACK")
+    way = finding.ways[number - 1]
+    assert way.command == f"sluice checkpoints rollback {flow} --to 1 --allow-repeats && sluice run --refresh {flow}"
+    assert cost_text(way.cost) == "lost: none; repeated: at most 2 rows; read again: at most 2 rows"
+    pipeline.doctor.treat(finding, number)
+    assert world.rows(name) == sorted([*OLD, *NEW, *NEW])
 
 
 def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSession, tmp_path: Path) -> None:

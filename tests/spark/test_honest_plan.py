@@ -11,7 +11,7 @@ import pytest
 from framework import pipelines as dp
 from framework.foundation import failpoints
 from framework.foundation.errors import OperationError, SluiceError
-from framework.plan.steps import KeepStored, RefuseTable
+from framework.plan.steps import KeepStored, RefuseTable, RunFlow
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
@@ -202,3 +202,40 @@ def test_a_failed_flow_still_has_its_quality(shop: Shop) -> None:
     counts = {(each.name, each.passed, each.failed) for flow in result.flows for each in flow.expectations}
     assert result.state is UpdateState.FAILED
     assert counts == {("small", 2, 1), ("noted", 2, 0), ("positive", 2, 1)}
+
+
+def test_a_renamed_flow_that_appends_is_announced_with_the_flow_whose_rows_are_there(shop: Shop) -> None:
+    """A new name is a new flow, which reads everything; a full refresh removes the rows of the former one."""
+    world = shop.world
+
+    def declare(*names: str) -> Declare:
+        def declared() -> None:
+            dp.create_streaming_table("table")
+
+            @dp.append_flow(target="table", name=names[0], once=True)
+            def history() -> DataFrame:
+                return world.spark.read.format("delta").load(world.source())
+
+            @dp.append_flow(target="table", name=names[1])
+            def recent() -> DataFrame:
+                return shop.stream().where("id > 1")
+
+        return declared
+
+    def announced(declared: Declare) -> list[str]:
+        steps = world.pipeline(declared).plan().steps
+        return [step.reason for step in steps if isinstance(step, RunFlow) and step.reason.startswith("first run")]
+
+    first, renamed = declare("history", "recent"), declare("backfill", "recent")
+    assert announced(first) == ["first run", "first run"]
+    world.run(first)
+    assert announced(renamed) == [
+        "first run; table has rows of history, which no longer writes to it: what both read is there twice"
+    ]
+    world.run(renamed)
+    assert world.rows("table") == [(1, "a"), (1, "a"), (2, "b"), (2, "b"), (2, "b")]
+    assert announced(renamed) == []
+    world.run(renamed, full_refresh=["table"])
+    assert announced(declare("backfill", "stream")) == [
+        "first run; table has rows of recent, which no longer writes to it: what both read is there twice"
+    ]

@@ -11,7 +11,7 @@ from framework import pipelines as dp
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
-from framework.run.update.checkpoint_actions import roll_back_checkpoint
+from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 
@@ -146,3 +146,41 @@ def test_a_roll_back_past_a_full_refresh_never_doubles_rows(world: EngineWorld) 
     world.feed([(5,)], "id INT")
     assert pipeline.run().state is UpdateState.COMPLETED
     assert world.rows("appended") == [(0,), (1,), (2,), (3,), (4,), (5,)]
+
+
+def test_a_roll_back_of_a_reset_repeats_rows_only_if_that_is_allowed(world: EngineWorld) -> None:
+    """An append refuses it once the reset flow has read rows, and names the generation; AUTO CDC is free."""
+
+    def declare_both() -> None:
+        @dp.table
+        def appended() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.temporary_view
+        def events() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        dp.create_streaming_table("applied")
+        dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="id")
+
+    pipeline = world.pipeline(declare_both)
+    starts: Any = {"appended": "startingVersion=2", "applied": "startingVersion=2"}
+    assert pipeline.run().state is UpdateState.COMPLETED
+    world.feed([(3,)], "id INT")
+    # Before the new generation has read anything, a roll-back undoes the reset.
+    reset_checkpoint(pipeline.storage, world.name, "appended")
+    assert roll_back_checkpoint(pipeline.storage, world.name, "appended")[1].number == 1
+    assert pipeline.run(reset_checkpoints=starts).state is UpdateState.COMPLETED
+    assert world.rows("appended") == [(0,), (1,), (2,), (2,), (3,)]
+    for number in (None, 1):
+        with pytest.raises(UserError) as caught:
+            roll_back_checkpoint(pipeline.storage, world.name, "appended", number)
+        assert (caught.value.condition, caught.value.fields["since"]) == ("GENERATION_READ_SINCE", "3")
+    assert roll_back_checkpoint(pipeline.storage, world.name, "applied")[1].number == 1
+    world.feed([(4,)], "id INT")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("appended") == [(0,), (1,), (2,), (2,), (3,), (4,)]
+    assert world.rows("applied") == [(0,), (1,), (2,), (3,), (4,)]
+    assert roll_back_checkpoint(pipeline.storage, world.name, "appended", 1, allow_repeats=True)[1].number == 1
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("appended") == [(0,), (1,), (2,), (2,), (3,), (3,), (4,), (4,)]

@@ -56,15 +56,19 @@ def reset(call: Call, /, *, flow: str, start: tuple[str, ...], target: str | Non
 @command.command("rollback", cls=SluiceCommand)
 @click.argument("flow")
 @click.option("--to", type=int, metavar="N", help="Number of the generation.  [default: the previous one]")
+@click.option("--allow-repeats", is_flag=True, help="Roll back, although rows of a flow that appends will repeat.")
 @_TARGET
 @pipeline_options()
-def rollback(call: Call, flow: str, to: int | None, target: str | None) -> None:
+def rollback(call: Call, /, *, flow: str, to: int | None, allow_repeats: bool, target: str | None) -> None:
     """Continue FLOW from a kept generation at the next update.
 
-    Rows that were written since then stay in the target.
+    Rows that were written since then stay in the target. If FLOW appends, and has read rows since that it would read
+    again, this is refused without --allow-repeats.
     """
     from framework.run.update.checkpoint_actions import roll_back_checkpoint
 
     pipeline = call.pipeline()
-    manifest, generation = roll_back_checkpoint(pipeline.storage, pipeline.name, flow, to, target=target)
+    manifest, generation = roll_back_checkpoint(
+        pipeline.storage, pipeline.name, flow, to, target=target, allow_repeats=allow_repeats
+    )
     call.output.text(f"{manifest.flow} continues from generation {generation.number} at the next update.")

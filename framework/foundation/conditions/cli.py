@@ -66,7 +66,14 @@ CONDITIONS: dict[str, Condition] = {
         "after that generation. The flow appends, so that these rows would be twice in the table.",
         "Go on with the current generation. To have the table of that time back, with its checkpoint: "
         "`sluice rewind --to TIME --dry-run`. To read a part of the source again: "
-        "`sluice run --reset-checkpoint {flow} --from START`.",
+        "`sluice run --reset-checkpoint {flow} --from START`. To roll back all the same: add `--allow-repeats`.",
+    ),
+    "GENERATION_READ_SINCE": Condition(
+        "Generation {number} of flow {flow} continues where it ended, and {dataset} has rows that generation {since} "
+        "has read since then. The flow appends, so that what both read would be twice in the table.",
+        "Go on with the current generation. To have the table of that time back, with its checkpoint: "
+        "`sluice rewind --to TIME --dry-run`. If rows may repeat: "
+        "`sluice checkpoints rollback {flow} --to {number} --allow-repeats`.",
     ),
     "DEMO_DATA_MISSING": Condition(
         "The package {package}, which contains the data of the demo, is not installed.",

@@ -39,6 +39,11 @@ CONDITIONS: dict[str, Condition] = {
         "Widen the column of that table, with its property `delta.enableTypeWidening` = `true`, or cast the column in "
         "the query. Then run again.",
     ),
+    "CONSTRAINT_KEEPS_TYPE": Condition(
+        "The table of {dataset} has the constraint {constraints}, and Delta changes no column to which a constraint "
+        "refers: {columns}. No row was written.",
+        "Run these statements, and then the update again: {statements}.",
+    ),
     "SPARK_LOST": Condition(
         "The Java process of Spark ended: it was killed, or had no memory left.",
         "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "

@@ -19,11 +19,12 @@ class ResetCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollBack:
-    """Continue a flow from a kept generation of its checkpoint, and run it."""
+    """Continue a flow from a kept generation of its checkpoint, and run it; `repeats`: rows may be there twice."""
 
     flow: QualifiedName
     dataset: QualifiedName
     generation: int
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,8 @@ def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each k
             starts = "".join(f" --from {shlex.quote(start)}" for start in action.starts)
             return f"sluice run --reset-checkpoint {action.flow}{starts}"
         case RollBack():
-            roll_back = f"sluice checkpoints rollback {action.flow} --to {action.generation}"
+            repeats = " --allow-repeats" if action.repeats else ""
+            roll_back = f"sluice checkpoints rollback {action.flow} --to {action.generation}{repeats}"
             return f"{roll_back} && sluice run --refresh {action.dataset}"
         case FullRefresh():
             return f"sluice run --full-refresh {action.dataset}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from framework.cdc.model.reserved_names import END_AT
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.operators import read_query
-from framework.checkpoints.roll_back import last_kept
+from framework.checkpoints.roll_back import last_kept, written_since
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.ingest.state import GatewayStore, Mode
@@ -168,12 +168,19 @@ def _roll_back(case: Case) -> WayOut | None:
     before, now = case.extent_of(case.flow, path, read_progress(storage, path)).read, case.extent().read
     again = unknown("the rows that were read since that generation")
     if before.rows is not None and now.rows is not None:
-        again = Amount(rows=max(now.rows - before.rows, 0), at_most=now.at_most)
+        # A generation with a start of its own may have passed over a part of what lies between both positions.
+        started = case.current is not None and case.current.start is not None
+        again = Amount(rows=max(now.rows - before.rows, 0), at_most=now.at_most or started)
     again = again.plus(open_batch(case))
     return WayOut(
         way=Way.ROLL_BACK,
         text=f"Continue from generation {kept.number} of the checkpoint, which is kept.",
-        action=RollBack(flow=case.flow.spec.name, dataset=case.dataset.name, generation=kept.number),
+        action=RollBack(
+            flow=case.flow.spec.name,
+            dataset=case.dataset.name,
+            generation=kept.number,
+            repeats=not case.is_idempotent and bool(written_since(storage, case.manifest, kept)),
+        ),
         cost=Cost(repeated=_repeated(case, again), reread=again),
     )
 

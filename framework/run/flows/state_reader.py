@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.generations import GenerationStore, has_written
 from framework.checkpoints.manifest import GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.checkpoints.operators import read_query
@@ -109,7 +109,8 @@ class StateReader:
         latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
         if current is None:
-            return FlowState(building=building, latest=latest, removed=removed)
+            former = () if building else self._former(dataset)
+            return FlowState(building=building, latest=latest, removed=removed, former=former)
         checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
@@ -126,6 +127,19 @@ class StateReader:
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
         )
+
+    def _former(self, dataset: GraphDataset) -> tuple[QualifiedName, ...]:
+        """Return the flows that the code no longer has, and that appended rows which are still in a table."""
+        if dataset.cdc is not None or dataset.kind is not DatasetKind.STREAMING_TABLE:
+            return ()
+        declared = {flow.spec.name for flow in self.graph.flows_into(dataset.name)}
+        found = []
+        for manifest in GenerationStore(self.storage).list_of(dataset.name):
+            kept = (each for each in manifest.generations if each.state is not GenerationState.BUILDING)
+            present = (each for each in kept if not each.undone_by)
+            if manifest.flow not in declared and any(has_written(self.storage, manifest, each) for each in present):
+                found.append(manifest.flow)
+        return tuple(found)
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.

@@ -325,9 +325,10 @@ class TableStore:
 
     def _widen(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         """Widen the columns of the table, and of the auxiliary table if there is one."""
-        widen_columns(self.spark, address, StructType.fromJson(json.loads(dataset.table_schema or "")))
+        wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
+        widen_columns(self.spark, address, wanted, dataset=dataset)
         if dataset.cdc is not None and self.exists(auxiliary):
-            widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema)
+            widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema, dataset=dataset)
 
     def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: dict[str, str]) -> None:
         changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}

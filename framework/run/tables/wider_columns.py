@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.cdc.model.columns import find_field, quote
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
 
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.foundation.table_address import TableAddress
+    from framework.graph.graph import GraphDataset
 
+
+_CONSTRAINT = "delta.constraints."
+"""The prefix of the properties that have the expressions of a table's CHECK constraints."""
+
+_Change = tuple[str, DataType, DataType]
+"""The path of a column or field as SQL, its stored type, and the wider one."""
 
 _FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 """The features of Delta without which a table has no column of a type."""
@@ -56,7 +65,7 @@ def _kinds(data_type: DataType) -> Iterator[str]:
         yield data_type.typeName()
 
 
-def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
+def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType, *, dataset: GraphDataset) -> None:
     """Widen the columns of a table whose wanted types are wider; others stay. Idempotent.
 
     The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
@@ -66,10 +75,14 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         spark: changes the table.
         address: the table, which exists.
         wanted: the columns, with names as in the table or in another case.
+        dataset: the dataset of the table, for the error.
+
+    Raises:
+        OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column.
     """
     stored = spark.read.format("delta").load(str(address.path)).schema
     changes = [
-        f"{path} TYPE {wide.simpleString()}"
+        (path, narrow, wide)
         for path, narrow, wide in common_leaves(stored, wanted, quote)
         if narrow != wide and wider_type(narrow, wide) == wide
     ]
@@ -82,7 +95,39 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
     if detail["properties"].get(WIDENING_PROPERTY, "").lower() != "true":
         session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
         failpoint("tables.before_wider_types")
-    session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {', '.join(changes)}")
+    columns = ", ".join(f"{path} TYPE {kind.simpleString()}" for path, _, kind in changes)
+    try:
+        session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
+    except PySparkException as error:
+        if not (error.getCondition() or "").startswith("DELTA_CONSTRAINT_"):
+            raise
+        raise _constrained(dataset, address, detail["properties"], changes, error) from error
+
+
+def _constrained(
+    dataset: GraphDataset, address: TableAddress, properties: dict[str, str], changes: Sequence[_Change],
+    error: PySparkException,
+) -> OperationError:  # fmt: skip
+    """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
+    found = error.getMessageParameters() or {}
+    column, listed = found.get("columnName", "").replace("`", ""), found.get("constraints", "")
+    # Delta names one of the columns; without a name, all of them are meant.
+    named = [each for each in changes if each[0].replace("`", "").lower() == column.lower()] or changes
+    checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
+    blocking = {name: text for name, text in checks.items() if f"{name} ->" in listed} or checks
+    statements = [
+        *(f"ALTER TABLE {address.sql} DROP CONSTRAINT {quote(name)}" for name in blocking),
+        *(f"ALTER TABLE {address.sql} ALTER COLUMN {path} TYPE {kind.simpleString()}" for path, _, kind in named),
+        *(f"ALTER TABLE {address.sql} ADD CONSTRAINT {quote(name)} CHECK ({text})" for name, text in blocking.items()),
+    ]
+    return OperationError(
+        "CONSTRAINT_KEEPS_TYPE",
+        location=dataset.spec.location,
+        dataset=dataset.name,
+        columns=", ".join(f"{path} from {old.simpleString()} to {new.simpleString()}" for path, old, new in named),
+        constraints=", ".join(f"{name} ({text})" for name, text in blocking.items()),
+        statements="; ".join(statements),
+    )
 
 
 def common_leaves(

@@ -15,7 +15,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.generations import Generation, GenerationStore, Manifest
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.rewinds import RewindStore
-from framework.checkpoints.roll_back import kept_generations, last_kept
+from framework.checkpoints.roll_back import kept_generations, last_kept, written_since
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
@@ -61,9 +61,18 @@ def reset_checkpoint(
 
 
 def roll_back_checkpoint(
-    storage: Storage, pipeline: str, flow: str, number: int | None = None, *, target: str | None = None
+    storage: Storage,
+    pipeline: str,
+    flow: str,
+    number: int | None = None,
+    *,
+    target: str | None = None,
+    allow_repeats: bool = False,
 ) -> tuple[Manifest, Generation]:
     """Make a kept generation of a flow the current one again; the next update continues from it.
+
+    A flow that appends reads the rows again that other generations have read since, so that they would be twice in
+    the table. That is refused unless it is allowed.
 
     Args:
         storage: the pipeline's storage.
@@ -71,18 +80,23 @@ def roll_back_checkpoint(
         flow: the flow's name, or its last parts if they are unambiguous.
         number: the generation; None: the kept one that was current last.
         target: the dataset that it writes to, if flows of several datasets have that name.
+        allow_repeats: whether rows may be twice in the target of a flow that appends.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT,
-            GENERATION_BEFORE_REFRESH.
+            GENERATION_BEFORE_REFRESH, GENERATION_READ_SINCE.
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow, target)
         RebuildStore(storage).check_finished(manifest.dataset)
-        generation = _kept(manifest, number, appends=_appends(storage, manifest.dataset))
+        appends = _appends(storage, manifest.dataset) and not allow_repeats
+        generation = _kept(manifest, number, appends=appends)
+        if appends:
+            _check_read_since(storage, manifest, generation)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
-        text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}."
+        repeats = ", and rows may repeat" if allow_repeats else ""
+        text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}{repeats}."
         log.record(user_action(action="ROLLBACK", user_name=user_name(), message=text))
         return manifest, generation
 
@@ -123,11 +137,23 @@ def _kept(manifest: Manifest, number: int | None, *, appends: bool) -> Generatio
     raise UserError("GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=kept)
 
 
+def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation) -> None:
+    since = written_since(storage, manifest, chosen)
+    if since:
+        numbers = ", ".join(str(each.number) for each in since)
+        raise UserError(
+            "GENERATION_READ_SINCE", flow=manifest.flow, number=chosen.number, since=numbers, dataset=manifest.dataset
+        )
+
+
 def _appends(storage: Storage, dataset: QualifiedName) -> bool:
-    """Whether the flows of a dataset append their rows, by the columns that its table was recorded with."""
+    """Whether the flows of a dataset append their rows, by the columns that its table was recorded with.
+
+    A sink has no record, and takes each row that is read again as a new one.
+    """
     record = read_record(storage, StorageLayout(storage=storage), dataset)
     columns = [] if record is None or not record.schema else json.loads(record.schema)["fields"]
-    return bool(columns) and all(column["name"] != HIDDEN_COLUMN for column in columns)
+    return all(column["name"] != HIDDEN_COLUMN for column in columns)
 
 
 @contextmanager
