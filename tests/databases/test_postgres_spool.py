@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
+from framework.sources.databases.postgres.changes_source import ChangesStreamReader, SpooledPartition
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
-from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpoolLimits, SpoolWriter
+from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
 from tests.support.postgres_log import execute, name, rows_of
 
 _RELATION = Relation(1, name("t"), "d", ())
@@ -61,6 +63,23 @@ def test_rows_have_their_position_and_ordinal_across_row_groups(tmp_path: Path) 
     assert 1 < len(batch.files)
     assert all(SCHEMA.equals(pq.read_schema(file.path)) for file in batch.files)
     assert (_RELATION,) == batch.relations
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(1, 1), (199_999, 1), (200_000, 2), (900_000, 4)])
+def test_a_large_file_is_read_in_parts_that_have_each_row_once(tmp_path: Path, rows: int, parts: int) -> None:
+    """The parts are row groups in the order of the file; a group is never cut, and no part is empty."""
+    file = tmp_path / "part-00000.parquet"
+    numbers = pa.table({"number": range(rows)})
+    pq.write_table(numbers, file, row_group_size=20_000)
+    groups = pq.ParquetFile(file).num_row_groups
+    found = list(SpooledPartition.of(SpooledFile(path=file, rows=rows, groups=groups, bytes=file.stat().st_size)))
+    reader = ChangesStreamReader.__new__(ChangesStreamReader)  # a task has no request
+    read = [pa.Table.from_batches(reader.read(part)) for part in found]
+    assert len(read) == parts
+    assert all(part.num_rows for part in read)
+    assert pa.concat_tables(read).equals(numbers)
+    one_group = SpooledFile(path=file, rows=rows, groups=1, bytes=1)
+    assert [part.groups for part in SpooledPartition.of(one_group)] == [range(1)]
 
 
 def test_a_batch_without_rows_has_no_files(tmp_path: Path) -> None:

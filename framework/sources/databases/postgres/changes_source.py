@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.spool import Spool, SpooledBatch
+from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpooledFile
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -47,6 +48,9 @@ _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
 # A position without changes is stored only this far behind, so that an idle database costs no micro-batch.
 _IDLE_LOG_BYTES = 16 << 20
+# Spark writes the parts of a file side by side, each into a file of the target.
+_PART_ROWS = 100_000
+_MOST_PARTS = 4
 _SPOOLS = "sluice-changes-"
 
 
@@ -99,11 +103,20 @@ class ChangesRequest:
 
 
 class SpooledPartition(InputPartition):
-    """A file of changes for one task."""
+    """Row groups of a file of changes for one task."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, groups: range) -> None:
+        super().__init__((path, groups))
         self.path = path
+        self.groups = groups
+
+    @classmethod
+    def of(cls, file: SpooledFile) -> Iterator[SpooledPartition]:
+        """Yield the parts of a file that are read side by side."""
+        parts = max(1, min(file.rows // _PART_ROWS, file.groups, _MOST_PARTS))
+        bounds = [file.groups * part // parts for part in range(parts + 1)]
+        for first, end in pairwise(bounds):
+            yield cls(str(file.path), range(first, end))
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -170,13 +183,13 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch = self._batch
         if batch is None or (batch.start, batch.end) != (begin.lsn, finish.lsn):
             batch = self._reader(begin).read_range(begin.lsn, finish.lsn)
-        return [SpooledPartition(str(file.path)) for file in batch.files]
+        return [part for file in batch.files for part in SpooledPartition.of(file)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The changes of a file."""
         assert isinstance(partition, SpooledPartition)
         with pq.ParquetFile(partition.path) as file:
-            yield from file.iter_batches()
+            yield from file.iter_batches(row_groups=list(partition.groups))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Let the server remove its log up to a committed offset."""

@@ -56,10 +56,18 @@ class SpoolLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledFile:
-    """A file of a batch."""
+    """A file of a batch.
+
+    Args:
+        path: where it is.
+        rows: how many.
+        groups: the number of its row groups.
+        bytes: its size.
+    """
 
     path: Path
     rows: int
+    groups: int
     bytes: int
 
 
@@ -151,7 +159,7 @@ class SpoolWriter:
         self._complete = complete
         self._runs: list[_Run] = []
         self._counts: Counter[int] = Counter()
-        self._files: list[tuple[str, int]] = []
+        self._files: list[tuple[str, int, int]] = []
         self._parquet: pq.ParquetWriter | None = None
         buffer.clear()
 
@@ -190,7 +198,7 @@ class SpoolWriter:
         return SpooledBatch(
             start=start,
             end=end,
-            files=tuple(_file(folder / name, rows) for name, rows in self._files),
+            files=tuple(_file(folder / name, rows, groups) for name, rows, groups in self._files),
             rows=self.rows,
             transactions=self.transactions,
             rows_by_table=dict(by_table),
@@ -204,8 +212,8 @@ class SpoolWriter:
         count = len(self._buffer.kinds)
         if count:
             self._open_file().write_batch(self._batch())
-            name, rows = self._files.pop()
-            self._files.append((name, rows + count))
+            name, rows, groups = self._files.pop()
+            self._files.append((name, rows + count, groups + 1))
             self.rows += count
             if rows + count >= self._limits.file_rows:
                 self._close_file()
@@ -245,7 +253,7 @@ class SpoolWriter:
         if self._parquet is None:
             self._unfinished.mkdir(exist_ok=True)
             name = f"part-{len(self._files):05d}.parquet"
-            self._files.append((name, 0))
+            self._files.append((name, 0, 0))
             self._parquet = pq.ParquetWriter(
                 self._unfinished / name, SCHEMA, compression="snappy", use_dictionary=_DICTIONARIES, store_schema=False
             )
@@ -257,5 +265,5 @@ class SpoolWriter:
             self._parquet = None
 
 
-def _file(path: Path, rows: int) -> SpooledFile:
-    return SpooledFile(path=path, rows=rows, bytes=path.stat().st_size)
+def _file(path: Path, rows: int, groups: int) -> SpooledFile:
+    return SpooledFile(path=path, rows=rows, groups=groups, bytes=path.stat().st_size)
