@@ -20,7 +20,7 @@ from tests.support.settings import INTERPRETED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MODULE = Path(__file__).parent / "fixtures" / "files" / "files.py"
+FIXTURES = Path(__file__).parent / "fixtures" / "files"
 POINTS = [
     ("fresh", "cloud_files.before_start"),
     ("fresh", "cloud_files.after_start"),
@@ -29,6 +29,16 @@ POINTS = [
 ]
 """One copy of `begun` only: Spark stops a query when another one with the same checkpoint starts in its process."""
 
+WIDENING = [
+    ("begun", "tables.before_wider_types", 1),
+    ("begun", "tables.after_wider_types", 2),
+    ("begun", "cdc.after_tombstones", 1),
+    ("other", "cdc.after_merge", 1),
+    ("begun", "cloud_files.after_columns", 1),
+]
+"""From the record of the types to the commit of the batch that needs them: the files, the table, the target of AUTO CDC
+with its auxiliary table. `other` is begun apart: a query that is suspended blocks those with its checkpoint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
@@ -36,12 +46,17 @@ class Files:
 
     spark: SparkSession
     root: Path
+    module: str = "files.py"
 
     def put(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Write a file beside the folder and move it there."""
+        self.text(name, *map(json.dumps, rows))
+
+    def text(self, name: str, *lines: str) -> None:
+        """Write a file of text beside the folder and move it there."""
         landing = self.root / "landing"
         landing.mkdir(exist_ok=True)
-        (self.root / "new").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        (self.root / "new").write_text("".join(f"{line}\n" for line in lines), "utf-8")
         (self.root / "new").rename(landing / name)
 
     def copy(self, name: str, of: str | None = None) -> str:
@@ -51,10 +66,10 @@ class Files:
             shutil.copytree(self.root / of, folder)
         else:
             folder.mkdir()
-            shutil.copy(MODULE, folder)
+            shutil.copy(FIXTURES / self.module, folder)
             spec = {
                 "name": "files", "storage": "storage", "development": True,
-                "libraries": [{"file": {"path": MODULE.name}}],
+                "libraries": [{"file": {"path": self.module}}],
                 "configuration": {"files.landing": str(self.root / "landing")},
             }  # fmt: skip
             (folder / "pipeline.yml").write_text(json.dumps(spec))
@@ -94,3 +109,33 @@ def test_after_a_kill_the_next_update_has_each_row_once(interpreting: SparkSessi
         assert pipeline.run().state is UpdateState.COMPLETED, name
         assert rows(pipeline) == sorted([*first, *more], key=json.dumps), name
         assert rows(pipeline, "sensors") == [{"sensor": "0"}, {"sensor": "1"}, {"sensor": "3"}], name
+
+
+def test_after_a_kill_while_types_widen_each_row_is_there_once_in_the_wider_types(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Values, keys and sequences that need wider types; a table, and a target of AUTO CDC with a late event."""
+    files = Files(spark=interpreting, root=tmp_path, module="wider.py")
+    files.text("1.csv", "id,amount,op,seq", "1,10,u,1", "2,20,u,2", "3,30,d,9")
+    for start in ("begun", "other"):
+        files.copy(start)
+        assert files.pipeline(start).run().state is UpdateState.COMPLETED
+    files.text("2.csv", "id,amount,op,seq", "1,10.5,u,11", "5000000000,1.5,u,5000000000", "2,0,d,12", "3,31,u,8")
+    names = [f"{number}-{start}-{point}-{nth}" for number, (start, point, nth) in enumerate(WIDENING)]
+    jobs = [
+        CrashJob(spec=files.copy(name, of=start), point=CrashPoint(name=point, nth=nth))
+        for name, (start, point, nth) in zip(names, WIDENING, strict=True)
+    ]
+    kill_updates(jobs, workspace=tmp_path, spark_conf=INTERPRETED)
+    most = 5_000_000_000
+    for name in names:
+        pipeline = files.pipeline(name)
+        assert pipeline.run().state is UpdateState.COMPLETED, name
+        found = pipeline.table("readings").select("id", "amount", "op", "seq")
+        assert [kind for _, kind in found.dtypes] == ["bigint", "double", "string", "bigint"], name
+        assert sorted(tuple(row) for row in found.collect()) == [
+            (1, 10.0, "u", 1), (1, 10.5, "u", 11), (2, 0.0, "d", 12), (2, 20.0, "u", 2), (3, 30.0, "d", 9),
+            (3, 31.0, "u", 8), (most, 1.5, "u", most),
+        ], name  # fmt: skip
+        balances = pipeline.table("balances").select("id", "amount", "seq").collect()
+        assert sorted(tuple(row) for row in balances) == [(1, 10.5, 11), (most, 1.5, most)], name

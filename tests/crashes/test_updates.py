@@ -154,14 +154,14 @@ EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py, files are read in test_cloud_files.py,
 # those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py, the rest in
 # test_histories.py. The lists of files are merged in tests/unit/sources/test_file_log.py, types become wider in
-# tests/spark/test_cloud_files_widening.py.
+# test_cloud_files.py.
 ELSEWHERE = {
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
     "lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark", "prune.after_mark",
     "prune.before_table", "prune.before_unmark", "cloud_files.before_start", "cloud_files.after_start",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine",
     "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
-    "cloud_files.after_known", "tables.before_wider_types",
+    "cloud_files.after_known", "tables.before_wider_types", "tables.after_wider_types",
 }  # fmt: skip
 
 

@@ -276,3 +276,17 @@ def test_orc_has_null_for_a_value_beyond_a_given_type_unless_it_is_rescued(landi
     assert landing.run(tables) == {}
     assert landing.rows("bare") == [{"id": 1}, {}]
     assert shown(landing, "kept") == [({}, {"id": "5000000000"}), ({"id": 1}, {})]
+
+
+def test_xml_has_null_for_an_element_that_does_not_fit_and_fails_for_an_attribute(landing: Landing) -> None:
+    """XML has no rescued data: the rest of the record is NULL too; such an attribute fails the file."""
+    given = {"cloudFiles.format": "xml", "rowTag": "r", "cloudFiles.inferColumnTypes": "true"}
+    tables: dict[str, dict[str, Any]] = {"element": given, "attribute": given}
+    for kind in tables:
+        landing.text(f"{kind}/1.xml", "<all><r k='1'><id>1</id><n>1</n></r></all>")
+    assert landing.run(tables) == {}
+    landing.text("element/2.xml", "<all><r k='2'><id>two</id><n>2</n></r></all>")
+    landing.text("attribute/2.xml", "<all><r k='two'><id>2</id><n>2</n></r></all>")
+    assert landing.run(tables) == {"attribute": "FLOW_FAILED"}
+    assert landing.rows("element") == [{"_k": 1, "id": 1, "n": 1}, {"_k": 2}]
+    assert landing.rows("attribute") == [{"_k": 1, "id": 1, "n": 1}]

@@ -102,6 +102,7 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         if not (error.getCondition() or "").startswith("DELTA_CONSTRAINT_"):
             raise
         raise _constrained(dataset, address, detail["properties"], changes, error) from error
+    failpoint("tables.after_wider_types")
 
 
 def _constrained(
