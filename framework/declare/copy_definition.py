@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,8 @@ class CopyDefinition:
         most_columns: how many columns the source ever had; a later one has a greater number.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
+        earlier_versions: the versions before its last columns were added, each with the greatest number of a column;
+            not recorded.
     """
 
     gateway: str
@@ -55,3 +57,4 @@ class CopyDefinition:
     most_columns: int
     storage: str
     log_version: int
+    earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)

@@ -309,6 +309,7 @@ def definition_of(
         most_columns=source.most_columns,
         storage=source.storage_id,
         log_version=source.log_version,
+        earlier_versions=source.earlier_versions,
     )
 
 

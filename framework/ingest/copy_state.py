@@ -32,14 +32,26 @@ class CopyState:
         """Return the state in which rows of a later definition stay beside the present ones; None if they can't."""
         if drift_error(self.definition, now) is not None:
             return None
-        versions = tuple(dict.fromkeys((*self.log_versions, now.log_version)))
+        versions = tuple(dict.fromkeys((*self.log_versions, *self._versions_between(now), now.log_version)))
         return CopyState(target=self.target, definition=now, log_versions=versions, rebuild=self.rebuild)
+
+    def _versions_between(self, now: CopyDefinition) -> list[int]:
+        """Return the versions of rows that have the first of several new columns without the later ones.
+
+        None if a number is missing: a column that is gone may have had the name of a later one, and other values.
+        """
+        most = self.definition.most_columns
+        between = [(number, version) for number, version in now.earlier_versions if number > most]
+        is_gapless = [number for number, _ in between] == list(range(most + 1, now.most_columns))
+        return [version for _, version in between] if is_gapless else []
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
         return {
             "target": [self.target.catalog, self.target.schema, self.target.table],
-            "definition": asdict(self.definition),
+            "definition": {
+                name: value for name, value in asdict(self.definition).items() if name != "earlier_versions"
+            },
             "log_versions": list(self.log_versions),
             "rebuild": self.rebuild,
         }

@@ -153,6 +153,64 @@ def test_an_altered_table_is_exact_or_held_until_it_is_read_again(
     assert differing(pipeline, run, [*STREAMED]) == {}
 
 
+# Statements between two updates, with changes between alterations. The copies follow all but the last two.
+TWICE: dict[str, tuple[str, ...]] = {
+    "added": (
+        "ALTER TABLE {t} ADD COLUMN c INT",
+        "UPDATE {t} SET c = 7 WHERE id = 2",
+        "ALTER TABLE {t} ADD COLUMN d TEXT",
+        "DELETE FROM {t} WHERE id = 1",
+        "ALTER TABLE {t} ADD COLUMN e INT",
+        "UPDATE {t} SET e = 1 WHERE id = 3",
+    ),
+    "longer": (
+        "ALTER TABLE {t} ALTER b TYPE VARCHAR(20)",
+        "UPDATE {t} SET b = repeat('y', 20) WHERE id = 2",
+        "ALTER TABLE {t} ALTER b TYPE VARCHAR(30)",
+        "DELETE FROM {t} WHERE id = 1",
+        "ALTER TABLE {t} ALTER b TYPE TEXT",
+        "UPDATE {t} SET b = repeat('z', 40) WHERE id = 3",
+    ),
+    "mixed": (
+        "ALTER TABLE {t} ADD COLUMN c INT",
+        "UPDATE {t} SET c = 7, b = 'c' WHERE id = 2",
+        "ALTER TABLE {t} ALTER b TYPE VARCHAR(20)",
+        "UPDATE {t} SET b = repeat('y', 20) WHERE id = 3",
+    ),
+    "another": (  # values of a column that is gone are not those of a later one of its name
+        "ALTER TABLE {t} ADD COLUMN c INT",
+        "UPDATE {t} SET c = 7 WHERE id = 2",
+        "ALTER TABLE {t} DROP COLUMN c",
+        "ALTER TABLE {t} ADD COLUMN c INT",
+        "ALTER TABLE {t} ADD COLUMN d INT",
+    ),
+    "there_and_back": (
+        "ALTER TABLE {t} RENAME a TO z",
+        "UPDATE {t} SET z = 5 WHERE id = 2",
+        "ALTER TABLE {t} RENAME z TO a",
+    ),
+}
+
+
+def test_tables_that_are_altered_twice_between_two_updates_are_followed(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """If no value can be another one; else the changes in between fail until the table is read again."""
+    for name in TWICE:
+        create(run, name)
+    pipeline = pipeline_of(interpreting, folder, shop(*map(table, TWICE)))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for name, statements in TWICE.items():
+        for statement in statements:
+            run(statement.format(t=name))
+    *followed, another, there = TWICE
+    assert held(pipeline.run()) == dict.fromkeys((another, there), "INGESTION_COLUMNS_NEWER")
+    assert differing(pipeline, run, followed) == {}
+    resync(pipeline, another, there)
+    assert failed_flows(pipeline.run()) == {}
+    assert differing(pipeline, run, [*TWICE]) == {}
+
+
 REDEFINED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "filtered": ({"row_filter": "a > 10"}, {"row_filter": "a < 30"}, "a < 30"),
     "recorded": ({}, {"scd_type": "SCD_TYPE_2"}, "true"),

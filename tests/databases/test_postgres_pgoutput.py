@@ -89,17 +89,22 @@ def test_an_unknown_message_is_no_silence(data: bytes) -> None:
 
 
 def test_the_schema_version_depends_on_the_columns_only() -> None:
-    """Equal columns have an equal version in every process; each difference of a column makes another."""
+    """Equal columns have an equal version in every process; each difference that may change a value makes another."""
     column = RelationColumn("id", 23, -1, is_key=True)
     relation = Relation(1, name("t"), "d", (column,))
     assert relation.schema_version == Relation(2, name("other"), "f", (column,)).schema_version
     others = [
         RelationColumn("id2", 23, -1, is_key=True),
         RelationColumn("id", 20, -1, is_key=True),
-        RelationColumn("id", 23, 4, is_key=True),
+        RelationColumn("id", 1700, 655_366, is_key=True),
+        RelationColumn("id", 1700, 655_368, is_key=True),
+        RelationColumn("id", 25, -1, is_key=True),
     ]
     versions = {Relation(1, name("t"), "d", (other,)).schema_version for other in others}
-    assert 4 == len(versions | {relation.schema_version})
+    assert 6 == len(versions | {relation.schema_version})
+    # The length of a text changes no value unless the rows are rewritten, which the catalog shows.
+    texts = [RelationColumn("id", oid, length, is_key=True) for oid, length in ((25, -1), (1043, 14), (1043, 24))]
+    assert 1 == len({Relation(1, name("t"), "d", (text,)).schema_version for text in texts})
     # Replica identity FULL and back, between two updates, changes no value.
     unkeyed = Relation(1, name("t"), "f", (RelationColumn("id", 23, -1, is_key=False),))
     assert 0 == relation.schema_version - unkeyed.schema_version

@@ -78,6 +78,11 @@ CONDITIONS: dict[str, Condition] = {
         + _OTHER_WAYS
         + ".",
     ),
+    "REWIND_PAST_SNAPSHOT": Condition(
+        "After {time}, flow {flow} has read {dataset} from its source, or has deleted the rows that the source "
+        "no longer had. It would do neither again.",
+        "Name a later time, or other tables. Rows of a copy that are wrong are read again with `sluice ingest resync`.",
+    ),
     "REWIND_SOURCE_GONE": Condition(
         "Flow {flow} cannot read again what it has read since: {lost}.",
         "Put it back, or name a later time. Else " + _OTHER_WAYS + ".",

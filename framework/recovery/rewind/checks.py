@@ -17,6 +17,7 @@ from framework.recovery.rewind.positions import FlowPosition, Positions, is_stre
 from framework.recovery.rewind.tables import StoredTable
 from framework.run.flows.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
+from framework.sources.databases.source import SnapshotSource
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import read_tip
 from framework.sources.delta.source import NextVersion
@@ -106,7 +107,7 @@ class Checks:
                     )
                 )  # fmt: skip
                 continue
-            faults += self._of_sources(flow, position, restored)
+            faults += self._of_sources(flow, position, rewound, restored)
         return faults
 
     def _earliest(self, flow: GraphFlow, position: FlowPosition, batch: int) -> str:
@@ -133,9 +134,18 @@ class Checks:
                     source=read.dataset,
                 )  # fmt: skip
 
-    def _of_sources(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> Iterator[SluiceError]:
+    def _of_sources(
+        self, flow: GraphFlow, position: FlowPosition, rewound: RewoundFlow, restored: Restored
+    ) -> Iterator[SluiceError]:
         yield from self._of_restores(flow, position, restored)
         for kind, sources in self._kinds(flow, position, restored):
+            if kind.kind == SnapshotSource.kind:
+                assert rewound.until_ms is not None  # of a decision
+                yield UserError(
+                    "REWIND_PAST_SNAPSHOT", location=flow.spec.location, flow=flow.spec.name, dataset=rewound.dataset,
+                    time=time_text(rewound.until_ms),
+                )  # fmt: skip
+                continue
             if not isinstance(kind, RewindableSource):
                 yield UserError(
                     "REWIND_SOURCE_NOT_REREADABLE", location=flow.spec.location, flow=flow.spec.name, kind=kind.kind

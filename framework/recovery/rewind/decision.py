@@ -167,7 +167,11 @@ class Decision:
 
     def _wrote_later(self, flow: GraphFlow, table: StoredTable, current: Generation, cut: Cut) -> bool:
         application = self._positions.application(flow, table.dataset, current)
-        return bool(batches_after(table.history, application, cut.moment_of(table.dataset.name).version))
+        version = cut.moment_of(table.dataset.name).version
+        later = (table.history.commit(number) for number in table.history.versions if number > version)
+        # A complete snapshot deletes the rows that it did not confirm under names of its own (`cdc.unconfirmed`).
+        is_confirmed = any(name.startswith(f"{application}:") for commit in later for name in commit.batches)
+        return is_confirmed or bool(batches_after(table.history, application, version))
 
     def _undone(self, flow: GraphFlow, table: StoredTable, cut: Cut) -> Iterator[tuple[int, int]]:
         """Yield the generations with batches in the commits that are undone, each with the first of them."""

@@ -212,12 +212,10 @@ class StagedSnapshot:
         failpoint("staging.after_files")
         try:
             yield files
-        except Exception:
-            # A commit that failed may be done. The other files were never handed to one.
+            failpoint("staging.after_commit")
+        finally:
+            # Also of a batch that fails: its files are deleted unless they were handed to a commit, which may be done.
             self._delete(files)
-            raise
-        failpoint("staging.after_commit")
-        self._delete(files)
 
     def _delete(self, files: list[NewFile]) -> None:
         """Delete files, except those that are or may be the table's."""

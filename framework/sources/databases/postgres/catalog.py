@@ -17,6 +17,8 @@ from framework.sources.databases.postgres.type_names import FROM_RESOLVED, TYPE_
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 
 UNKNOWN_SYSTEM = "unknown"
+_EARLIER_VERSIONS = 16
+"""The most columns that are added to a table between two updates without a fault of the changes in between."""
 
 _TABLE_KINDS = frozenset({"r", "p"})
 _KINDS = {
@@ -244,7 +246,11 @@ def _table(
         generated=tuple(column[0] for column in columns if column[4]),
         relation=oid,
         most_columns=most_columns,
-        log_version=columns_version([(column[0], column[5], column[6]) for column in logged]),
+        log_version=columns_version(types := [(column[0], column[5], column[6]) for column in logged]),
+        earlier_versions=tuple(
+            (logged[count - 1][7], columns_version(types[:count]))
+            for count in range(max(len(types) - _EARLIER_VERSIONS, 1), len(types))
+        ),
     )
 
 

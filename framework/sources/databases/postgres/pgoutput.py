@@ -126,15 +126,27 @@ class Relation:
         return columns_version([(c.name, c.type_oid, c.type_modifier) for c in self.columns])
 
 
+_NUMBERS = frozenset({1700, 1231})
+"""The oids of `numeric` and its array."""
+_AS_TEXT = {1043: 25, 1015: 1009}
+"""`varchar` is `text`, and so are their arrays."""
+
+
 def columns_version(columns: Sequence[tuple[str, int, int]]) -> int:
     """Return a positive 63-bit fingerprint of columns, each with the oid and the modifier of its type.
 
     A fingerprint, not a counter: it is the same after a restart, in every process, and for the columns that the catalog
     has. The replica identity is no part of it, nor is the order, which a partition may have of its own: payloads have
-    names.
+    names. Nor is what changes no value unless the database rewrites the rows, which the catalog shows: the length of a
+    text, and any modifier but that of a number.
     """
-    digest = hashlib.sha256(json.dumps(sorted(map(list, columns))).encode()).digest()
+    counted = sorted([name, *_counted_type(oid, modifier)] for name, oid, modifier in columns)
+    digest = hashlib.sha256(json.dumps(counted).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _counted_type(oid: int, modifier: int) -> tuple[int, int]:
+    return _AS_TEXT.get(oid, oid), modifier if oid in _NUMBERS else -1
 
 
 @dataclass(frozen=True, slots=True)

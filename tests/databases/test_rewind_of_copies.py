@@ -1,0 +1,88 @@
+"""Rewinds of copies: what a new snapshot has done is never undone in silence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.foundation.errors import RequestErrors, SluiceError, UserError
+from framework.run.update.results import UpdateState
+from tests.databases.test_source_replacements import at_source, copied, create, pipeline_of, resync
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework import Pipeline
+
+Run = Callable[..., list[tuple[Any, ...]]]
+# The log does not have the delete, so that only a new snapshot finds it.
+_LOST = (
+    "ALTER PUBLICATION sluice_shop DROP TABLE lost",
+    "DELETE FROM lost WHERE id = 1",
+    "ALTER PUBLICATION sluice_shop ADD TABLE lost",
+)
+_DELETES = re.compile(r'"appId":"sluice:shop:[^"]*:\d+:[0-9a-f-]{36}"')
+
+
+def refusals(pipeline: Pipeline, to: str, table: str) -> set[tuple[str, str]]:
+    """The conditions with which a rewind of a copy is refused, each with its flow."""
+    with pytest.raises((UserError, RequestErrors)) as caught:
+        pipeline.rewinds.plan(to, [f"copies.{table}"])
+    errors: list[SluiceError] = (
+        list(caught.value.errors) if isinstance(caught.value, RequestErrors) else [caught.value]
+    )  # fmt: skip
+    return {(error.condition, str(error.fields["flow"]).rpartition(".")[2]) for error in errors}
+
+
+def test_a_copy_does_not_go_back_past_a_snapshot(interpreting: SparkSession, folder: Path, run: Run) -> None:
+    """Neither to before a rebuild, nor to before the deletes of a snapshot; to a time after them it does."""
+    create(run, "altered", "lost")
+    pipeline = pipeline_of(interpreting, folder)
+    first = pipeline.run()
+    assert first.state is UpdateState.COMPLETED
+    run("ALTER TABLE altered DROP COLUMN name; ALTER TABLE altered ADD COLUMN size INT DEFAULT 5")
+    for statement in _LOST:
+        run(statement)
+    pipeline = pipeline_of(interpreting, folder)
+    assert pipeline.run().state is not UpdateState.COMPLETED
+    resync(pipeline, "altered", "lost")
+    pipeline = pipeline_of(interpreting, folder)
+    second = pipeline.run()
+    assert second.state is UpdateState.COMPLETED
+    for table in ("altered", "lost"):
+        assert refusals(pipeline, first.update_id, table) == {("REWIND_PAST_SNAPSHOT", f"{table}_snapshot_flow")}
+        assert copied(pipeline, table) == at_source(run, table)
+    run("UPDATE altered SET size = 6 WHERE id = 2; UPDATE lost SET name = 'x' WHERE id = 2")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for table in ("altered", "lost"):
+        pipeline.rewinds.rewind(pipeline.rewinds.plan(second.update_id, [f"copies.{table}"]))
+        assert copied(pipeline, table) != at_source(run, table)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for table in ("altered", "lost"):
+        assert copied(pipeline, table) == at_source(run, table)
+
+
+def test_a_copy_does_not_go_back_to_before_the_deletes_of_its_snapshot(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """The snapshot is complete, so that nothing would delete the rows again."""
+    create(run, "lost")
+    pipeline = pipeline_of(interpreting, folder)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for statement in _LOST:
+        run(statement)
+    pipeline = pipeline_of(interpreting, folder)
+    resync(pipeline, "lost")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert copied(pipeline, "lost") == at_source(run, "lost")
+    log = sorted((folder / "storage" / "tables").rglob("copies/lost/_delta_log/*.json"))
+    (deletes,) = [path for path in log if _DELETES.search(path.read_text("utf-8"))]
+    before = deletes.with_name(f"{int(deletes.stem) - 1:020d}.json")
+    between = (before.stat().st_mtime + deletes.stat().st_mtime) / 2
+    moment = datetime.fromtimestamp(between, UTC).isoformat()
+    assert refusals(pipeline, moment, "lost") == {("REWIND_PAST_SNAPSHOT", "lost_snapshot_flow")}
