@@ -162,10 +162,12 @@ def _latencies(world: World, source: Source, minutes: float) -> list[float]:
 def _until_settled(running: RunningUpdate) -> None:
     """Wait until nothing but the reader of the log runs, which has to ask the database."""
 
-    def healths() -> set[FlowHealth]:
-        return {flow.health for flow in running.flows if not flow.flow.table.endswith("_changes")}
+    def is_settled() -> bool:
+        # Snapshot flows that are complete are not among the flows of the update.
+        found = {flow.health for flow in running.flows if not flow.flow.table.endswith("_changes")}
+        return bool(found) and found <= {FlowHealth.IDLE, FlowHealth.DONE}
 
-    until(lambda: healths() == {FlowHealth.IDLE, FlowHealth.DONE}, "settled")
+    until(is_settled, "settled")
 
 
 def _highest(table: Path) -> int:
