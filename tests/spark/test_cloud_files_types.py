@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,15 +279,41 @@ def test_orc_has_null_for_a_value_beyond_a_given_type_unless_it_is_rescued(landi
     assert shown(landing, "kept") == [({}, {"id": "5000000000"}), ({"id": 1}, {})]
 
 
-def test_xml_has_null_for_an_element_that_does_not_fit_and_fails_for_an_attribute(landing: Landing) -> None:
-    """XML has no rescued data: the rest of the record is NULL too; such an attribute fails the file."""
-    given = {"cloudFiles.format": "xml", "rowTag": "r", "cloudFiles.inferColumnTypes": "true"}
-    tables: dict[str, dict[str, Any]] = {"element": given, "attribute": given}
-    for kind in tables:
-        landing.text(f"{kind}/1.xml", "<all><r k='1'><id>1</id><n>1</n></r></all>")
+def test_xml_rescues_each_value_that_does_not_fit_and_keeps_the_others(landing: Landing) -> None:
+    """Elements, attributes, dates by their format, unknown elements also if repeated, and records with more faults."""
+    typed = {"cloudFiles.format": "xml", "rowTag": "r", "cloudFiles.inferColumnTypes": "true"}
+    hints = {"cloudFiles.schemaHints": "d DATE, p DECIMAL(5,2), b BOOLEAN", "dateFormat": "dd.MM.yyyy"}
+    given = {"cloudFiles.format": "xml", "rowTag": "r", "path": "typed", "schema": "_k INT, id INT, n INT"}
+    tables: dict[str, dict[str, Any]] = {
+        "typed": {**typed, **hints, "cloudFiles.schemaEvolutionMode": "rescue"},
+        "given": {**given, "rescuedDataColumn": "_rescued_data"},
+        "bare": {**given, "path": "bare"},
+    }
+    first = "<all><r k='1'><id>1</id><n>1</n><d>31.01.2025</d><p>1.5</p><b>true</b><s><x>1</x></s></r></all>"
+    for name in ("typed", "bare"):
+        landing.text(f"{name}/1.xml", first)
     assert landing.run(tables) == {}
-    landing.text("element/2.xml", "<all><r k='2'><id>two</id><n>2</n></r></all>")
-    landing.text("attribute/2.xml", "<all><r k='two'><id>2</id><n>2</n></r></all>")
-    assert landing.run(tables) == {"attribute": "FLOW_FAILED"}
-    assert landing.rows("element") == [{"_k": 1, "id": 1, "n": 1}, {"_k": 2}]
-    assert landing.rows("attribute") == [{"_k": 1, "id": 1, "n": 1}]
+    landing.text("bare/2.xml", "<all><r k='2'><id>2</id><n>2</n><more>m</more></r></all>")
+    records = (
+        "<r k='two'><id>2</id><n>2</n><d>01.02.2025</d></r>",
+        "<r k='3'><id>three &amp; &lt;</id><n>3</n><d>2025-02-01</d><p>1000</p><b>maybe</b></r>",
+        "<r k='4'><id></id><n>4</n><more>m</more><many>a</many><many>b</many></r>",
+        "<r k='5'><id>5</id><s><x>five</x></s><n>5</n></r>",
+    )
+    landing.text("typed/2.xml", f"<all>{''.join(records)}</all>")
+    assert landing.run(tables) == {}
+    one = {"_k": 1, "id": 1, "n": 1, "d": date(2025, 1, 31), "p": Decimal("1.50"), "b": True, "s": {"x": 1}}
+    found = {row.get("_k", 2): (row, rest) for row, rest in shown(landing, "typed")}
+    assert found[1] == (one, {})
+    assert found[2] == ({"id": 2, "n": 2, "d": date(2025, 2, 1)}, {"_k": "two"})
+    rest = {"id": "three & <", "d": "2025-02-01", "p": "1000", "b": "maybe"}
+    assert found[3] == ({"_k": 3, "n": 3}, rest)
+    assert found[4] == ({"_k": 4, "n": 4}, {"more": "m", "many": '["a","b"]'})
+    row, rest = found[5]
+    assert (row["_k"], row["id"]) == (5, 5)
+    assert "<x>five</x>" in rest["_corrupt_record"]
+    rescued = {row.get("_k", 2): rest for row, rest in shown(landing, "given")}
+    assert rescued[2] == {"_k": "two", "d": "01.02.2025"}
+    assert rescued[1] == {"d": "31.01.2025", "p": "1.5", "b": "true", "s": "<x>1</x>"}
+    assert rescued[5] == {"s": "<x>five</x>"}
+    assert landing.rows("bare") == [{"_k": 1, "id": 1, "n": 1}, {"_k": 2, "id": 2, "n": 2}]

@@ -9,8 +9,10 @@ from pyspark.sql.types import (
     ArrayType,
     AtomicType,
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
+    DecimalType,
     MapType,
     NumericType,
     StringType,
@@ -22,6 +24,10 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from framework.sources.cloud_files.options import CloudFilesOptions
+
+_FORMATS = ("dateformat", "timestampformat", "timestampntzformat", "locale", "timezone", "nullvalue")
+"""Options of a reader that say how a value is written."""
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 
 
@@ -86,3 +92,23 @@ def _is_convertible(own: DataType, known: DataType) -> bool:
         return True
     has_text = isinstance(own, StringType) or isinstance(known, StringType)
     return has_text and all(isinstance(kind, AtomicType) and not isinstance(kind, BinaryType) for kind in (own, known))
+
+
+def is_parsed(known: DataType) -> bool:
+    """Whether `parsed_text` has values of a type."""
+    return isinstance(known, (NumericType, BooleanType, *_TIMES))
+
+
+def parsed_text(text: Column, known: DataType, options: CloudFilesOptions) -> Column:
+    """The value that the text of an XML file is, as Spark reads it; NULL if it is none of the type."""
+    if isinstance(known, NumericType) and not isinstance(known, DecimalType):
+        return text.try_cast(known)
+    escaped = F.replace(F.replace(text, F.lit("&"), F.lit("&amp;")), F.lit("<"), F.lit("&lt;"))
+    record = F.concat(F.lit("<r><v>"), escaped, F.lit("</v></r>"))
+    formats = {name: value for name, value in options.reader if name in _FORMATS}
+    return F.from_xml(record, f"v {known.simpleString()}", formats)["v"]
+
+
+def is_kept_text(text: Column, known: DataType, options: CloudFilesOptions) -> Column:
+    """Whether `parsed_text` has the value; an empty text is none."""
+    return text.isNull() | (F.trim(text) == F.lit("")) | parsed_text(text, known, options).isNotNull()

@@ -19,6 +19,7 @@ from framework.foundation.nearest import nearest_hint
 FORMATS = ("json", "csv", "parquet", "avro", "orc", "text", "binaryFile", "xml")
 SELF_TYPED = frozenset({"parquet", "orc", "avro"})
 """Formats whose files have the types of their columns."""
+RECORDS_OF_TEXT = frozenset({"json", "csv", "xml"})
 FIXED = frozenset({"text", "binaryFile"})
 """Formats that have always the same columns."""
 
@@ -259,7 +260,7 @@ class _Given:
 
     def _refuse_lost_records(self, name: str, rescued: str | None) -> None:
         """Refuse what would keep records of text from the rescued column."""
-        if rescued is None or name not in {"json", "csv"}:
+        if rescued is None or name not in RECORDS_OF_TEXT:
             return
         if self._reader.get("mode", "").upper() == "DROPMALFORMED":
             why = "records whose values do not fit would be dropped in place of being rescued"
@@ -349,11 +350,11 @@ class _Given:
 
     def _rescued(self, name: str, mode: EvolutionMode, *, has_schema: bool) -> str | None:
         found = self._own.get("rescueddatacolumn", "").strip()
-        if found and (name in FIXED or name == "xml"):
+        if found and name in FIXED:
             self._refuse("rescuedDataColumn", found, f"{name} files have no fields that can be rescued")
         if found:
             return found
-        if name in FIXED or name == "xml":
+        if name in FIXED:
             if mode is EvolutionMode.RESCUE:
                 self._refuse("schemaEvolutionMode", "rescue", f"{name} files have no fields that can be rescued")
             return None

@@ -13,11 +13,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.fields import merged, new_fields, plain_type
-from framework.sources.cloud_files.fitting import fitted, is_kept
+from framework.sources.cloud_files.fitting import fitted, is_kept, is_kept_text, is_parsed, parsed_text
 from framework.sources.cloud_files.folders import folder_text, new_folders
 from framework.sources.cloud_files.headers import header_groups
 from framework.sources.cloud_files.manifest import as_stream, manifest_reader, write_manifest
-from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions, local_path
+from framework.sources.cloud_files.options import RECORDS_OF_TEXT, SELF_TYPED, CloudFilesOptions, local_path
 from framework.sources.cloud_files.schemas import FileGroup, FileSchema
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class BatchReader:
         ]
         columns = StructType([*read, *extra])
         reader = manifest_reader(self.spark).format(spec.format).options(**dict(spec.reader))
-        keeps_records = rescued is not None and spec.format in {"json", "csv"}
+        keeps_records = rescued is not None and spec.format in RECORDS_OF_TEXT
         if keeps_records:
             columns = StructType([*columns.fields, StructField(_RECORD, StringType())])
             reader = reader.option("columnNameOfCorruptRecord", _RECORD)
@@ -146,7 +146,7 @@ class BatchReader:
         if rescued:
             kinds = {each.name: each.dataType for each in data.fields}
             parts = [_nested(name, kinds[name], merged(data, found)[name].dataType) for name in sorted(texts)]
-            parts += [_misfit(name, kind, kinds[name]) for name, kind in own.items()]
+            parts += [_misfit(name, self._keeps(name, kind, kinds[name])) for name, kind in own.items()]
             parts += [_values([F.col(_quoted(each.name)) for each in unknown])] if unknown else []
             parts += [_misfits(columns, self._replaced(), spec)] if keeps_records else []
             shown[-1] = _rescued([*parts, *self._folders(group)]).alias(rescued)
@@ -156,6 +156,12 @@ class BatchReader:
 
     def _own_types(self, data: StructType, found: StructType) -> dict[str, DataType]:
         """The types in the files, by column, where they differ from those of the stream."""
+        if self.options.format == "xml" and self.schema.rescued:
+            # Spark's reader of XML drops other values of a record with one that does not fit, or fails.
+            return {
+                each.name: StringType() for each in data.fields
+                if is_parsed(each.dataType) and each.name.lower() not in self._replaced()
+            }  # fmt: skip
         if self.options.format not in SELF_TYPED:
             return {}
         types = {each.name.lower(): each.dataType for each in found.fields}
@@ -188,18 +194,30 @@ class BatchReader:
         fields = [each for each in found.fields if each.name.lower() not in known]
         if self.options.format in SELF_TYPED:
             return fields
+        if self.options.format == "xml":  # an element that is there several times has one text only as a list
+            return [StructField(each.name, _as_text(each.dataType)) for each in fields]
         return [StructField(each.name, StringType()) for each in fields]
 
     def _column(self, column: StructField, present: set[str], texts: set[str], own: Mapping[str, DataType]) -> Column:
         if column.name in self.schema.partitions.fieldNames():
             return folder_text(column.name).try_cast(column.dataType).alias(column.name)
         if column.name in own:
-            return fitted(F.col(_quoted(column.name)), own[column.name], column.dataType).alias(column.name)
+            return self._converted(column.name, own[column.name], column.dataType).alias(column.name)
         if column.name in texts:
             return _parsed(F.col(_quoted(column.name)), column.dataType)["v"].alias(column.name)
         if column.name in present:
             return F.col(_quoted(column.name))
         return F.lit(None).cast(column.dataType).alias(column.name)
+
+    def _converted(self, name: str, own: DataType, known: DataType) -> Column:
+        """A column of another type, in the type of the stream; NULL if that loses a part of it."""
+        value = F.col(_quoted(name))
+        return parsed_text(value, known, self.options) if self.options.format == "xml" else fitted(value, own, known)
+
+    def _keeps(self, name: str, own: DataType, known: DataType) -> Column:
+        """Whether `_converted` has the whole value."""
+        value = F.col(_quoted(name))
+        return is_kept_text(value, known, self.options) if self.options.format == "xml" else is_kept(value, own, known)
 
 
 def _listed(folder: str) -> Callable[[DataFrameReader], DataFrame]:
@@ -234,10 +252,13 @@ def _values(columns: Sequence[Column]) -> Column:
     return F.from_json(F.to_json(F.struct(*columns)), "map<string,string>")
 
 
-def _misfit(name: str, own: DataType, known: DataType) -> Column:
+def _misfit(name: str, is_whole: Column) -> Column:
     """The text of a column of another type, if the stream's type loses a part of it."""
-    column = F.col(_quoted(name))
-    return F.when(~is_kept(column, own, known), _values([column]))
+    return F.when(~is_whole, _values([F.col(_quoted(name))]))
+
+
+def _as_text(kind: DataType) -> DataType:
+    return ArrayType(StringType()) if isinstance(kind, ArrayType) else StringType()
 
 
 def _has_more(column: StructField, found: StructType) -> bool:
@@ -282,6 +303,9 @@ def _misfits(columns: StructType, replaced: set[str], options: CloudFilesOptions
     costs nothing for all others.
     """
     record = F.col(_RECORD)
+    bad = F.create_map(F.lit(_BAD), record)
+    if options.format == "xml":  # all but nested values is converted later
+        return F.when(record.isNull(), _nothing()).otherwise(bad)
     fields = [each for each in columns.fields if each.name != _RECORD]
     if options.format == "json":
         raw = F.from_json(record, "map<string,string>")
@@ -291,7 +315,6 @@ def _misfits(columns: StructType, replaced: set[str], options: CloudFilesOptions
         *(item for each in fields for item in (F.lit(each.name), _is_kept(each, raw, replaced))), F.lit(_BAD), _false()
     )
     lost = F.map_filter(raw, lambda key, value: value.isNotNull() & ~F.coalesce(kept[key], _false()))
-    bad = F.create_map(F.lit(_BAD), record)
     return F.when(record.isNull(), _nothing()).otherwise(F.coalesce(lost, bad))
 
 
