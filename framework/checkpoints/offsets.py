@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 
 _KNOWN_VERSION = "v1"
 
@@ -67,7 +67,7 @@ def _read_query_id(storage: Storage, checkpoint_path: str) -> str | None:
 
 
 def _parse_offsets(text: str | None) -> tuple[str, ...]:
-    lines = (text or "").splitlines()
+    lines = lines_of(text or "")
     if len(lines) < 3 or lines[0] != _KNOWN_VERSION:
         return ()
     sources = tuple(lines[2:])

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from framework.checkpoints.offsets import read_offsets
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 
 _STATE_FILE = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
 _BATCH_FILE = re.compile(r"(?:offsets|commits|state/\d+/_metadata/v2)/(\d+)")
@@ -88,7 +88,7 @@ def _write(storage: Storage, path: str, text: str) -> None:
 
 
 def _with_offsets(text: str, moved: Mapping[int, str]) -> str:
-    lines = text.splitlines()
+    lines = lines_of(text)
     for number, offset in moved.items():
         lines[_FIRST_SOURCE + number] = offset
     return "\n".join(lines)

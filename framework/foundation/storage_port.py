@@ -101,6 +101,11 @@ class Storage(Protocol):
         ...
 
 
+def lines_of(text: str) -> list[str]:
+    """Return the lines of JSON in a text: a value may have what `splitlines` takes for the end of a line."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:
     """Read the JSON object in a file and convert it with `make`; None if there is no file.
 

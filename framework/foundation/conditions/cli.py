@@ -69,8 +69,8 @@ CONDITIONS: dict[str, Condition] = {
         "`sluice run --reset-checkpoint {flow} --from START`. To roll back all the same: add `--allow-repeats`.",
     ),
     "GENERATION_READ_SINCE": Condition(
-        "Generation {number} of flow {flow} continues where it ended, and {dataset} has rows that generation {since} "
-        "has read since then. The flow appends, so that what both read would be twice in the table.",
+        "Generation {number} of flow {flow} continues where it ended, and {dataset} may have rows that generation "
+        "{since} has read since then. The flow appends, so that what both read would be twice in the table.",
         "Go on with the current generation. To have the table of that time back, with its checkpoint: "
         "`sluice rewind --to TIME --dry-run`. If rows may repeat: "
         "`sluice checkpoints rollback {flow} --to {number} --allow-repeats`.",

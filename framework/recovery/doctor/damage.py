@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from framework.checkpoints.offsets import CheckpointProgress, is_json, read_offsets, read_progress
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 
 FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
 """Spark has no condition for a log file that is cut off."""
@@ -89,7 +89,7 @@ def _log_problem(storage: Storage, checkpoint: str, log: str, batch: int) -> str
     text = storage.read_text(f"{checkpoint}/{log}/{batch}")
     if text is None:
         return f"Batch {batch} is committed, but its file is missing."
-    lines = text.splitlines()
+    lines = lines_of(text)
     if len(lines) < _LEAST_LINES[log]:
         return f"The file of batch {batch} has {len(lines)} lines instead of {_LEAST_LINES[log]} or more."
     if lines[0] not in _VERSIONS:

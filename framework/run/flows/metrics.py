@@ -12,6 +12,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.storage import Storage
+from framework.foundation.storage_port import lines_of
 from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:
@@ -129,6 +130,6 @@ class CommittedRows:
 
 
 def _commit_infos(commit: str) -> Iterator[dict[str, Any]]:
-    for line in commit.splitlines():
+    for line in lines_of(commit):
         if line.startswith('{"commitInfo"'):
             yield json.loads(line)["commitInfo"]

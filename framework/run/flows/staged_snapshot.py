@@ -186,12 +186,14 @@ class StagedSnapshot:
             self._unclear.update(file.name for file in files)
             metrics = writer.load_files(session, files, number) if self._in_table else None
             if metrics is None:
-                self._unclear.difference_update(file.name for file in files)
                 metrics = writer.apply(self._frame(session, files, on_quality), number)
                 if metrics.skipped:
                     self._leave_to_cleaning(files)
-                elif files and self._source is not None:  # the target has rows among those of the next batches, too
-                    self._source.stop_adding()
+                else:
+                    # Only now: the target did not have the batch, so that a commit of the files was a conflict indeed.
+                    self._unclear.difference_update(file.name for file in files)
+                    if files and self._source is not None:  # it has rows among those of the next batches, too
+                        self._source.stop_adding()
             else:
                 self._taken.update(file.name for file in files)
         self._leftovers.clean(self._taken)

@@ -115,7 +115,8 @@ def _constrained(
     # Delta names one of the columns; without a name, all of them are meant.
     named = [each for each in changes if each[0].replace("`", "").lower() == column.lower()] or changes
     checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
-    blocking = {name: text for name, text in checks.items() if f"{name} ->" in listed} or checks
+    meant = {line.partition(" ->")[0].strip() for line in listed.splitlines()}
+    blocking = {name: text for name, text in checks.items() if name in meant} or checks
     statements = [
         *(f"ALTER TABLE {address.sql} DROP CONSTRAINT {quote(name)}" for name in blocking),
         *(f"ALTER TABLE {address.sql} ALTER COLUMN {path} TYPE {kind.simpleString()}" for path, _, kind in named),

@@ -29,7 +29,10 @@ def has_changed(storage: Storage, folder: str) -> bool:
     text = storage.read_text(f"{folder}/{_FILE}")
     if text is None:
         return False
-    return any(modified_ns(each) != time for each, time in json.loads(text).items())
+    try:
+        return any(modified_ns(each) != time for each, time in json.loads(text).items())
+    except (ValueError, AttributeError, TypeError):  # a damaged hint is none
+        return False
 
 
 def modified_ns(folder: str) -> int | None:

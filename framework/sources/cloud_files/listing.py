@@ -222,10 +222,12 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
             found = _names_below(root, 0, times)
         for folder, names in found:
             chosen = names if accepts is None else [name for name in names if accepts(name)]
+            if not chosen:
+                continue  # the name of their folder does not matter
             try:
                 yield from _encoded_names(folder, chosen)
             except UnicodeEncodeError as error:  # the JVM can't open it
-                shown = ascii(f"{folder}/{error.object}")
+                shown = ascii(folder if error.object == folder else f"{folder}/{error.object}")
                 raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
 
 
@@ -235,6 +237,7 @@ def _encoded_names(folder: str, names: Sequence[str]) -> Iterator[str]:
     Raises:
         UnicodeEncodeError: for a name that is no text.
     """
+    folder.encode()  # its error has the whole name
     prefix = f"{encoded(folder)}/"
     if "".join(names).encode("utf-8", "surrogateescape").translate(None, _PLAIN):
         return (prefix + _encoded_name(name) for name in names)
@@ -255,9 +258,12 @@ def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tup
     try:
         with os.scandir(folder) as entries:
             for part in in_parts(entries, _ENTRIES):
+                names = shown_names([entry.name for entry in part])
+                if len(names) < len(part):  # a hidden link may lead nowhere
+                    part = [entry for entry in part if not is_hidden(entry.name)]  # noqa: PLW2901 - the same entries
                 below = {entry.name: entry.path for entry in part if entry.is_dir()}
-                folders += [below[name] for name in shown_names(below)]
-                yield folder, shown_names([entry.name for entry in part if entry.name not in below])
+                folders += below.values()
+                yield folder, [name for name in names if name not in below] if below else names
     except FileNotFoundError as error:
         if depth == 0:
             raise UserError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _FILES = ('{"add"', '{"remove"', '{"cdc"')
@@ -120,7 +120,7 @@ def _ascending(times: Mapping[int, int]) -> dict[int, int]:
 
 def _parse(version: int, text: str) -> Commit:
     """Parse a commit; of its files, of which there may be very many, only whether they change rows."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     changing = [line for line in lines if line.startswith(_FILES) and '"dataChange":true' in line]
     actions = [json.loads(line) for line in lines if line and not line.startswith(_FILES)]
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 
 _LOG = "_delta_log"
 _STAGED = "_staged_commits"
@@ -120,7 +120,7 @@ def commit_files(storage: Storage, table_path: str) -> dict[int, str]:
 
 def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
     """All actions of a commit file of `commit_files`; [] if it was deleted since."""
-    return [_parse_object(line) for line in (storage.read_text(file) or "").splitlines() if line]
+    return [_parse_object(line) for line in lines_of(storage.read_text(file) or "") if line]
 
 
 def last_user_metadata(storage: Storage, table_path: str, key: str = "sluice") -> CommitMark | None:
@@ -195,7 +195,7 @@ def _recent_commits(
 
 def _small_actions(text: str) -> Iterator[dict[str, Any]]:
     """The actions of a commit that are not files, of which there may be very many."""
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith(('{"commitInfo"', '{"metaData"')):
             yield _parse_object(line)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.storage_port import Storage, lines_of
 from framework.sources.delta.log import LogListing, LogTip, commit_path, log_token, read_listing, tip_of
 from framework.sources.delta.partitions import partition_conditions
 from framework.sources.port import ColumnValues, SourceReference
@@ -72,7 +72,7 @@ def parse_commit(text: str) -> CommitContent:
     if text.count("\n") > MOST_FILES:  # no flow may skip it
         return _UNREADABLE
     try:
-        return _content([json.loads(line) for line in text.splitlines() if line.strip()])
+        return _content([json.loads(line) for line in lines_of(text) if line.strip()])
     except (ValueError, AttributeError, TypeError, KeyError):
         return _UNREADABLE
 

@@ -45,6 +45,15 @@ def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalSto
     assert progress.is_settled
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085"])
+def test_a_value_may_have_what_python_takes_for_the_end_of_a_line(storage: LocalStorage, character: str) -> None:
+    """A key of a database with such a character is in the offset as it is."""
+    offset = f'{{"upper":["a{character}b"]}}'
+    write_batches(storage, storage.path("c"), planned=1, done=1)
+    storage.write_text(storage.path("c/offsets/0"), f"v1\n{{}}\n{offset}")
+    assert read_progress(storage, storage.path("c")).sources == (offset,)
+
+
 def test_a_batch_left_over_from_a_crash_is_seen(storage: LocalStorage) -> None:
     """A planned but uncommitted batch leaves the stream unsettled, at the offsets before it."""
     write_batches(storage, storage.path("c"), planned=3, done=2)

@@ -268,6 +268,23 @@ def test_a_folder_with_many_known_files_is_not_listed_to_learn_that_it_has_chang
     assert source.is_drained(position) is False
     shutil.rmtree(folder / "deep")
     assert source.is_drained(position) is None
+    for damaged in ("", "{", "null", "[1]"):
+        storage.write_text(f"{log_folder(checkpoint, 0)}/listed.json", damaged)
+        assert source.is_drained(position) is True
+
+
+def test_what_is_hidden_or_not_selected_can_not_stop_a_listing(tmp_path: Path) -> None:
+    """A hidden link that leads to itself, and a folder whose name is no text but which has no selected file."""
+    (tmp_path / ".loop").symlink_to(tmp_path / ".loop")
+    (tmp_path / "1.json").write_text("1")
+    odd = os.fsencode(tmp_path) + b"/bad\xff"
+    Path(os.fsdecode(odd)).mkdir()
+    (Path(os.fsdecode(odd)) / "_hidden.json").write_text("1")
+    assert names(list_new(None, options(tmp_path), NothingKnown())) == ["1.json"]
+    (Path(os.fsdecode(odd)) / "2.json").write_text("1")
+    with pytest.raises(UserError) as raised:
+        list_new(None, options(tmp_path), NothingKnown())
+    assert raised.value.condition == "CLOUD_FILES_NAME_UNREADABLE"
 
 
 def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ errors without the password.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock, Thread
@@ -21,6 +21,7 @@ from psycopg2.extras import LogicalReplicationConnection
 
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.libpq import Cancellation
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class OpenConnections:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._open: list[psycopg2.extensions.connection] = []
+        self._open: list[tuple[psycopg2.extensions.connection, Cancellation]] = []
         self._has_ended = False
 
     @contextmanager
@@ -101,8 +102,8 @@ class OpenConnections:
     def add(self, opened: psycopg2.extensions.connection) -> None:
         """Add a connection; after the end it is closed at once."""
         with self._lock:
-            self._open = [each for each in self._open if not each.closed]
-            self._open.append(opened)
+            self._open = [each for each in self._open if not each[0].closed]
+            self._open.append((opened, Cancellation(opened)))
         if self._has_ended:
             opened.close()
 
@@ -110,22 +111,21 @@ class OpenConnections:
         """Cancel what runs, and close all connections, now and later ones; returns at once."""
         self._has_ended = True
         with self._lock:
-            ended = [each for each in self._open if not each.closed]
-        for opened in ended:
+            ended = [each for each in self._open if not each[0].closed]
+        for each in ended:
             # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
-            Thread(target=_end, args=(opened,), name="end of a connection", daemon=True).start()
+            Thread(target=_end, args=each, name="end of a connection", daemon=True).start()
 
 
 _OPENED: ContextVar[OpenConnections | None] = ContextVar("connections", default=None)
 
 
-def _end(opened: psycopg2.extensions.connection) -> None:
+def _end(opened: psycopg2.extensions.connection, cancellation: Cancellation) -> None:
     closing = Thread(target=opened.close, name="end of a connection", daemon=True)
     closing.start()
     while closing.is_alive():
         # A statement may begin between two of them.
-        with suppress(psycopg2.Error):
-            opened.cancel()
+        cancellation.send()
         closing.join(_CANCEL_SECONDS)
 
 

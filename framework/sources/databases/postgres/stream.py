@@ -11,15 +11,13 @@ from __future__ import annotations
 import ctypes
 import select
 import threading
-from collections.abc import Callable
 from struct import Struct
 from typing import Any
-
-from psycopg2 import _psycopg
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.libpq import function, quick, waiting
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.session import open_replication
 
@@ -37,27 +35,18 @@ _UNDEFINED_OBJECT = b"42704"
 _pack_status = Struct(">cQQQqB").pack
 
 
-def _function(library: Any, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(library, name)
-    function.restype, function.argtypes = result, arguments  # type: ignore[attr-defined]
-    return function
-
-
-# A handle of psycopg2's extension finds the libpq that the extension is linked with.
-_path = _psycopg.__file__
-_waiting, _quick = ctypes.CDLL(_path), ctypes.PyDLL(_path)  # without and with Python's lock held
-_exec = _function(_waiting, "PQexec", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-_result_status = _function(_quick, "PQresultStatus", ctypes.c_int, ctypes.c_void_p)
-_result_field = _function(_quick, "PQresultErrorField", ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int)
-_clear = _function(_quick, "PQclear", None, ctypes.c_void_p)
-_error_message = _function(_quick, "PQerrorMessage", ctypes.c_char_p, ctypes.c_void_p)
-_socket = _function(_quick, "PQsocket", ctypes.c_int, ctypes.c_void_p)
-_get_result = _function(_waiting, "PQgetResult", ctypes.c_void_p, ctypes.c_void_p)
-_get_copy_data = _function(_quick, "PQgetCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
-_free = _function(_quick, "PQfreemem", None, ctypes.c_void_p)
-_consume_input = _function(_waiting, "PQconsumeInput", ctypes.c_int, ctypes.c_void_p)
-_put_copy_data = _function(_waiting, "PQputCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
-_flush = _function(_waiting, "PQflush", ctypes.c_int, ctypes.c_void_p)
+_exec = function(waiting, "PQexec", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+_result_status = function(quick, "PQresultStatus", ctypes.c_int, ctypes.c_void_p)
+_result_field = function(quick, "PQresultErrorField", ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int)
+_clear = function(quick, "PQclear", None, ctypes.c_void_p)
+_error_message = function(quick, "PQerrorMessage", ctypes.c_char_p, ctypes.c_void_p)
+_socket = function(quick, "PQsocket", ctypes.c_int, ctypes.c_void_p)
+_get_result = function(waiting, "PQgetResult", ctypes.c_void_p, ctypes.c_void_p)
+_get_copy_data = function(quick, "PQgetCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_free = function(quick, "PQfreemem", None, ctypes.c_void_p)
+_consume_input = function(waiting, "PQconsumeInput", ctypes.c_int, ctypes.c_void_p)
+_put_copy_data = function(waiting, "PQputCopyData", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+_flush = function(waiting, "PQflush", ctypes.c_int, ctypes.c_void_p)
 
 
 class StartRefusedError(SourceError):
