@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
@@ -16,6 +20,7 @@ from framework.checkpoints.offsets import CheckpointProgress
 from framework.foundation.errors import SourceError
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import snapshot_request
+from framework.sources.databases.postgres.session import OpenConnections
 from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
 from framework.sources.databases.staging import Staging
 
@@ -36,6 +41,28 @@ _WAITING = f"{_OURS} AND wait_event_type = 'Lock'"
 _DEADLINE_SECONDS = 60
 _SOON_SECONDS = 20
 """A wait for the lock takes a minute."""
+
+
+_SILENT_SECONDS = 6
+_PROXY = f"""
+import os, socket, sys, threading
+
+def pump(source, target):
+    while data := source.recv(65536):
+        target.sendall(data)
+
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+client, _ = listener.accept()
+server = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+for pair in ((client, server), (server, client)):
+    threading.Thread(target=pump, args=pair, daemon=True).start()
+kept = [listener.accept()]
+threading.Timer({_SILENT_SECONDS}, os._exit, [0]).start()
+while True:
+    kept.append(listener.accept())
+"""
+"""Passes one connection on, answers no other one, such as that of a cancel, and ends some seconds after that."""
 
 
 @pytest.fixture
@@ -83,6 +110,34 @@ def test_a_plan_that_is_not_wanted_any_more_ends_at_the_server(
         stream.next_offset(None)
     assert caught.value.condition == "DATABASE_UNREACHABLE"
     until(run, _OURS, lambda count: count == 0)
+
+
+def test_a_server_that_does_not_answer_a_cancel_stops_no_other_thread(database: str) -> None:
+    """The other flows of the process, its lease and Ctrl-C depend on that."""
+    place = psycopg2.extensions.parse_dsn(database)
+    command = [sys.executable, "-c", _PROXY, "127.0.0.1", str(place["port"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stdout is not None
+        port = int(proxy.stdout.readline())
+        connection = psycopg2.connect(database, host="127.0.0.1", port=port)
+        opened = OpenConnections()
+        opened.add(connection)
+
+        def sleep_at_the_server() -> None:
+            with suppress(psycopg2.Error):
+                connection.cursor().execute("SELECT pg_sleep(100)")
+
+        sleeper = Thread(target=sleep_at_the_server, daemon=True)
+        sleeper.start()
+        time.sleep(0.5)
+        opened.end()
+        ticks = [time.monotonic()]
+        while ticks[-1] < ticks[0] + _SILENT_SECONDS / 2:
+            time.sleep(0.05)
+            ticks.append(time.monotonic())
+        assert proxy.wait(_DEADLINE_SECONDS) == 0
+        sleeper.join(_DEADLINE_SECONDS)
+    assert max(late - early for early, late in pairwise(ticks)) < _SILENT_SECONDS / 2
 
 
 @pytest.mark.usefixtures("table")
