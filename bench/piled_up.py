@@ -75,21 +75,23 @@ class Processes:
         self._pids = (os.getpid(), int(self._java.ProcessHandle.current().pid()))
 
     def cpu_seconds_by_process(self) -> tuple[float, float]:
-        """Return the CPU seconds of Python and of Java so far."""
-        return sum(_cpu_seconds(pid) for pid in self._python_pids()), _cpu_seconds(self._pids[1])
+        """Return the CPU seconds of Python, ended workers included, and of Java so far."""
+        python = [self._pids[0], *self._below_java()]
+        ended = sum(_cpu_seconds(pid, of_ended=True) for pid in (*python, self._pids[1]))
+        return sum(map(_cpu_seconds, python)) + ended, _cpu_seconds(self._pids[1])
 
     def python_megabytes(self) -> float:
         """Return the memory of all Python processes; what they share counts once."""
-        return sum(_own_megabytes(pid) for pid in self._python_pids())
+        return sum(map(_own_megabytes, [self._pids[0], *self._below_java()]))
 
-    def _python_pids(self) -> list[int]:
-        """This process, and the workers below the JVM."""
+    def _below_java(self) -> list[int]:
+        """The processes that the JVM started, and those below them."""
         parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdecimal()}
         found, added = [], [self._pids[1]]
         while added:
             added = [pid for pid, parent in parents.items() if parent in added]
             found += added
-        return [self._pids[0], *found]
+        return found
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of both so far."""
@@ -109,12 +111,14 @@ class Processes:
         return Memory(heap_megabytes=heap, java_megabytes=java, python_megabytes=python)
 
 
-def _cpu_seconds(pid: int) -> float:
+def _cpu_seconds(pid: int, *, of_ended: bool = False) -> float:
+    """The CPU seconds of a process, or of those that it started and that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     except OSError:  # it has ended
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    first = 13 if of_ended else 11
+    return (int(fields[first]) + int(fields[first + 1])) / _TICKS
 
 
 def _parent(process: Path) -> int:

@@ -87,11 +87,14 @@ class Growth:
         plan = self._plan_of(graph, concerned)
         self._executor = with_graph(self._executor, graph)
         failed = self._executor.set_up(plan)
+        steps = supervised_steps(plan)
+        if dataset in failed and dataset not in {step.dataset for step in steps}:
+            raise failed[dataset]  # the plan refuses the table
         return {
             step.flow: Successor(
                 step=step, flow=_flow(graph, step), attempts=self._executor.work, error=failed.get(step.dataset)
             )
-            for step in supervised_steps(plan)
+            for step in steps
         }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -166,18 +167,25 @@ class Supervisor:
         self._units.extend(self._unit(step, failed.get(step.dataset)) for step in steps)
         running: dict[Future[FlowResult], Unit] = {}
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
-            while not self.stop.is_set and not (self._units and all(unit.is_over for unit in self._units)):
-                for unit in self._due(self.parallel_flows - len(running)):
-                    running[pool.submit(unit.attempts.run, self._started(unit, len(running)))] = unit
-                self._pause(running)
-                self._collect(running)
-                self._report_alive()
+            try:
+                self._supervise(pool, running)
+            except BaseException:
+                self.stop.set()  # the pool waits for its flows, and those of unknown sources end only at a stop
+                raise
             if running:
                 wait(running)
                 self._collect(running)
         for unit in self._units:
             if not unit.is_over:
                 self.journal.ended(self._result(unit))
+
+    def _supervise(self, pool: ThreadPoolExecutor, running: dict[Future[FlowResult], Unit]) -> None:
+        while not self.stop.is_set and not (self._units and all(unit.is_over for unit in self._units)):
+            for unit in self._due(self.parallel_flows - len(running)):
+                running[pool.submit(unit.attempts.run, self._started(unit, len(running)))] = unit
+            self._pause(running)
+            self._collect(running)
+            self._report_alive()
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
@@ -217,18 +225,30 @@ class Supervisor:
             return True
         if not self._changed(unit, seen):
             return False
-        if not any(source.only for source in unit.sources) or not self._has_read_all(unit):
+        if not any(source.only for source in unit.sources):
             return True
-        # Read before the log was, so a commit that the log did not have yet changes the token again.
-        unit.tokens = {source: seen[source] for source in unit.watched}
-        return False
+        with suppress(SluiceError, OSError):  # the flow's own start tells what can't be read
+            if self._has_read_all(unit):
+                # Read before the log was, so a commit that the log did not have yet changes the token again.
+                unit.tokens = {source: seen[source] for source in unit.watched}
+                return False
+        return True
+
+    def _token(self, unit: Unit, source: SourceReference) -> str | None:
+        """The change token of a source; None if changes don't show in it, or if it can't be read now.
+
+        The flow then starts: its own query tells why, and only this flow is degraded.
+        """
+        try:
+            return kind_named(source.kind).change_token(self.state.storage, source, unit.tokens.get(source))
+        except (SluiceError, OSError):
+            return None
 
     def _changed(self, unit: Unit, seen: dict[SourceReference, str | None]) -> bool:
         """Whether a source may have changed since the last look, for this unit or another one."""
         for source in unit.watched:
             if source not in seen:
-                kind = kind_named(source.kind)
-                seen[source] = kind.change_token(self.state.storage, source, unit.tokens.get(source))
+                seen[source] = self._token(unit, source)
         if any(seen[source] is None or seen[source] != unit.tokens.get(source) for source in unit.watched):
             unit.unconfirmed = True
             return True
@@ -246,9 +266,8 @@ class Supervisor:
 
     def _started(self, unit: Unit, running: int) -> RunFlow | RefreshView:
         """Store the current change tokens of the unit's sources, and return the step to run."""
-        storage = self.state.storage
         for source in unit.watched:
-            unit.tokens[source] = kind_named(source.kind).change_token(storage, source, unit.tokens.get(source))
+            unit.tokens[source] = self._token(unit, source)
         unit.positions, unit.was_held = None, False
         first = unit.started_at is None
         unit.started_at, unit.health = self.clock.monotonic(), FlowHealth.RUNNING
@@ -314,6 +333,8 @@ class Supervisor:
                 each.successor = successor  # its query ends when it comes to the change of its source
             else:
                 self._replace(each, successor)
+        if unit.health is FlowHealth.RUNNING and unit.result is not None:  # the plan has no step for it
+            self._fail(unit, unit.result)
 
     def _replace(self, unit: Unit, successor: Successor) -> None:
         unit.step, unit.flow, unit.attempts, unit.successor = successor.step, successor.flow, successor.attempts, None
@@ -357,7 +378,9 @@ class Supervisor:
         if unit.sources is None or not isinstance(step, RunFlow):
             return UNKNOWN_LAG
         now = self.clock.now().timestamp()
-        return flow_lag(self.state.storage, self._checkpoint(step), unit.sources, now=now)
+        with suppress(SluiceError, OSError):
+            return flow_lag(self.state.storage, self._checkpoint(step), unit.sources, now=now)
+        return UNKNOWN_LAG
 
     def _checkpoint(self, step: RunFlow | RefreshView) -> str:
         assert isinstance(step, RunFlow)  # only streams have positions

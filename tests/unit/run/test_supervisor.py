@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -519,3 +520,57 @@ def test_a_graph_that_is_invalid_with_new_columns_fails_the_flow_that_found_them
         (FlowState.FAILED, error),
         (FlowState.STOPPED, None),
     ]
+
+
+def test_a_flow_that_has_no_step_with_its_new_columns_fails_with_them(world: World) -> None:
+    """It is not left as running; the other flow runs."""
+    supervisor = world.supervise(
+        world.flow("a", new_columns), world.flow("b", completed), grow=lambda _dataset: {}, threads=2
+    )
+    ended = {result.dataset.table: (result.state, result.error) for result in supervisor.results}
+    assert ended["b"] == (FlowState.STOPPED, None)
+    state, error = ended["a"]
+    assert state is FlowState.FAILED
+    assert error is not None
+    assert error.condition == "UNKNOWN_FIELD"
+
+
+def test_a_fault_of_the_supervisor_stops_the_flows_that_run(world: World) -> None:
+    """The update ends with the fault. A flow whose source tells no changes would run on for ever."""
+    stopped = threading.Event()
+
+    def until_stopped(step: RunFlow | RefreshView) -> FlowResult:
+        if world.stop.wait(60):
+            stopped.set()
+        return completed(step)
+
+    def grow(_dataset: QualifiedName) -> Mapping[QualifiedName, Successor]:
+        raise AssertionError
+
+    steps = (world.flow("a", until_stopped, unknown=True), world.flow("b", new_columns, completed))
+    with pytest.raises(AssertionError):
+        world.supervise(*steps, threads=2, grow=grow)
+    assert stopped.is_set()
+
+
+def test_a_source_that_can_not_be_asked_for_changes_concerns_its_flow_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its flow starts and reports what is wrong; the other flow goes on."""
+    token = LocalStorage.folder_token
+
+    def folder_token(self: LocalStorage, path: str) -> str:
+        if Path(path).name == "a":
+            raise OperationError("STORAGE_NOT_READABLE", path=path, problem="gone")
+        return token(self, path)
+
+    monkeypatch.setattr(LocalStorage, "folder_token", folder_token)
+
+    def appears(step: RunFlow | RefreshView) -> FlowResult:
+        world.file("b")
+        return completed(step)
+
+    steps = (world.flow("a", partial(failed, may_heal=False)), world.flow("b", appears, completed))
+    supervisor = world.supervise(*steps)
+    assert sorted(table for table, _ in world.ran) == ["a", "b", "b"]
+    assert [result.state for result in supervisor.results] == [FlowState.FAILED, FlowState.STOPPED]
