@@ -73,12 +73,12 @@ class Processes:
     def __init__(self, spark: SparkSession) -> None:
         self._java = spark._jvm.java.lang  # type: ignore[union-attr]  # a started session has a JVM
         self._pids = (os.getpid(), int(self._java.ProcessHandle.current().pid()))
+        self._python_seconds: dict[int, float] = {}
 
     def cpu_seconds_by_process(self) -> tuple[float, float]:
-        """Return the CPU seconds of Python, ended workers included, and of Java so far."""
-        python = [self._pids[0], *self._below_java()]
-        ended = sum(_cpu_seconds(pid, of_ended=True) for pid in (*python, self._pids[1]))
-        return sum(map(_cpu_seconds, python)) + ended, _cpu_seconds(self._pids[1])
+        """Return the CPU seconds of Python and of Java so far; a process that ended counts as at the last call."""
+        self._python_seconds |= {pid: _cpu_seconds(pid) for pid in (self._pids[0], *self._below_java())}
+        return sum(self._python_seconds.values()), _cpu_seconds(self._pids[1])
 
     def python_megabytes(self) -> float:
         """Return the memory of all Python processes; what they share counts once."""
@@ -111,14 +111,12 @@ class Processes:
         return Memory(heap_megabytes=heap, java_megabytes=java, python_megabytes=python)
 
 
-def _cpu_seconds(pid: int, *, of_ended: bool = False) -> float:
-    """The CPU seconds of a process, or of those that it started and that have ended."""
+def _cpu_seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     except OSError:  # it has ended
         return 0.0
-    first = 13 if of_ended else 11
-    return (int(fields[first]) + int(fields[first + 1])) / _TICKS
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _parent(process: Path) -> int:

@@ -21,6 +21,7 @@ from framework.record.events import Event
 from framework.run.update.results import FlowState, UpdateState
 from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
+from framework.sources.cloud_files import stream
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def until(holds: Callable[[], bool], running: RunningUpdate, *, may_fail: bool =
         assert time.monotonic() < deadline, (running.state, running.flows)
         assert running.state is not UpdateState.FAILED, running.wait(0)
         failed = [flow for flow in running.flows if flow.health is FlowHealth.FAILED]
-        assert may_fail or not failed, failed
+        assert may_fail or not failed, [(flow.flow.table, flow.reason) for flow in failed]
         time.sleep(0.05)
 
 
@@ -390,6 +391,39 @@ def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: Eng
     assert world.rows("steady") == [("1",), ("2",)]
     assert {flow.rpartition(".")[2] for flow in restarted if flow} == {"grown", "readers", "counted"}
     assert pipeline.run().state is UpdateState.COMPLETED
+
+
+def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query ends when its sources have no data, not while they look for some; their rows arrive."""
+    slow, groups, taken = threading.Event(), stream.file_groups, list[float]()  # type: ignore[attr-defined]
+
+    def slowly(*arguments: Any) -> Any:
+        begin = time.monotonic()
+        found = groups(*arguments)
+        while slow.is_set() and time.monotonic() < begin + 7:
+            found = groups(*arguments)  # jobs, which the end of the query would cancel
+        taken.append(time.monotonic() - begin)
+        return found
+
+    monkeypatch.setattr(stream, "file_groups", slowly)
+
+    def declare() -> None:
+        @dp.table
+        def grown() -> DataFrame:
+            reader = world.spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+            return reader.load(str(world.root / "grown")).drop("_rescued_data")
+
+    files(world, "grown", '{"id": "1"}')
+    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    with started(pipeline) as running:
+        until(lambda: world.versions("grown") > 0 and world.rows("grown") == [("1",)], running)
+        slow.set()
+        files(world, "grown", '{"id": "2", "a": "x"}')
+        until(lambda: bool(taken) and taken[-1] > 7, running)
+        slow.clear()
+        until(lambda: world.rows("grown") == [("1", None), ("2", "x")], running)
 
 
 def test_wider_types_of_files_restart_their_flow_and_its_readers(world: EngineWorld) -> None:

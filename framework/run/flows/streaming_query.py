@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.1
+_PAUSE_MILLISECONDS = round(2000 * POLL_SECONDS)
+"""Spark's pause between two looks for data; longer than a poll, so that a poll sees the query wait."""
 
 Progress = dict[str, Any]
 BatchFunction = Callable[[DataFrame, int], None]
@@ -69,7 +71,7 @@ def run_stream(
     """Read the sources into the target until the trigger ends, and return when the last batch is committed.
 
     A continuous query ends after the trigger's idle time. Ending it is always safe: a batch that
-    has begun is interrupted and runs again at the next start.
+    has begun is interrupted and runs again at the next start. So does what the interruption made fail.
 
     Args:
         query_of: returns the query, in the session that runs it. Its sources in Python add the exceptions that they
@@ -99,15 +101,18 @@ def run_stream(
         idle.progressed(progress)
         on_progress(progress)
 
-    seen = _Seen(progressed)
+    seen, is_ended = _Seen(progressed), False
     try:
         while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
             if stop.is_set or is_held():
                 raise StoppedError(name)
-            if faults or idle.is_over(query):
+            is_ended |= not faults and idle.is_over(query)
+            if faults or is_ended:
                 query.stop()
     except StreamingQueryException as error:
+        if is_ended:
+            return
         if (
             faults
         ):  # the original exception of the batch function or of a source, of which the JVM's error keeps only a part
@@ -118,7 +123,7 @@ def run_stream(
         if query.isActive:
             query.stop()
         seen.look(query)
-    if faults:  # of a source that has nothing for Spark any more
+    if faults and not is_ended:  # of a source that has nothing for Spark any more
         raise faults[-1]
 
 
@@ -170,14 +175,17 @@ class _Idle:
         """Whether the query has had no data for long enough; called every `POLL_SECONDS`."""
         if self._limit is None:
             return False
-        has_data = query._jsq.status().isDataAvailable()
+        status = query._jsq.status()
+        has_data = status.isDataAvailable()
         if has_data and not self._by_rows:
             self._idle_seconds = 0.0
             return False
         self._idle_seconds += POLL_SECONDS
         # While a batch runs, its rows are unknown: the query may end right after an empty one.
         was_empty, self._is_empty = self._is_empty, False
-        return self._idle_seconds >= self._limit and (was_empty or not has_data)
+        # While a source looks for data, there is none: it may list a large folder, or infer the columns of its files.
+        is_waiting = not has_data and status.message().startswith("Waiting for ")
+        return self._idle_seconds >= self._limit and (was_empty or is_waiting)
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
@@ -190,6 +198,8 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
 
 
 def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: list[BaseException]) -> DataStreamWriter:
+    if isinstance(trigger, Continuous):
+        frame.sparkSession.conf.set("spark.sql.streaming.pollingDelay", f"{_PAUSE_MILLISECONDS}ms")
     writer = _triggered(frame.writeStream, trigger)
     function = target.batch_function
     if function is not None:
