@@ -462,6 +462,20 @@ def test_a_column_with_a_constraint_names_the_statements_that_make_it_wider(land
     assert len(landing.rows("t")) == 2
 
 
+def test_backticks_around_a_name_are_a_part_of_it(landing: Landing) -> None:
+    """A column and a field with such a name widen, and those that have the name without them stay."""
+    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
+    write(landing, "parquet", "t", "1 AS id, 2 AS ```a```, 'x' AS a, named_struct('`f`', 3, 'f', 'y') AS s")
+    assert landing.run(tables) == {}
+    write(landing, "parquet", "t", f"2 AS id, {MOST} AS ```a```, 'x' AS a, named_struct('`f`', {MOST}, 'f', 'y') AS s")
+    assert landing.run(tables) == {}
+    assert columns(landing, "t") == "id int, `a` bigint, a string, s struct<`f`:bigint,f:string>"
+    assert landing.rows("t") == [
+        {"id": 1, "`a`": 2, "a": "x", "s": {"`f`": 3, "f": "y"}},
+        {"id": 2, "`a`": MOST, "a": "x", "s": {"`f`": MOST, "f": "y"}},
+    ]
+
+
 @pytest.mark.parametrize("quarantine", [False, True])
 def test_two_flows_of_one_table_have_all_of_their_values_whichever_is_wider(
     landing: Landing, *, quarantine: bool

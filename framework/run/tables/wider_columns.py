@@ -9,7 +9,7 @@ from delta import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from framework.cdc.model.columns import find_field, quote
+from framework.cdc.model.columns import match_field, quote
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
@@ -144,7 +144,7 @@ def common_leaves(
         prefix: of the paths.
     """
     for field in stored.fields:
-        match = find_field(other, field.name)
+        match = match_field(other, field.name)
         if match is not None:
             yield from _common_parts(field.dataType, match.dataType, spelled, f"{prefix}{spelled(field.name)}")
 
