@@ -44,6 +44,13 @@ CONDITIONS: dict[str, Condition] = {
         "refers: {columns}. No row was written.",
         "Run these statements, and then the update again: {statements}.",
     ),
+    "GENERATED_COLUMN_KEEPS_TYPE": Condition(
+        "The table of {dataset} has the generated columns {generated}, and Delta changes no column that one of them "
+        "depends on: {columns}. No row was written.",
+        "Cast the column to its former type in the query; if files brought the new type, `cloudFiles.schemaHints` "
+        "gives the column its former one. Or let the declared schema fit the new type, and rebuild the table with "
+        "`sluice run --full-refresh {dataset}`.",
+    ),
     "SPARK_LOST": Condition(
         "The Java process of Spark ended: it was killed, or had no memory left.",
         "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "
