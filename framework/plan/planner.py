@@ -39,6 +39,7 @@ _COPIED = "a copy of the table is kept, and "
 _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
+_NOT_COMPLETE = "its single run is not complete"
 _CONTINUOUS = "keeps running until the update is stopped"
 
 
@@ -200,7 +201,7 @@ class _Planning:
             yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
         generation = state.generation or 1
-        after = self._after(flow)
+        after, beside = self._after(flow), _beside_former(dataset, state)
         broken = foretell(dataset, flow, state)
         if broken is not None:
             # Also without new data: the flow can't continue whenever data arrives, and now is the time to say so.
@@ -209,11 +210,11 @@ class _Planning:
         elif flow.spec.once and state.completed:
             yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
         elif flow.spec.once:
-            yield self._run(dataset, flow, generation, reason="its single run is not complete", check=False)
+            yield self._run(dataset, flow, generation, reason=f"{_NOT_COMPLETE}{beside}", check=False)
         elif self.request.continuous:
-            yield self._run(dataset, flow, generation, reason=_CONTINUOUS, check=state.drained)
+            yield self._run(dataset, flow, generation, reason=f"{_CONTINUOUS}{beside}", check=state.drained)
         elif not state.drained:
-            yield self._run(dataset, flow, generation, reason=_reason_to_read(flow.spec), check=False)
+            yield self._run(dataset, flow, generation, reason=f"{_reason_to_read(flow.spec)}{beside}", check=False)
         elif after:
             moved = "changed" if flow.spec.from_snapshots else "received new rows"
             yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
@@ -233,20 +234,22 @@ class _Planning:
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Return why the flow begins a new generation; empty if it continues its current one."""
         if state.generation is None:
-            return f"{_FIRST_RUN}{_beside_former(dataset, state) if self.state.table(dataset.name).exists else ''}"
+            is_there = dataset.is_sink or self.state.table(dataset.name).exists
+            return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
         if flow.spec.name in self.selection.reset_flows:
-            return self._reset_reason(flow.spec.name)
+            return self._reset_reason(flow.spec.name, lost=lost)
         if lost:
             return "its table no longer exists"
         if dataset.name in self.selection.rebuilt and dataset.is_table:
             return "full refresh requested"
         return ""
 
-    def _reset_reason(self, name: QualifiedName) -> str:
+    def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""
         start = self.selection.starts.get(name)
         texts = [each.text for each in parse_starts(start).values()]
-        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; the rows it wrote are kept"
+        kept = "its table no longer exists" if lost else "the rows it wrote are kept"
+        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; {kept}"
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
@@ -266,7 +269,7 @@ class _Planning:
 
 
 def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
-    """Return the announcement of rows that a renamed flow reads a second time; empty if there are none."""
+    """Return the announcement of rows that a flow under another name reads a second time; empty if there are none."""
     if not state.former:
         return ""
     former = _listed(state.former)

@@ -21,12 +21,14 @@ class FlowState:
         drained: whether all current data of its sources has been read; False if unknown.
         latest: the highest number ever assigned to a generation; 0 for none.
         has_kept: whether it can be rolled back to an earlier generation.
+        repeats: whether rows are in the target twice after that roll-back.
         query: what the checkpoint holds of the query that wrote it; None if unknown.
         gaps: the sources that no longer hold the checkpoint's position.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
-        former: flows that no longer write to the target, where rows of them are, before the first run of a flow that
-            appends; one of them may be the same flow under an earlier name.
+        former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
+            be the same flow under another name. Before its first run all of them, later those that have written since
+            it did, unless it has nothing to read.
         held: why an operator does not want the flow to run; empty if it may.
     """
 
@@ -36,6 +38,7 @@ class FlowState:
     drained: bool = False
     latest: int = 0
     has_kept: bool = False
+    repeats: bool = False
     query: StoredQuery | None = None
     gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()
