@@ -15,7 +15,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
-from framework.plan.state import FlowState, StoredState
+from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
@@ -84,6 +84,14 @@ class _Planning:
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
+        if self._has_left(dataset, table):
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            self.moving.add(name)
+            reason = f"its flows have written to {table.elsewhere} since"
+            yield RefuseTable(
+                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, elsewhere=table.elsewhere
+            )
+            return
         if dataset.fault is not None:
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             self.moving.add(name)
@@ -103,6 +111,16 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
+        """Whether the flows of a table would go on in it behind rows that they have written to another one.
+
+        A full refresh reads them again. Flows of a table that was created just now have no checkpoint yet.
+        """
+        begun = any(self.state.flow(each.spec.name).generation for each in self.graph.flows_into(dataset.name))
+        is_read_again = dataset.name in self.selection.rebuilt or table.rebuilding is not None
+        is_stream = dataset.kind is DatasetKind.STREAMING_TABLE
+        return bool(table.elsewhere) and is_stream and begun and not is_read_again and dataset.fault is None
 
     def _view_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name, flow = dataset.name, self.graph.flows_into(dataset.name)[0]
@@ -242,7 +260,9 @@ class _Planning:
             return "its table no longer exists"
         if dataset.name in self.selection.rebuilt and dataset.is_table:
             return "full refresh requested"
-        return ""
+        if state.changed_kind:
+            return _changed_kind(dataset, flow)
+        return "its checkpoint was deleted" if state.deleted else ""
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""
@@ -275,6 +295,13 @@ def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
     former = _listed(state.former)
     writes = "writes" if len(state.former) == 1 else "write"
     return f"; {dataset.name.table} has rows of {former}, which no longer {writes} to it: what both read is there twice"
+
+
+def _changed_kind(dataset: GraphDataset, flow: GraphFlow) -> str:
+    """Return the reason of the new generation of a flow that has become a stream, or is no longer one."""
+    was, now = ("ran once over a batch", "is a stream") if flow.streaming else ("was a stream", "reads a batch")
+    twice = "" if dataset.cdc is not None else f"; the rows that it wrote are in {dataset.name.table} twice"
+    return f"it {was} and {now} now{twice}"
 
 
 def _anew(reason: str, state: FlowState) -> str:

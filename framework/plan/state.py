@@ -29,6 +29,9 @@ class FlowState:
         former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
             be the same flow under another name. Before its first run all of them, later those that have written since
             it did, unless it has nothing to read.
+        changed_kind: whether it is a stream and its current generation is of a single run over a batch, or the other
+            way round: their positions, and the numbers of their batches, have nothing to do with each other.
+        deleted: whether the checkpoint of the current generation of an AUTO CDC flow was deleted after it had run.
         held: why an operator does not want the flow to run; empty if it may.
     """
 
@@ -44,6 +47,8 @@ class FlowState:
     resume: tuple[str, ...] = ()
     removed: str = ""
     former: tuple[QualifiedName, ...] = ()
+    changed_kind: bool = False
+    deleted: bool = False
     held: str = ""
 
 
@@ -55,6 +60,7 @@ class TableState:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
+        elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
@@ -66,6 +72,7 @@ class TableState:
     exists: bool = False
     path: str = ""
     other_owner: str | None = None
+    elsewhere: str = ""
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None

@@ -9,6 +9,11 @@ CONDITIONS: dict[str, Condition] = {
         "The table of {dataset} at {path} belongs to {owner}.",
         "Move that table, or set a different name or `path` for the dataset.",
     ),
+    "TABLE_WITHOUT_LATEST_ROWS": Condition(
+        "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "
+        "{elsewhere}. They would go on behind these rows.",
+        "Give the dataset the path of that table again, or rebuild this one: `sluice run --full-refresh {dataset}`.",
+    ),
     "PARTITIONING_CHANGED": Condition(
         "{dataset} is partitioned by {stored}, but now declares the partition columns {wanted}.",
         "Rebuild it with `sluice run --full-refresh {dataset}`, or restore `partition_cols`.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
-from framework.checkpoints.offsets import CheckpointProgress
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.roll_back import last_kept, written_since
@@ -91,6 +91,7 @@ class StateReader:
             exists=stored is not None,
             path=self.store.path(dataset.spec),
             other_owner=stored.other_owner if stored is not None else None,
+            elsewhere=stored.elsewhere if stored is not None else "",
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
@@ -120,6 +121,10 @@ class StateReader:
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
         after = (manifest, current)
         former = () if drained or is_over else former_flows(self.storage, self.graph, dataset, path, after=after)
+        was_stream = read_progress(self.storage, checkpoint).query_id is not None
+        is_stream = flow.streaming and not flow.spec.from_snapshots
+        changed = was_stream if not is_stream else current.completed and not was_stream
+        is_empty = flow.spec.cdc is not None and is_stream and not drained and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends)
         return FlowState(
@@ -135,7 +140,15 @@ class StateReader:
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
             former=former,
+            changed_kind=changed and not is_over,
+            deleted=is_empty and path is not None and self._has_batches(path, flow, current.number),
         )
+
+    def _has_batches(self, path: str, flow: GraphFlow, number: int) -> bool:
+        """Whether an AUTO CDC target has batches of a generation; it would skip those of another checkpoint for it."""
+        history = CommitHistory(self.storage, path)
+        application = application_id(self.graph.pipeline, flow.spec.name, number)
+        return any(application in history.commit(version).batches for version in history.versions)
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.
