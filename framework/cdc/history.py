@@ -19,7 +19,7 @@ from framework.cdc.delta.destination import Destination
 from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
 from framework.cdc.events.leaf_columns import aliased, author_names, event_names, flat_row, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
-from framework.cdc.model.columns import align_column, column, find_field, struct_of
+from framework.cdc.model.columns import align_column, column, match_field, struct_of
 from framework.cdc.model.equality import fingerprint
 from framework.cdc.model.event_order import order_of, point_of, row_order
 from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, OPERATION_KIND, SEQUENCE
@@ -54,7 +54,7 @@ def history_difference(stored: StructType, target: CdcTarget) -> str | None:
         return f"its keys are {', '.join(kind['keys'])}, and now {', '.join(target.keys)}"
     if kind["scd_type"] != target.scd_type:
         return f"it has SCD type {kind['scd_type']}, and now {target.scd_type}"
-    before, now = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE), target.sequence_type
+    before, now = match_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE), target.sequence_type
     if before is not None and (
         now is None or common_sequence(plain_type(now), plain_type(before.dataType)) != plain_type(now)
     ):
@@ -65,7 +65,7 @@ def history_difference(stored: StructType, target: CdcTarget) -> str | None:
 def column_difference(stored: StructType, wanted: StructType) -> str | None:
     """Return why rows of a stored table can't be rows of a table with these columns, as a clause; None if they can."""
     for field in wanted.fields:
-        before = find_field(stored, field.name)
+        before = match_field(stored, field.name)
         if before is not None and not can_hold(field.dataType, before.dataType):
             types = f"{before.dataType.simpleString()}, and now {field.dataType.simpleString()}"
             return f"its column {field.name} has the type {types}"
@@ -167,7 +167,7 @@ def _aligned(rows: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def _taken(schema: StructType, name: str, data_type: DataType) -> Column:
-    field = find_field(schema, name)
+    field = match_field(schema, name)
     return F.lit(None).cast(data_type) if field is None else align_column(column(field.name), field.dataType, data_type)
 
 

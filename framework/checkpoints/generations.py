@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest, parse_manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
@@ -102,16 +103,15 @@ class GenerationStore:
         """
         with self._lock:
             before = self.manifest(dataset, flow)
-            now = timestamp_text(self._clock.now())
             latest = self.latest_number(dataset, flow)
             generation = Generation(
                 number=latest + 1 if number is None else number,
-                begun_at=now,
+                begun_at=self._now,
                 reason=reason,
                 start=start,
                 state=GenerationState.BUILDING if staged else GenerationState.CURRENT,
                 fingerprint=fingerprint,
-                current_since=None if staged else now,
+                current_since=None if staged else self._since(before),
             )
             self._write(before.begin(generation, after=latest))
             replaced = before.in_state(GenerationState.BUILDING)
@@ -130,13 +130,12 @@ class GenerationStore:
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Make a building generation the current one and keep the previous one. Idempotent."""
-        now = timestamp_text(self._clock.now())
         batch = read_progress(self._storage, self.path(dataset, flow, number)).last_commit_batch
         self._change(
             dataset,
             flow,
             lambda manifest: manifest.make_current(
-                number, allowed=GenerationState.BUILDING, since=now, after_batch=batch
+                number, allowed=GenerationState.BUILDING, since=self._since(manifest), after_batch=batch
             ),
         )
 
@@ -155,31 +154,41 @@ class GenerationStore:
             after_batch: the last batch in its checkpoint; None if that is empty.
             rewound_to: the number of the generation that it continues; 0 for none.
         """
-        now = timestamp_text(self._clock.now())
-        generation = Generation(
-            number=number, begun_at=now, reason=reason, start=start, current_since=now, after_batch=after_batch,
-            rewound_to=rewound_to,
-        )  # fmt: skip
-        self._change(
-            dataset,
-            flow,
-            lambda manifest: (
-                manifest
-                if manifest.find(number) is not None
-                else manifest.begin(generation, after=manifest.last_number, undoes=True)
-            ),
-        )
+
+        def adopted(manifest: Manifest) -> Manifest:
+            if manifest.find(number) is not None:
+                return manifest
+            generation = Generation(
+                number=number, begun_at=self._now, reason=reason, start=start, current_since=self._since(manifest),
+                after_batch=after_batch, rewound_to=rewound_to,
+            )  # fmt: skip
+            return manifest.begin(generation, after=manifest.last_number, undoes=True)
+
+        self._change(dataset, flow, adopted)
 
     def restore(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Roll back: make a kept generation, which is not undone, the current one and keep the previous one."""
-        now = timestamp_text(self._clock.now())
-        self._change(
-            dataset, flow, lambda manifest: manifest.make_current(number, allowed=GenerationState.KEPT, since=now)
-        )
 
-    def retire(self, dataset: QualifiedName, flow: QualifiedName) -> None:
-        """Leave a flow without a current generation: its rows have left the table, and its next run is its first."""
-        self._change(dataset, flow, Manifest.retire)
+        def restored(manifest: Manifest) -> Manifest:
+            chosen, wrote = manifest.find(number), None
+            committed = read_progress(self._storage, self.path(dataset, flow, number)).last_commit_batch
+            if chosen is not None:
+                wrote = last_written(self._storage, manifest, chosen)
+                committed = -1 if committed is None and chosen.completed else committed
+            since = self._since(manifest)
+            return manifest.restore(number, since=since, restored_after=committed, wrote_before=wrote)
+
+        self._change(dataset, flow, restored)
+
+    def retire(self, dataset: QualifiedName, flow: QualifiedName, why: str) -> None:
+        """Leave a flow without a current generation: its rows have left the table, and its next run is its first.
+
+        Args:
+            dataset: the target of the flow.
+            flow: the flow's full name.
+            why: `BY_REFRESH`, of a full refresh without the flow, or `BY_LOSS`, if the table was deleted.
+        """
+        self._change(dataset, flow, lambda manifest: manifest.retire(why))
 
     def abandon(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Remove a building generation and delete its checkpoint. Idempotent."""
@@ -214,6 +223,20 @@ class GenerationStore:
                 found.append(parse_manifest(text, path))
         return tuple(sorted(found, key=lambda manifest: manifest.flow))
 
+    @property
+    def _now(self) -> str:
+        return timestamp_text(self._clock.now())
+
+    def _since(self, manifest: Manifest) -> str:
+        """Return the time at which a generation becomes current: the present, but after all earlier such times.
+
+        A clock may be set back, and the order of generations says which of them have read the same rows.
+        """
+        now, last = self._now, max((each.current_since or "" for each in manifest.generations), default="")
+        if now > last:
+            return now
+        return timestamp_text(datetime.fromisoformat(last) + timedelta(milliseconds=1))
+
     def _change(self, dataset: QualifiedName, flow: QualifiedName, change: Callable[[Manifest], Manifest]) -> None:
         with self._lock:
             before = self.manifest(dataset, flow)
@@ -223,6 +246,15 @@ class GenerationStore:
 
     def _write(self, manifest: Manifest) -> None:
         self._storage.write_text(manifest_path(self._storage, manifest.dataset, manifest.flow), manifest.to_json())
+
+
+MayHave = Callable[[str, int], bool]
+"""Whether a target may have a batch of a query (its id) with a number above the given one."""
+
+
+def may_have_any(_query: str, _after: int) -> bool:
+    """Whether a target may have a batch, if nothing says which ones it has: it may."""
+    return True
 
 
 MANIFEST = "manifest.json"
@@ -272,10 +304,27 @@ def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedNam
     return storage.path(_ROOT, folder_name(dataset), folder_name(flow), str(number))
 
 
-def has_written(storage: Storage, manifest: Manifest, generation: Generation) -> bool:
-    """Whether a generation may have written rows; a planned batch may be in the table."""
+def last_written(
+    storage: Storage, manifest: Manifest, generation: Generation, may_have: MayHave = may_have_any
+) -> str | None:
+    """Return the `current_since` of the last time in which a generation may have written rows; None if it never has.
+
+    Args:
+        storage: the pipeline's storage.
+        manifest: of the flow.
+        generation: one of its generations.
+        may_have: whether the target may have a planned batch that is not committed.
+    """
     progress = read_progress(storage, checkpoint_path(storage, manifest.dataset, manifest.flow, generation.number))
-    return generation.completed or (progress.last_offset_batch, progress.last_commit_batch) != (None, None)
+    committed = -1 if progress.last_commit_batch is None else progress.last_commit_batch
+    planned = -1 if progress.last_offset_batch is None else progress.last_offset_batch
+    before = -1 if generation.restored_after is None else generation.restored_after
+    has_written = committed > before
+    if planned > committed:
+        has_written |= progress.query_id is None or may_have(progress.query_id, committed)
+    if generation.completed and generation.restored_after is None:  # a once flow over a batch has no batches
+        has_written = True
+    return generation.current_since or "" if has_written else generation.wrote_before
 
 
 def is_building(storage: Storage, checkpoint: str) -> bool:

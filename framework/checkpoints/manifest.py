@@ -12,7 +12,7 @@ from framework.foundation.names import QualifiedName
 
 _FORMAT = 1
 
-BY_REWIND, BY_REFRESH = "rewind", "full refresh"
+BY_REWIND, BY_REFRESH, BY_LOSS = "rewind", "full refresh", "loss of the table"
 
 
 class GenerationState(StrEnum):
@@ -40,11 +40,15 @@ class Generation:
         state: the state of the generation.
         completed: whether a once flow has written all its data.
         fingerprint: identifies the code that wrote it, as free text.
-        current_since: when it last became the current one; None if it never did.
+        current_since: when it last became the current one, later than any other did before; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
-        undone_by: why rows that it wrote have left the table, `BY_REWIND` or `BY_REFRESH`: a roll-back to it would lose
-            them; empty if they have not.
+        undone_by: why rows that it wrote have left the table, `BY_REWIND`, `BY_REFRESH` or `BY_LOSS`: a roll-back to it
+            would lose them; empty if they have not.
+        restored_after: the last of its batches that was committed when a roll-back last made it current again, -1 for
+            none of a complete one; None if no roll-back did, or if it had none.
+        wrote_before: the `current_since` of the last time before that roll-back in which it may have written; None if
+            it never had.
     """
 
     number: int
@@ -58,6 +62,8 @@ class Generation:
     current_since: str | None = None
     after_batch: int | None = None
     undone_by: str = ""
+    restored_after: int | None = None
+    wrote_before: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +129,28 @@ class Manifest:
         changed = tuple(current if each is chosen else _kept(each) for each in self.generations)
         return dataclasses.replace(self, generations=changed)
 
-    def retire(self) -> Manifest:
-        """Return the manifest without a current generation: a full refresh without the flow removed all its rows."""
-        undone = (dataclasses.replace(_kept(each), undone_by=BY_REFRESH) for each in self.generations)
+    def restore(self, number: int, *, since: str, restored_after: int | None, wrote_before: str | None) -> Manifest:
+        """Return the manifest with a kept generation as current again; unchanged if it is current.
+
+        Args:
+            number: the generation.
+            since: the present time.
+            restored_after: see `Generation`.
+            wrote_before: see `Generation`.
+        """
+        changed = self.make_current(number, allowed=GenerationState.KEPT, since=since)
+        if changed is self:
+            return self
+        generations = tuple(
+            dataclasses.replace(each, restored_after=restored_after, wrote_before=wrote_before)
+            if each.number == number else each
+            for each in changed.generations
+        )  # fmt: skip
+        return dataclasses.replace(changed, generations=generations)
+
+    def retire(self, why: str) -> Manifest:
+        """Return the manifest without a current generation: all rows of the flow have left the table."""
+        undone = (dataclasses.replace(_kept(each), undone_by=why) for each in self.generations)
         return dataclasses.replace(self, generations=tuple(undone))
 
     def update(self, number: int, *, completed: bool | None = None, fingerprint: str | None = None) -> Manifest:

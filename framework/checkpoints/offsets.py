@@ -55,6 +55,15 @@ def read_offsets(storage: Storage, checkpoint_path: str, batch: int) -> tuple[st
     return _parse_offsets(storage.read_text(f"{checkpoint_path}/offsets/{batch}"))
 
 
+def read_planned_at(storage: Storage, checkpoint_path: str, batch: int) -> int | None:
+    """Return when a batch was planned, in epoch milliseconds, by the clock of the process; None if it is unknown."""
+    lines = lines_of(storage.read_text(f"{checkpoint_path}/offsets/{batch}") or "")
+    try:
+        return int(json.loads(lines[1])["batchTimestampMs"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
 def _last_batch(storage: Storage, folder: str) -> int | None:
     return max((int(name) for name in storage.list_names(folder) if name.isdecimal()), default=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from framework.checkpoints.generations import has_written
+from framework.checkpoints.generations import MayHave, last_written, may_have_any
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.storage_port import Storage
@@ -35,18 +35,24 @@ def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
     return [each for each in kept if refresh is None or each.number >= refresh.number]
 
 
-def written_since(storage: Storage, manifest: Manifest, chosen: Generation) -> list[Generation]:
+def written_since(
+    storage: Storage, manifest: Manifest, chosen: Generation, may_have: MayHave = may_have_any
+) -> list[Generation]:
     """Return the generations that may have written rows since a kept one was current, oldest first.
 
     A flow that continues the kept one reads from its position on again what they have read. A once flow that
-    is complete reads nothing again.
+    is complete reads nothing again, but it may have become a stream.
+
+    Args:
+        storage: the pipeline's storage.
+        manifest: of the flow.
+        chosen: the kept generation.
+        may_have: whether the target may have a planned batch that is not committed.
     """
-    if chosen.completed:
-        return []
-    since = chosen.current_since or ""
-    later = (
-        each for each in manifest.generations
-        if each is not chosen and each.state is not GenerationState.BUILDING and not each.undone_by
-        and (each.current_since or "") >= since
-    )  # fmt: skip
-    return [each for each in later if has_written(storage, manifest, each)]
+    found = []
+    for each in manifest.generations:
+        if each is not chosen and each.state is not GenerationState.BUILDING and not each.undone_by:
+            wrote = last_written(storage, manifest, each, may_have)
+            if wrote is not None and wrote >= (chosen.current_since or ""):
+                found.append(each)
+    return [] if chosen.completed and all(each.completed for each in found) else found

@@ -39,6 +39,11 @@ class SystemClock:
         time.sleep(seconds)
 
 
+def milliseconds(text: str) -> int:
+    """Return the epoch milliseconds of a time in ISO 8601."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
 def timestamp_text(instant: datetime) -> str:
     """ISO 8601 in UTC with milliseconds and a Z: `2026-01-31T09:30:00.123Z`."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.compatibility import stored_kind
-from framework.cdc.model.columns import find_field, struct_of
+from framework.cdc.model.columns import match_field, struct_of
 from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, SEQUENCE, START_AT
 from framework.cdc.model.snapshot_versions import SnapshotVersion
 from framework.declare.mutations import unguarded
@@ -59,7 +59,7 @@ def snapshot_shape(function: SnapshotFunction, flow: FlowSpec, stored: StructTyp
 
 def _stored_shape(stored: StructType) -> SnapshotShape | None:
     """The shape of the snapshots that a table was built from; None if the table has no sequence column."""
-    sequence = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE) if stored_kind(stored) else None
+    sequence = match_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE) if stored_kind(stored) else None
     if sequence is None:
         return None
     ours = {HIDDEN_COLUMN, START_AT, END_AT}

@@ -66,12 +66,12 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
         flow: the flow.
         state: its checkpoint.
     """
-    name = flow.spec.name
     first = RESTORE.get(condition.partition(".")[0])
     lines = [] if first is None else [first]
-    if condition in _DAMAGED and state.has_kept:
-        lines.append(f"Continue from a kept generation: `sluice checkpoints rollback {name}`.")
     lines.append(_reset(condition, dataset, flow, state))
+    if condition in _DAMAGED and state.has_kept:
+        # A reset may repeat less than a roll-back that passes over what was read since.
+        lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
     if dataset.is_table:
         lines.append(
             f"Rebuild the table from all data that its sources still have: `sluice run --full-refresh {dataset.name}`."
@@ -101,6 +101,13 @@ def _reset(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowSt
         command += "".join(f" --from {shlex.quote(start)}" for start in state.resume)
         return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`."
     return f"Keep the table, and read the sources from their start, or with `--from START`: `{command}`. {repeats}"
+
+
+def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
+    command = f"sluice checkpoints rollback {flow.spec.name} --target {dataset.name}"
+    if not state.repeats:
+        return f"Continue from a kept generation: `{command}`."
+    return f"Continue from a kept generation: `{command} --allow-repeats`. Rows that were read since repeat."
 
 
 def may_resume(condition: str, state: FlowState) -> bool:

@@ -15,7 +15,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
-from framework.plan.state import FlowState, StoredState
+from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
@@ -39,6 +39,7 @@ _COPIED = "a copy of the table is kept, and "
 _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
+_NOT_COMPLETE = "its single run is not complete"
 _CONTINUOUS = "keeps running until the update is stopped"
 
 
@@ -83,6 +84,14 @@ class _Planning:
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
+        if self._has_left(dataset, table):
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            self.moving.add(name)
+            reason = f"its flows have written to {table.elsewhere} since"
+            yield RefuseTable(
+                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, elsewhere=table.elsewhere
+            )
+            return
         if dataset.fault is not None:
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             self.moving.add(name)
@@ -102,6 +111,16 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
+        """Whether the flows of a table would go on in it behind rows that they have written to another one.
+
+        A full refresh reads them again. Flows of a table that was created just now have no checkpoint yet.
+        """
+        begun = any(self.state.flow(each.spec.name).generation for each in self.graph.flows_into(dataset.name))
+        is_read_again = dataset.name in self.selection.rebuilt or table.rebuilding is not None
+        is_stream = dataset.kind is DatasetKind.STREAMING_TABLE
+        return bool(table.elsewhere) and is_stream and begun and not is_read_again and dataset.fault is None
 
     def _view_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name, flow = dataset.name, self.graph.flows_into(dataset.name)[0]
@@ -200,7 +219,7 @@ class _Planning:
             yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
         generation = state.generation or 1
-        after = self._after(flow)
+        after, beside = self._after(flow), _beside_former(dataset, state)
         broken = foretell(dataset, flow, state)
         if broken is not None:
             # Also without new data: the flow can't continue whenever data arrives, and now is the time to say so.
@@ -209,11 +228,11 @@ class _Planning:
         elif flow.spec.once and state.completed:
             yield SkipStep(dataset=dataset.name, flow=name, reason=f"ran once, in generation {generation}")
         elif flow.spec.once:
-            yield self._run(dataset, flow, generation, reason="its single run is not complete", check=False)
+            yield self._run(dataset, flow, generation, reason=f"{_NOT_COMPLETE}{beside}", check=False)
         elif self.request.continuous:
-            yield self._run(dataset, flow, generation, reason=_CONTINUOUS, check=state.drained)
+            yield self._run(dataset, flow, generation, reason=f"{_CONTINUOUS}{beside}", check=state.drained)
         elif not state.drained:
-            yield self._run(dataset, flow, generation, reason=_reason_to_read(flow.spec), check=False)
+            yield self._run(dataset, flow, generation, reason=f"{_reason_to_read(flow.spec)}{beside}", check=False)
         elif after:
             moved = "changed" if flow.spec.from_snapshots else "received new rows"
             yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
@@ -233,20 +252,24 @@ class _Planning:
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Return why the flow begins a new generation; empty if it continues its current one."""
         if state.generation is None:
-            return f"{_FIRST_RUN}{_beside_former(dataset, state) if self.state.table(dataset.name).exists else ''}"
+            is_there = dataset.is_sink or self.state.table(dataset.name).exists
+            return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
         if flow.spec.name in self.selection.reset_flows:
-            return self._reset_reason(flow.spec.name)
+            return self._reset_reason(flow.spec.name, lost=lost)
         if lost:
             return "its table no longer exists"
         if dataset.name in self.selection.rebuilt and dataset.is_table:
             return "full refresh requested"
-        return ""
+        if state.changed_kind:
+            return _changed_kind(dataset, flow)
+        return "its checkpoint was deleted" if state.deleted else ""
 
-    def _reset_reason(self, name: QualifiedName) -> str:
+    def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""
         start = self.selection.starts.get(name)
         texts = [each.text for each in parse_starts(start).values()]
-        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; the rows it wrote are kept"
+        kept = "its table no longer exists" if lost else "the rows it wrote are kept"
+        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; {kept}"
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
@@ -266,12 +289,19 @@ class _Planning:
 
 
 def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
-    """Return the announcement of rows that a renamed flow reads a second time; empty if there are none."""
+    """Return the announcement of rows that a flow under another name reads a second time; empty if there are none."""
     if not state.former:
         return ""
     former = _listed(state.former)
     writes = "writes" if len(state.former) == 1 else "write"
     return f"; {dataset.name.table} has rows of {former}, which no longer {writes} to it: what both read is there twice"
+
+
+def _changed_kind(dataset: GraphDataset, flow: GraphFlow) -> str:
+    """Return the reason of the new generation of a flow that has become a stream, or is no longer one."""
+    was, now = ("ran once over a batch", "is a stream") if flow.streaming else ("was a stream", "reads a batch")
+    twice = "" if dataset.cdc is not None else f"; the rows that it wrote are in {dataset.name.table} twice"
+    return f"it {was} and {now} now{twice}"
 
 
 def _anew(reason: str, state: FlowState) -> str:

@@ -21,12 +21,17 @@ class FlowState:
         drained: whether all current data of its sources has been read; False if unknown.
         latest: the highest number ever assigned to a generation; 0 for none.
         has_kept: whether it can be rolled back to an earlier generation.
+        repeats: whether rows are in the target twice after that roll-back.
         query: what the checkpoint holds of the query that wrote it; None if unknown.
         gaps: the sources that no longer hold the checkpoint's position.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
-        former: flows that no longer write to the target, where rows of them are, before the first run of a flow that
-            appends; one of them may be the same flow under an earlier name.
+        former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
+            be the same flow under another name. Before its first run all of them, later those that have written since
+            it did, unless it has nothing to read.
+        changed_kind: whether it is a stream and its current generation is of a single run over a batch, or the other
+            way round: their positions, and the numbers of their batches, have nothing to do with each other.
+        deleted: whether the checkpoint of the current generation of an AUTO CDC flow was deleted after it had run.
         held: why an operator does not want the flow to run; empty if it may.
     """
 
@@ -36,11 +41,14 @@ class FlowState:
     drained: bool = False
     latest: int = 0
     has_kept: bool = False
+    repeats: bool = False
     query: StoredQuery | None = None
     gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()
     removed: str = ""
     former: tuple[QualifiedName, ...] = ()
+    changed_kind: bool = False
+    deleted: bool = False
     held: str = ""
 
 
@@ -52,6 +60,7 @@ class TableState:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
+        elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
@@ -63,6 +72,7 @@ class TableState:
     exists: bool = False
     path: str = ""
     other_owner: str | None = None
+    elsewhere: str = ""
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None

@@ -137,12 +137,13 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseTable:
-    """Fail the flows of a dataset whose table belongs to another owner, or that has a fault; the table is not changed.
+    """Fail the flows of a dataset whose table is not theirs, or that has a fault; the table is not changed.
 
     Args:
         flows: the flows into the dataset.
         path: the folder of the table.
-        owner: the owner as text; None if the dataset has a fault of its own.
+        owner: the other owner as text; None if it is this pipeline.
+        elsewhere: the folder of another table, to which the flows have written since; empty without one.
     """
 
     dataset: QualifiedName
@@ -150,6 +151,7 @@ class RefuseTable:
     path: str
     owner: str | None
     reason: str
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,12 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     dataset = graph.dataset(step.dataset)
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault
+    if step.elsewhere:
+        location = dataset.spec.location if dataset is not None else None
+        return OperationError(
+            "TABLE_WITHOUT_LATEST_ROWS", location=location, dataset=step.dataset, path=step.path,
+            elsewhere=step.elsewhere,
+        )  # fmt: skip
     return OperationError(
         "TABLE_NOT_OWNED",
         location=dataset.spec.location if dataset is not None else None,

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from framework.cdc.model.columns import find_field
+from framework.cdc.model.columns import find_field, match_field
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 from framework.recovery.comparison import ColumnFinding
@@ -94,7 +94,7 @@ def align(
 def _pairs(first: StructType, second: StructType) -> tuple[list[ColumnPair], list[ColumnFinding]]:
     pairs, findings, used = [], [], set()
     for place, field in enumerate(first.fields):
-        other = find_field(second, field.name)
+        other = match_field(second, field.name)
         if other is None:
             findings.append(ColumnFinding(name=field.name, first_type=_text(field), second_type=None))
             continue

@@ -50,7 +50,8 @@ class Scenario:
     Args:
         start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), `halfway` (as
             begun, and a full refresh of the accounts failed in the middle), `lossy` (as begun, and the sources lost
-            rows that were read before), or `ahead` (all flows ran after the last changes arrived, too).
+            rows that were read before), `lost` (as begun, and all tables were deleted), or `ahead` (all flows ran after
+            the last changes arrived, too).
         update: the request of the killed update.
         again: the request of the update after it.
         rewinds: the killed command is no update, but a rewind to the end of the first one.
@@ -68,6 +69,7 @@ HISTORY = {"full_refresh": ["accounts", "ledger"], "keep_history": True, "histor
 SCENARIOS = {
     "first": Scenario(start="fresh", tables=ALL),
     "next": Scenario(start="begun", tables=ALL),
+    "lost": Scenario(start="lost", tables=ALL),
     "rebuild": Scenario(
         start="begun",
         tables={"accounts": ACCOUNTS},
@@ -123,6 +125,8 @@ POINTS = [
     ("first", "cdc.after_merge", 2),
     ("first", "views.after_commit", 1),
     ("next", "cdc.after_merge", 1),
+    ("lost", "tables.before_create", 2),
+    ("lost", "tables.after_create", 3),
     ("next", "views.after_commit", 1),
     ("history", "backups.after_copy", 2),
     ("history", "backups.after_mark", 1),
@@ -263,6 +267,9 @@ def bank(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
     bank.feed("payments", AMOUNT, (1, 1), (4, 0), (4, 9))
     late = [(2, "Bo", "UPDATE", 5), (3, None, "DELETE", 7), (4, "Di", "UPDATE", 3), (1, "An", "UPDATE", 3)]
     bank.feed("changes", CHANGE, *late)
+    bank.copy("lost", of="begun")
+    for table in ("payments", "ledger", "accounts"):
+        shutil.rmtree(bank.root / "lost" / "storage" / "tables" / "main" / "default" / table)
     bank.copy("lossy", of="begun")
     bank.lose("lossy", {"history": "amount = 20", "changes": "owner = 'Anna' OR operation = 'DELETE' AND account = 2"})
     return bank

@@ -18,6 +18,7 @@ NAMES = (
     "content", "order", "operation", "sequence", "once", "authors", "deleted", "started", "ended", "row",
     "rows", "event", "key", "value", "path", "index", "count", "least", "most", "upserts", "recorded_at", "authored",
     "_", "a.b", "_metadata.file_path", "a`b", "a/b", "*", "null", "é", "1", "__START", "file_path", "point", "old",
+    "`old`", "`w`",
 )  # fmt: skip
 KEY = "k.`é"
 SPEC = AutoCdcSpec(
@@ -72,6 +73,19 @@ def test_any_name_may_be_the_name_of_a_column(interpreting: SparkSession, tmp_pa
     ]
     shown = [quote(key_name), *map(quote, names), *(("__START_AT", "__END_AT") if spec.scd_type == 2 else ())]
     assert sorted(expected, key=repr) == world.rows(*shown)
+
+
+def test_backticks_around_the_name_of_a_field_are_a_part_of_it(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Also where a struct is converted to that of the table, which has a wider field, and one without backticks."""
+    spec = replace(SPEC, keys=("k",), apply_as_truncates=None)
+    flows = {
+        "wide": (spec, "k STRING, s STRUCT<```f```: BIGINT, f: STRING, g: INT>, op STRING, seq INT", False),
+        "narrow": (spec, "k STRING, s STRUCT<```f```: INT>, op STRING, seq INT", False),
+    }
+    world = World(interpreting, tmp_path, flows, {})
+    world.apply("wide", [("x", (5_000_000_000, "text", 1), "U", 1)])
+    world.apply("narrow", [("y", (2,), "U", 2)])
+    assert world.rows("k", "s.```f```", "s.f", "s.g") == [("x", 5_000_000_000, "text", 1), ("y", 2, None, None)]
 
 
 def test_a_table_of_type_1_may_show_the_interval_of_another(interpreting: SparkSession, tmp_path: Path) -> None:

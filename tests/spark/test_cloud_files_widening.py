@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
 from framework import pipelines as dp
 from framework.cdc.analysis.compatibility import can_widen
@@ -460,6 +460,48 @@ def test_a_column_with_a_constraint_names_the_statements_that_make_it_wider(land
     write(landing, "parquet", "t", "2 AS id, -1 AS amount")
     assert list(landing.run(tables)) == ["t"]
     assert len(landing.rows("t")) == 2
+
+
+def test_a_column_that_others_are_generated_from_keeps_its_type(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta refuses the change, and has no statement for it. The error names both, and no row is written."""
+    world = EngineWorld(spark, tmp_path)
+
+    def declared(kind: str) -> Callable[[], None]:
+        def declare() -> None:
+            generated = {"delta.generationExpression": "CAST(id AS INT) * 2"}
+            id_type, whole = DataType.fromDDL(kind), DataType.fromDDL("INT")
+            schema = StructType().add("id", id_type).add("twice", whole, metadata=generated)
+
+            @dp.table(schema=schema, table_properties={"delta.enableTypeWidening": "true"})
+            def t() -> DataFrame:
+                return spark.readStream.format("delta").load(world.source()).selectExpr(f"CAST(id AS {kind}) AS id")
+
+        return declare
+
+    world.feed([(1,)], "id BIGINT")
+    assert world.run(declared("INT")).state is UpdateState.COMPLETED
+    world.feed([(2,)], "id BIGINT")
+    (error,) = (str(flow.error) for flow in world.run(declared("BIGINT")).flows if flow.error)
+    assert error.startswith("[GENERATED_COLUMN_KEEPS_TYPE]"), error
+    assert "generated columns twice" in error
+    assert "`id` from int to bigint" in error
+    assert world.rows("t") == [(1, 2)]
+    assert world.run(declared("INT")).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, 2), (2, 4)]
+
+
+def test_backticks_around_a_name_are_a_part_of_it(landing: Landing) -> None:
+    """A column and a field with such a name widen, and those that have the name without them stay."""
+    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
+    write(landing, "parquet", "t", "1 AS id, 2 AS ```a```, 'x' AS a, named_struct('`f`', 3, 'f', 'y') AS s")
+    assert landing.run(tables) == {}
+    write(landing, "parquet", "t", f"2 AS id, {MOST} AS ```a```, 'x' AS a, named_struct('`f`', {MOST}, 'f', 'y') AS s")
+    assert landing.run(tables) == {}
+    assert columns(landing, "t") == "id int, `a` bigint, a string, s struct<`f`:bigint,f:string>"
+    assert landing.rows("t") == [
+        {"id": 1, "`a`": 2, "a": "x", "s": {"`f`": 3, "f": "y"}},
+        {"id": 2, "`a`": MOST, "a": "x", "s": {"`f`": MOST, "f": "y"}},
+    ]
 
 
 @pytest.mark.parametrize("quarantine", [False, True])

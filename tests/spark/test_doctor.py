@@ -375,7 +375,7 @@ def test_a_roll_back_is_offered_only_to_a_sound_generation(world: EngineWorld) -
     (finding,) = pipeline.doctor.examine([name]).findings
     first = finding.ways[0]
     assert (first.way.name, first.command) == (
-        "ROLL_BACK", f"sluice checkpoints rollback {flow} --to 1 && sluice run --refresh {flow}"
+        "ROLL_BACK", f"sluice checkpoints rollback {flow} --target {flow} --to 1 && sluice run --refresh {flow}"
     )  # fmt: skip
     assert cost_text(first.cost) == (
         "lost: none; repeated: none: AUTO CDC: events that are read again change nothing; read again: at most 2 rows"
@@ -400,7 +400,10 @@ def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(world: EngineWo
     (finding,) = pipeline.doctor.examine([name]).findings
     (number,) = (number for number, way in enumerate(finding.ways, 1) if way.way.name == "ROLL_BACK")
     way = finding.ways[number - 1]
-    assert way.command == f"sluice checkpoints rollback {flow} --to 1 --allow-repeats && sluice run --refresh {flow}"
+    assert (
+        way.command
+        == f"sluice checkpoints rollback {flow} --target {flow} --to 1 --allow-repeats && sluice run --refresh {flow}"
+    )
     assert cost_text(way.cost) == "lost: none; repeated: at most 2 rows; read again: at most 2 rows"
     pipeline.doctor.treat(finding, number)
     assert world.rows(name) == sorted([*OLD, *NEW, *NEW])

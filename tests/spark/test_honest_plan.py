@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.foundation import failpoints
@@ -239,3 +240,89 @@ def test_a_renamed_flow_that_appends_is_announced_with_the_flow_whose_rows_are_t
     assert announced(declare("backfill", "stream")) == [
         "first run; table has rows of recent, which no longer writes to it: what both read is there twice"
     ]
+
+
+def test_a_flow_that_has_its_name_back_announces_what_was_read_under_the_other_one(shop: Shop) -> None:
+    """It goes on at its own position: a table and a sink have the rows between both positions twice, once announced."""
+    world, out = shop.world, str(shop.world.root / "out")
+
+    def named(name: str) -> Declare:
+        def declared() -> None:
+            dp.create_streaming_table("table")
+            dp.create_sink("out", "delta", {"path": out})
+            for target in ("table", "out"):
+
+                @dp.append_flow(target=target, name=f"{name}_{target}")
+                def rows() -> DataFrame:
+                    return shop.stream()
+
+        return declared
+
+    def announced(declared: Declare) -> list[str]:
+        steps = world.pipeline(declared).plan().steps
+        return sorted(step.reason for step in steps if isinstance(step, RunFlow))
+
+    def both() -> tuple[list[int], list[int]]:
+        found = [world.spark.read.format("delta").load(path).collect() for path in (world.path("table"), out)]
+        table, sink = (sorted(row.id for row in rows) for rows in found)
+        return table, sink
+
+    def twice(reason: str, name: str) -> list[str]:
+        text = f"{reason}; {{0}} has rows of {name}_{{0}}, which no longer writes to it: what both read is there twice"
+        return [text.format("out"), text.format("table")]
+
+    one, other = named("one"), named("other")
+    world.run(one)
+    assert announced(other) == twice("first run", "one")
+    world.run(other)
+    world.feed([(3, "c")], "id LONG, note STRING")
+    world.run(other)
+    assert both() == ([1, 1, 2, 2, 3], [1, 1, 2, 2, 3])
+    assert announced(one) == twice("its sources may have new rows", "other")
+    world.run(one)
+    assert both() == ([1, 1, 2, 2, 3, 3], [1, 1, 2, 2, 3, 3])
+    world.feed([(4, "d")], "id LONG, note STRING")
+    assert announced(one) == ["its sources may have new rows"] * 2
+    world.run(one)
+    assert both() == ([1, 1, 2, 2, 3, 3, 4], [1, 1, 2, 2, 3, 3, 4])
+
+
+def test_a_single_run_that_becomes_a_stream_reads_everything_again_and_announces_it(shop: Shop) -> None:
+    """So does a stream that becomes a single run: an append has rows twice, AUTO CDC misses no event of either."""
+    world = shop.world
+
+    def declare(*, streams: bool) -> Declare:
+        def declared() -> None:
+            spark = world.spark
+
+            def read() -> DataFrame:
+                return (spark.readStream if streams else spark.read).format("delta").load(world.source())
+
+            dp.create_streaming_table("table")
+            dp.append_flow(target="table", name="rows", once=not streams)(read)
+            dp.create_streaming_table("target")
+            dp.auto_cdc_flow(target="target", name="events", once=not streams, keys=["id"], sequence_by=F.lit(1))(read)
+
+        return declared
+
+    def announced(declared: Declare) -> list[str]:
+        return [step.reason for step in world.pipeline(declared).plan().steps if isinstance(step, RunFlow)]
+
+    def ids() -> tuple[list[int], list[int]]:
+        return [row[0] for row in world.rows("table")], [row[0] for row in world.rows("target")]
+
+    twice = "; the rows that it wrote are in table twice"
+    batch, stream = declare(streams=False), declare(streams=True)
+    world.run(batch)
+    assert announced(batch) == []
+    world.feed([(3, "c")], "id LONG, note STRING")
+    kind = "it ran once over a batch and is a stream now"
+    assert sorted(announced(stream)) == [kind, f"{kind}{twice}"]
+    world.run(stream)
+    assert ids() == ([1, 1, 2, 2, 3], [1, 2, 3])
+    world.feed([(4, "d")], "id LONG, note STRING")
+    kind = "it was a stream and reads a batch now"
+    assert sorted(announced(batch)) == [kind, f"{kind}{twice}"]
+    world.run(batch)
+    assert ids() == ([1, 1, 1, 2, 2, 2, 3, 3, 4], [1, 2, 3, 4])
+    assert announced(batch) == []

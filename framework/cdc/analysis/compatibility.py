@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
-from framework.cdc.model.columns import bare_name, find_field, select_fields, struct_of
+from framework.cdc.model.columns import bare_name, match_field, quote, select_fields, struct_of
 from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, METADATA_KEY, SEQUENCE, START_AT
 from framework.cdc.model.type_widening import (
     common_sequence,
@@ -144,7 +144,7 @@ def merge_columns(
     columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])
     faults: list[SluiceError] = []
     for flow in inputs:
-        extra = [field.name for field in flow.selected if find_field(columns, field.name) is None]
+        extra = [field.name for field in flow.selected if match_field(columns, field.name) is None]
         if declared is not None and extra:
             faults.append(flow.fault("AUTOCDC_COLUMN_NOT_DECLARED", target=target, columns=", ".join(extra)))
         for field in flow.selected:
@@ -158,8 +158,8 @@ def merge_columns(
 def _incompatible(
     target: QualifiedName, columns: StructType, flow: CdcInput, field: StructField, inputs: Sequence[CdcInput]
 ) -> UserError:
-    known = find_field(columns, field.name)
-    others = [other.name for other in inputs if find_field(StructType(list(other.selected)), field.name) is not None]
+    known = match_field(columns, field.name)
+    others = [other.name for other in inputs if match_field(StructType(list(other.selected)), field.name) is not None]
     return flow.fault(
         "AUTOCDC_INCOMPATIBLE_COLUMNS",
         target=target,
@@ -172,7 +172,7 @@ def _incompatible(
 
 def stored_kind(stored: StructType) -> dict[str, Any]:
     """Return the keys and the SCD type that a table was built with; empty if AUTO CDC did not build it."""
-    hidden = find_field(stored, HIDDEN_COLUMN)
+    hidden = match_field(stored, HIDDEN_COLUMN)
     return dict((hidden.metadata or {}).get(METADATA_KEY, {})) if hidden is not None else {}
 
 
@@ -193,7 +193,7 @@ def check_drift(
         yield UserError("AUTOCDC_SCD_TYPE_DRIFT", location=location, target=target, **types)
     yield from _check_stored_sequence(target, inputs, stored, can_take)
     for field in columns.fields:
-        before = find_field(stored, field.name)
+        before = match_field(stored, field.name)
         if before is not None and not can_take(before.dataType, field.dataType):
             types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
             yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
@@ -208,8 +208,8 @@ def _check_stored_sequence(
     displayed = common_sequence_type(inputs, literal=False)
     if displayed is None:
         return
-    hidden = find_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
-    visible = find_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
+    hidden = match_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE)
+    visible = match_field(stored, START_AT) if stored_kind(stored)["scd_type"] == 2 else None
     kept, shown = plain_type(stored_sequence(displayed)), plain_type(displayed)
     lost = [
         before.dataType
@@ -250,7 +250,7 @@ def _leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType
     """Yield the fields of a type at any depth, each with its path and its own type."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield from _leaves(field.dataType, f"{path}.{field.name.lower()}")
+            yield from _leaves(field.dataType, f"{path}.{quote(field.name.lower())}")
         return
     names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
     for name in names:

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.model.authorship import Leaf
-from framework.cdc.model.columns import bare_name, find_field
+from framework.cdc.model.columns import bare_name, match_field
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 
@@ -49,10 +49,10 @@ def split_columns(
 
 
 def _stored_authors(stored: StructType | None) -> list[str] | None:
-    hidden = None if stored is None else find_field(stored, HIDDEN_COLUMN)
+    hidden = None if stored is None else match_field(stored, HIDDEN_COLUMN)
     if hidden is None or not isinstance(hidden.dataType, StructType):
         return None
-    field = find_field(hidden.dataType, AUTHORS)
+    field = match_field(hidden.dataType, AUTHORS)
     return list(field.dataType.fieldNames()) if field is not None and isinstance(field.dataType, StructType) else None
 
 

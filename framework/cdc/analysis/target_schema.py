@@ -32,7 +32,7 @@ from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.analysis.rules import check_flow
 from framework.cdc.analysis.selections import split_columns
 from framework.cdc.model.authorship import Leaf, split_leaves
-from framework.cdc.model.columns import bare_name, find_field, struct_of
+from framework.cdc.model.columns import bare_name, find_field, match_field, struct_of
 from framework.cdc.model.reserved_names import (
     AUTHORS,
     CONTENT,
@@ -108,7 +108,7 @@ class CdcTarget:
     @property
     def sequence_type(self) -> DataType | None:
         """The type of the sequences that are not literals; None while all sequences are literals."""
-        field = find_field(self.hidden_type, SEQUENCE)
+        field = match_field(self.hidden_type, SEQUENCE)
         return None if field is None else field.dataType
 
     @property
@@ -220,7 +220,7 @@ def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> Stru
 
 def _as_declared(field: StructField, declared: StructType) -> StructField:
     """Return a column of the table, NOT NULL if it was declared so."""
-    found = find_field(declared, field.name)
+    found = match_field(declared, field.name)
     nullable = found is None or found.nullable
     return StructField(field.name, field.dataType, nullable=nullable, metadata=field.metadata)
 

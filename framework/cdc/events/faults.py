@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.normalize import align_sequence
-from framework.cdc.model.columns import column, find_field, is_storable
+from framework.cdc.model.columns import column, is_storable, match_field
 from framework.declare.specs import AutoCdcSpec
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def event_faults(source: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, lit
     """
     is_event = F.lit(True) if spec.where is None else _is_true(spec.where)  # noqa: FBT003 - a literal column
     keyed = is_event if spec.apply_as_truncates is None else is_event & ~_is_true(spec.apply_as_truncates)
-    keys = {key: column(field.name) for key in target.keys if (field := find_field(source.schema, key)) is not None}
+    keys = {key: column(field.name) for key in target.keys if (field := match_field(source.schema, key)) is not None}
     faults = {NULL_KEY: keyed & _any([key.isNull() for key in keys.values()])}
     stored = [~F.coalesce(is_storable(keys[key]), F.lit(True)) for key in keys if key in target.text_partitions]  # noqa: FBT003 - a literal column
     if stored:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from framework.cdc.model.authorship import assemble, kept_authors
-from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.model.columns import align_column, column, match_field
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def take_leaf(leaf: Leaf, have: StructType, get: Callable[[str], Column]) -> Col
     """
     value, data_type = F.lit(None), cast("DataType", have)
     for part in leaf.path:
-        field = find_field(data_type, part) if isinstance(data_type, StructType) else None
+        field = match_field(data_type, part) if isinstance(data_type, StructType) else None
         if field is None:
             return F.lit(None).cast(leaf.data_type)
         value, data_type = get(field.name), field.dataType

@@ -12,7 +12,7 @@ from framework.cdc.analysis.flow_input import literal_rank
 from framework.cdc.analysis.selections import ignores_null
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.leaf_columns import aliased, take_leaf, value_names, wrote_names
-from framework.cdc.model.columns import align_column, as_stored, bare_name, column, find_field, select_fields
+from framework.cdc.model.columns import align_column, as_stored, bare_name, column, match_field, select_fields
 from framework.cdc.model.equality import fingerprint, normal_key
 from framework.cdc.model.reserved_names import CONTENT, ONCE, SEQUENCE
 from framework.declare.specs import AutoCdcSpec
@@ -86,7 +86,7 @@ def _outputs(
 
 
 def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Column:
-    field = find_field(selected, want.name)
+    field = match_field(selected, want.name)
     if field is None:
         return F.lit(None).cast(want.dataType).alias(want.name)
     value = column(field.name)
@@ -166,7 +166,7 @@ def _writes(spec: AutoCdcSpec, leaf: Leaf, value: Column, selected: StructType) 
 
 
 def _has_leaf(selected: StructType, path: tuple[str, ...]) -> bool:
-    field = find_field(selected, path[0])
+    field = match_field(selected, path[0])
     if field is None or len(path) == 1:
         return field is not None
     return isinstance(field.dataType, StructType) and _has_leaf(field.dataType, path[1:])

@@ -34,11 +34,18 @@ def bare_name(text: str) -> str:
     return text
 
 
-def find_field(schema: StructType, name: str) -> StructField | None:
-    """Return the field called `name`, exactly or else in another case; None if there is no such field."""
-    folded = bare_name(name).lower()
-    found = [field for field in schema.fields if field.name.lower() == folded]
-    exact = [field for field in found if field.name == bare_name(name)]
+def find_field(schema: StructType, declared: str) -> StructField | None:
+    """Return the field that a declaration names, which may have backticks around the name; None if there is none."""
+    return match_field(schema, bare_name(declared))
+
+
+def match_field(schema: StructType, name: str) -> StructField | None:
+    """Return the field called `name`, exactly or else in another case; None if there is no such field.
+
+    The name is that of a field, of which backticks are a part.
+    """
+    found = [field for field in schema.fields if field.name.lower() == name.lower()]
+    exact = [field for field in found if field.name == name]
     return next(iter(exact or found), None)
 
 
@@ -97,7 +104,7 @@ def align_column(value: Column, have: DataType, want: DataType) -> Column:
 
 
 def _align_field(value: Column, have: StructType, want: StructField) -> Column:
-    field = find_field(have, want.name)
+    field = match_field(have, want.name)
     if field is None:
         return F.lit(None).cast(want.dataType)
     return align_column(value.getField(field.name), field.dataType, want.dataType)

@@ -58,7 +58,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "GENERATION_NOT_KEPT": Condition(
         "Flow {flow} has no generation{wanted} to roll back to. Kept generations: {kept}. Those from before a rewind, "
-        "or before a full refresh without the flow, do not count: rows that they wrote have left the table.",
+        "before a full refresh without the flow, or before the table was deleted, do not count: rows that they wrote "
+        "have left the table.",
         "Choose a kept generation, or reset the flow. `sluice checkpoints list` lists all generations.",
     ),
     "GENERATION_BEFORE_REFRESH": Condition(
@@ -71,9 +72,8 @@ CONDITIONS: dict[str, Condition] = {
     "GENERATION_READ_SINCE": Condition(
         "Generation {number} of flow {flow} continues where it ended, and {dataset} may have rows that generation "
         "{since} has read since then. The flow appends, so that what both read would be twice in the table.",
-        "Go on with the current generation. To have the table of that time back, with its checkpoint: "
-        "`sluice rewind --to TIME --dry-run`. If rows may repeat: "
-        "`sluice checkpoints rollback {flow} --to {number} --allow-repeats`.",
+        "Go on with the current generation.{rewind} If rows may repeat: "
+        "`sluice checkpoints rollback {flow} --target {dataset} --to {number} --allow-repeats`.",
     ),
     "DEMO_DATA_MISSING": Condition(
         "The package {package}, which contains the data of the demo, is not installed.",

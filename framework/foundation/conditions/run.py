@@ -9,6 +9,11 @@ CONDITIONS: dict[str, Condition] = {
         "The table of {dataset} at {path} belongs to {owner}.",
         "Move that table, or set a different name or `path` for the dataset.",
     ),
+    "TABLE_WITHOUT_LATEST_ROWS": Condition(
+        "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "
+        "{elsewhere}. They would go on behind these rows.",
+        "Give the dataset the path of that table again, or rebuild this one: `sluice run --full-refresh {dataset}`.",
+    ),
     "PARTITIONING_CHANGED": Condition(
         "{dataset} is partitioned by {stored}, but now declares the partition columns {wanted}.",
         "Rebuild it with `sluice run --full-refresh {dataset}`, or restore `partition_cols`.",
@@ -43,6 +48,13 @@ CONDITIONS: dict[str, Condition] = {
         "The table of {dataset} has the constraint {constraints}, and Delta changes no column to which a constraint "
         "refers: {columns}. No row was written.",
         "Run these statements, and then the update again: {statements}.",
+    ),
+    "GENERATED_COLUMN_KEEPS_TYPE": Condition(
+        "The table of {dataset} has the generated columns {generated}, and Delta changes no column that one of them "
+        "depends on: {columns}. No row was written.",
+        "Cast the column to its former type in the query; if files brought the new type, `cloudFiles.schemaHints` "
+        "gives the column its former one. Or let the declared schema fit the new type, and rebuild the table with "
+        "`sluice run --full-refresh {dataset}`.",
     ),
     "SPARK_LOST": Condition(
         "The Java process of Spark ended: it was killed, or had no memory left.",

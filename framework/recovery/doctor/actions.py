@@ -90,8 +90,8 @@ def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each k
             return f"sluice run --reset-checkpoint {action.flow}{starts}"
         case RollBack():
             repeats = " --allow-repeats" if action.repeats else ""
-            roll_back = f"sluice checkpoints rollback {action.flow} --to {action.generation}{repeats}"
-            return f"{roll_back} && sluice run --refresh {action.dataset}"
+            roll_back = f"sluice checkpoints rollback {action.flow} --target {action.dataset} --to {action.generation}"
+            return f"{roll_back}{repeats} && sluice run --refresh {action.dataset}"
         case FullRefresh():
             return f"sluice run --full-refresh {action.dataset}"
         case RunAgain():

@@ -8,6 +8,7 @@ from functools import reduce
 from framework.checkpoints.generations import Generation, GenerationStore, Manifest
 from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
+from framework.checkpoints.roll_back import written_since
 from framework.declare.specs import DatasetKind, IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
@@ -19,7 +20,7 @@ from framework.recovery.doctor.amounts import NONE, unknown
 from framework.recovery.doctor.damage import Damage, inspect_checkpoint, sound_progress
 from framework.recovery.doctor.extent import Extent, measure, unknown_extent
 from framework.run.flows.state_reader import StateReader
-from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.history import CommitHistory, batches_in
 
 _LAST_BATCHES = 5_000
 
@@ -105,10 +106,7 @@ class Case:
         if self.dataset.kind is not DatasetKind.STREAMING_TABLE or stored.query_id is None:
             return True
         history = CommitHistory(self.states.storage, self.states.store.path(self.dataset.spec))
-        taken = history.last_taken([stored.query_id], history.versions[-1]) if history.versions else None
-        if taken is None:  # old commits leave the log, with their transactions
-            return history.versions[:1] not in ([], [0])
-        return taken[2] > (-1 if committed is None else committed)
+        return bool(history.versions) and history.may_have(stored.query_id, -1 if committed is None else committed)
 
     def extent(self) -> Extent:
         """Return the rows of the flow's sources, as far as they are known."""
@@ -142,6 +140,12 @@ class Case:
         """Whether a kept generation has a position and no damage."""
         path, storage = self.path_of(generation), self.states.storage
         return bool(read_progress(storage, path).sources) and not inspect_checkpoint(storage, path)
+
+    def was_read_since(self, kept: Generation) -> bool:
+        """Whether other generations may have put rows into the target since a kept one was current."""
+        path = self.states.store.path(self.dataset.spec) if self.dataset.is_table else None
+        storage = self.states.storage
+        return bool(written_since(storage, self.manifest, kept, batches_in(storage, path)))
 
     def state_rows(self) -> int | None:
         """Return the rows of the flow's state after its last batch, from the event log; None if it does not say."""

@@ -240,6 +240,7 @@ DIAGNOSES = (
             Fault(condition="SCHEMA_CANNOT_EVOLVE"),
             Fault(condition="SINK_TYPE_TOO_NARROW"),
             Fault(condition="CONSTRAINT_KEEPS_TYPE"),
+            Fault(condition="GENERATED_COLUMN_KEEPS_TYPE"),
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN, Way.RESYNC, Way.FULL_REFRESH),
     ),

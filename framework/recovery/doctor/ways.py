@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from framework.cdc.model.reserved_names import END_AT
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.operators import read_query
-from framework.checkpoints.roll_back import last_kept, written_since
+from framework.checkpoints.roll_back import last_kept
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.ingest.state import GatewayStore, Mode
@@ -179,7 +179,7 @@ def _roll_back(case: Case) -> WayOut | None:
             flow=case.flow.spec.name,
             dataset=case.dataset.name,
             generation=kept.number,
-            repeats=not case.is_idempotent and bool(written_since(storage, case.manifest, kept)),
+            repeats=not case.is_idempotent and case.was_read_since(kept),
         ),
         cost=Cost(repeated=_repeated(case, again), reread=again),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StringType, StructType, VariantType
 
-from framework.cdc.model.columns import find_field
+from framework.cdc.model.columns import match_field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,13 +72,13 @@ class Fitting:
     def _struct(self, value: Column, have: StructType, want: StructType) -> Fitted:
         fields, lost = [], []
         for field in want.fields:
-            known = find_field(have, field.name)
+            known = match_field(have, field.name)
             fitted = Fitted(value=F.lit(None).cast(field.dataType))
             if known is not None:
                 fitted = self.fit(value.getField(known.name), known.dataType, field.dataType)
             fields.append(fitted.value.alias(field.name))
             lost.append(fitted.is_lost)
-        fields += [value.getField(each.name).alias(each.name) for each in have if find_field(want, each.name) is None]
+        fields += [value.getField(each.name).alias(each.name) for each in have if match_field(want, each.name) is None]
         return Fitted(value=F.when(value.isNotNull(), F.struct(*fields)), lost=reduce(or_, lost))
 
     def _atom(self, value: Column, have: DataType, want: DataType) -> Fitted:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from framework.cdc.model.columns import column, find_field
+from framework.cdc.model.columns import column, match_field
 from framework.cdc.spark.execution import computed_once
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.rebuilds import RebuildStore
@@ -221,11 +221,11 @@ class _Work:
         wanted = StructType.fromJson(json.loads(self.flow.schema or '{"type": "struct", "fields": []}'))
         values, lost = [], F.lit(False)  # noqa: FBT003 - a literal column
         for field in stored.fields:
-            known = find_field(wanted, field.name) or field
+            known = match_field(wanted, field.name) or field
             fitted = fitting.fit(column(field.name), field.dataType, known.dataType)
             lost = lost | fitted.is_lost
             values.append(fitted.value.alias(field.name))
-        missing = [field for field in wanted.fields if find_field(stored, field.name) is None]
+        missing = [field for field in wanted.fields if match_field(stored, field.name) is None]
         return [*values, *(F.lit(None).cast(each.dataType).alias(each.name) for each in missing)], lost
 
     def _rows(self) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.manifest import BY_REFRESH, Generation, GenerationState, Manifest
+from framework.checkpoints.manifest import BY_LOSS, BY_REFRESH, Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.table_address import TableAddress
@@ -100,8 +100,8 @@ class RowStates:
     def _cases(self, origin: Row, is_same: Column) -> list[tuple[Column, RowState]]:
         manifest = self.manifests.get((origin["dataset"], origin["flow"]))
         generation = None if manifest is None else manifest.find(origin["generation"])
-        # A full refresh without the flow: its next run reads everything again.
-        if manifest is None or generation is None or generation.undone_by == BY_REFRESH:
+        # A full refresh without the flow, or a table that was deleted: its next run reads everything again.
+        if manifest is None or generation is None or generation.undone_by in {BY_REFRESH, BY_LOSS}:
             return [(is_same, RowState.SUPERSEDED)]
         # A checkpoint that was deleted by hand has a successor with its number.
         cases = [(is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED)]

@@ -12,11 +12,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from framework.declare.specs import DatasetKind
+from framework.foundation.clock import milliseconds
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.recovery.rewind.moment import Moment, time_text
-from framework.recovery.rewind.positions import FlowPosition, Positions, TableMoment, is_stream, milliseconds
+from framework.recovery.rewind.positions import FlowPosition, Positions, TableMoment, is_stream
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
 
 _MOST_STEPS = 1000

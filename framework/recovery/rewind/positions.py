@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.manifest import Generation, GenerationState, Manifest
+from framework.checkpoints.manifest import BY_LOSS, Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import read_offsets, read_progress
+from framework.foundation.clock import milliseconds
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
@@ -81,7 +81,11 @@ class Positions:
             UserError: REWIND_POSITION_UNKNOWN.
         """
         manifest = self.manifest(dataset.name, flow.spec.name)
-        generations = [each for each in manifest.generations if each.state is not GenerationState.BUILDING]
+        # Those of a table that was deleted never had a row in this one.
+        generations = [
+            each for each in manifest.generations
+            if each.state is not GenerationState.BUILDING and each.undone_by != BY_LOSS
+        ]  # fmt: skip
         applications = {self.application(flow, dataset, each): each for each in generations}
         events = [(milliseconds(each.current_since or each.begun_at), each) for each in generations]
         events = [(time, each) for time, each in events if time <= moment.time_ms]
@@ -172,8 +176,3 @@ def batches_after(history: CommitHistory, application: str, version: int) -> set
 def is_stream(flow: GraphFlow) -> bool:
     """Whether a flow runs as a streaming query with a checkpoint of Spark's."""
     return flow.streaming and not flow.spec.from_snapshots
-
-
-def milliseconds(text: str) -> int:
-    """Return the epoch milliseconds of a time in ISO 8601."""
-    return int(datetime.fromisoformat(text).timestamp() * 1000)

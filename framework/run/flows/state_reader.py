@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from framework.checkpoints.generations import GenerationStore, has_written
+from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState, Manifest
-from framework.checkpoints.offsets import CheckpointProgress
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
-from framework.checkpoints.roll_back import last_kept
+from framework.checkpoints.roll_back import last_kept, written_since
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
@@ -24,10 +24,11 @@ from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.application import application_id
+from framework.run.flows.former_flows import former_flows
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
-from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.history import CommitHistory, batches_in
 from framework.sources.delta.log import last_user_metadata
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
@@ -90,6 +91,7 @@ class StateReader:
             exists=stored is not None,
             path=self.store.path(dataset.spec),
             other_owner=stored.other_owner if stored is not None else None,
+            elsewhere=stored.elsewhere if stored is not None else "",
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
@@ -108,38 +110,45 @@ class StateReader:
             current, building = manifest.find(building), None
         latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
+        path = self.store.path(dataset.spec) if dataset.is_table else None
         if current is None:
-            former = () if building else self._former(dataset)
+            former = () if building else former_flows(self.storage, self.graph, dataset, path)
             return FlowState(building=building, latest=latest, removed=removed, former=former)
         checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
         query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
+        drained = not flow.spec.once and self.is_drained(flow, checkpoint)
+        after = (manifest, current)
+        former = () if drained or is_over else former_flows(self.storage, self.graph, dataset, path, after=after)
+        was_stream = read_progress(self.storage, checkpoint).query_id is not None
+        is_stream = flow.streaming and not flow.spec.from_snapshots
+        changed = was_stream if not is_stream else current.completed and not was_stream
+        is_empty = flow.spec.cdc is not None and is_stream and not drained and not was_stream
+        appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
+        kept = last_kept(manifest, appends=appends)
         return FlowState(
             generation=current.number,
             completed=current.completed,
             building=building,
-            drained=not flow.spec.once and self.is_drained(flow, checkpoint),
+            drained=drained,
             latest=latest,
-            has_kept=last_kept(manifest, appends=dataset.cdc is None) is not None,
+            has_kept=kept is not None,
+            repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
+            former=former,
+            changed_kind=changed and not is_over,
+            deleted=is_empty and path is not None and self._has_batches(path, flow, current.number),
         )
 
-    def _former(self, dataset: GraphDataset) -> tuple[QualifiedName, ...]:
-        """Return the flows that the code no longer has, and that appended rows which are still in a table."""
-        if dataset.cdc is not None or dataset.kind is not DatasetKind.STREAMING_TABLE:
-            return ()
-        declared = {flow.spec.name for flow in self.graph.flows_into(dataset.name)}
-        found = []
-        for manifest in GenerationStore(self.storage).list_of(dataset.name):
-            kept = (each for each in manifest.generations if each.state is not GenerationState.BUILDING)
-            present = (each for each in kept if not each.undone_by)
-            if manifest.flow not in declared and any(has_written(self.storage, manifest, each) for each in present):
-                found.append(manifest.flow)
-        return tuple(found)
+    def _has_batches(self, path: str, flow: GraphFlow, number: int) -> bool:
+        """Whether an AUTO CDC target has batches of a generation; it would skip those of another checkpoint for it."""
+        history = CommitHistory(self.storage, path)
+        application = application_id(self.graph.pipeline, flow.spec.name, number)
+        return any(application in history.commit(version).batches for version in history.versions)
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.

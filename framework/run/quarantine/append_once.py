@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.model.columns import align_column, column, match_field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ def append_once(rows: DataFrame, table: TableAddress, application_id: str, numbe
     stored = rows.sparkSession.read.format("delta").load(str(table.path)).schema
     wanted = []
     for field in rows.schema.fields:
-        known = find_field(stored, field.name)
+        known = match_field(stored, field.name)
         value = column(field.name)
         fitted = value if known is None else align_column(value, field.dataType, known.dataType)
         wanted.append(fitted.alias(field.name))

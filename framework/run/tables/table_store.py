@@ -93,10 +93,12 @@ class StoredTable:
         definition: hash of its applied definition. None if it is unknown, or if columns were removed from the table
             since (RESTORE to an earlier version, ALTER TABLE), so that the definition has to be applied again.
         other_owner: the owner as text; None if it is this pipeline.
+        elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
     """
 
     definition: str | None
     other_owner: str | None
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,9 +173,13 @@ class TableStore:
             return None
         if record is None or not _describes(record, address, tip):
             owner = self._owner(address)
+            ids = {record.table_id if record is not None else None, tip.table_id}
+            is_another = len(ids) == 2 and None not in ids
             return StoredTable(
-                definition=record.definition if record is not None else None,
+                definition=None if record is None or is_another else record.definition,
                 other_owner=None if owner == self.pipeline else _owner_text(owner),
+                # A storage that was moved as a whole has the same tables at other paths.
+                elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW

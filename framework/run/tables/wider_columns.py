@@ -9,7 +9,7 @@ from delta import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from framework.cdc.model.columns import find_field, quote
+from framework.cdc.model.columns import match_field, quote
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
@@ -78,7 +78,8 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         dataset: the dataset of the table, for the error.
 
     Raises:
-        OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column.
+        OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column,
+            GENERATED_COLUMN_KEEPS_TYPE if a generated column depends on one.
     """
     stored = spark.read.format("delta").load(str(address.path)).schema
     changes = [
@@ -99,9 +100,12 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
     try:
         session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
     except PySparkException as error:
-        if not (error.getCondition() or "").startswith("DELTA_CONSTRAINT_"):
-            raise
-        raise _constrained(dataset, address, detail["properties"], changes, error) from error
+        condition = error.getCondition() or ""
+        if condition.startswith("DELTA_CONSTRAINT_"):
+            raise _constrained(dataset, address, detail["properties"], changes, error) from error
+        if condition.startswith("DELTA_GENERATED_COLUMNS_"):
+            raise _generating(dataset, changes, error) from error
+        raise
     failpoint("tables.after_wider_types")
 
 
@@ -110,10 +114,7 @@ def _constrained(
     error: PySparkException,
 ) -> OperationError:  # fmt: skip
     """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
-    found = error.getMessageParameters() or {}
-    column, listed = found.get("columnName", "").replace("`", ""), found.get("constraints", "")
-    # Delta names one of the columns; without a name, all of them are meant.
-    named = [each for each in changes if each[0].replace("`", "").lower() == column.lower()] or changes
+    named, listed = _named(changes, error), (error.getMessageParameters() or {}).get("constraints", "")
     checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
     meant = {line.partition(" ->")[0].strip() for line in listed.splitlines()}
     blocking = {name: text for name, text in checks.items() if name in meant} or checks
@@ -126,10 +127,32 @@ def _constrained(
         "CONSTRAINT_KEEPS_TYPE",
         location=dataset.spec.location,
         dataset=dataset.name,
-        columns=", ".join(f"{path} from {old.simpleString()} to {new.simpleString()}" for path, old, new in named),
+        columns=_listed(named),
         constraints=", ".join(f"{name} ({text})" for name, text in blocking.items()),
         statements="; ".join(statements),
     )
+
+
+def _generating(dataset: GraphDataset, changes: Sequence[_Change], error: PySparkException) -> OperationError:
+    """Return the error for a column that generated columns depend on."""
+    generated = (error.getMessageParameters() or {}).get("generatedColumns", "")
+    return OperationError(
+        "GENERATED_COLUMN_KEEPS_TYPE",
+        location=dataset.spec.location,
+        dataset=dataset.name,
+        columns=_listed(_named(changes, error)),
+        generated=", ".join(line.strip() for line in generated.splitlines() if line.strip()),
+    )
+
+
+def _named(changes: Sequence[_Change], error: PySparkException) -> Sequence[_Change]:
+    """Return the changes of the column that an error of Delta names; all of them if it names none."""
+    column = (error.getMessageParameters() or {}).get("columnName", "").replace("`", "").lower()
+    return [each for each in changes if each[0].replace("`", "").lower() == column] or changes
+
+
+def _listed(changes: Sequence[_Change]) -> str:
+    return ", ".join(f"{path} from {old.simpleString()} to {new.simpleString()}" for path, old, new in changes)
 
 
 def common_leaves(
@@ -144,7 +167,7 @@ def common_leaves(
         prefix: of the paths.
     """
     for field in stored.fields:
-        match = find_field(other, field.name)
+        match = match_field(other, field.name)
         if match is not None:
             yield from _common_parts(field.dataType, match.dataType, spelled, f"{prefix}{spelled(field.name)}")
 

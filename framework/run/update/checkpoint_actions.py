@@ -23,8 +23,11 @@ from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.tables.table_record import StorageLayout, read_record
+from framework.run.tables.table_record import StorageLayout, TableRecord, read_record
 from framework.run.update.lock import update_lock
+from framework.sources.delta.history import batches_in
+
+_REWIND = " To have the table of that time back, with its checkpoint: `sluice rewind --to TIME --dry-run`."
 
 
 def reset_checkpoint(
@@ -90,10 +93,11 @@ def roll_back_checkpoint(
     with changing(storage, pipeline) as log:
         manifest = find_flow(storage, flow, target)
         RebuildStore(storage).check_finished(manifest.dataset)
-        appends = _appends(storage, manifest.dataset) and not allow_repeats
+        record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)
+        appends = _appends(record) and not allow_repeats
         generation = _kept(manifest, number, appends=appends)
         if appends:
-            _check_read_since(storage, manifest, generation)
+            _check_read_since(storage, manifest, generation, None if record is None else record.path)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
         repeats = ", and rows may repeat" if allow_repeats else ""
         text = f"Checkpoint of {manifest.flow} rolled back to generation {generation.number}{repeats}."
@@ -137,21 +141,22 @@ def _kept(manifest: Manifest, number: int | None, *, appends: bool) -> Generatio
     raise UserError("GENERATION_NOT_KEPT", flow=manifest.flow, wanted="" if number is None else f" {number}", kept=kept)
 
 
-def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation) -> None:
-    since = written_since(storage, manifest, chosen)
+def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation, table: str | None) -> None:
+    """Check that no other generation has put rows into a table, or a sink (None), since one was current."""
+    since = written_since(storage, manifest, chosen, batches_in(storage, table))
     if since:
-        numbers = ", ".join(str(each.number) for each in since)
+        rewind = "" if table is None else _REWIND
         raise UserError(
-            "GENERATION_READ_SINCE", flow=manifest.flow, number=chosen.number, since=numbers, dataset=manifest.dataset
-        )
+            "GENERATION_READ_SINCE", flow=manifest.flow, number=chosen.number, dataset=manifest.dataset, rewind=rewind,
+            since=", ".join(str(each.number) for each in since),
+        )  # fmt: skip
 
 
-def _appends(storage: Storage, dataset: QualifiedName) -> bool:
+def _appends(record: TableRecord | None) -> bool:
     """Whether the flows of a dataset append their rows, by the columns that its table was recorded with.
 
     A sink has no record, and takes each row that is read again as a new one.
     """
-    record = read_record(storage, StorageLayout(storage=storage), dataset)
     columns = [] if record is None or not record.schema else json.loads(record.schema)["fields"]
     return all(column["name"] != HIDDEN_COLUMN for column in columns)
 

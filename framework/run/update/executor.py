@@ -8,8 +8,10 @@ from functools import partial
 from typing import assert_never
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.manifest import BY_LOSS
 from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
+from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import (
@@ -143,8 +145,21 @@ class Executor:
 
     def _create(self, step: CreateTable, mark: Rebuild | None) -> SluiceError | None:
         dataset = self._dataset(step.dataset)
-        work = partial(self.store.create, dataset) if mark is None else partial(self.rebuilds.set_up, dataset, mark)
+        work = partial(self._create_table, dataset) if mark is None else partial(self.rebuilds.set_up, dataset, mark)
         return fault_of(work, step.dataset, dataset.spec.location)
+
+    def _create_table(self, dataset: GraphDataset) -> None:
+        """Create or change a table.
+
+        One that was deleted has lost the rows of all its flows, also of those that are held or not declared. Their
+        checkpoints are given up before there is a table again: after a crash in between, none goes on behind the rows.
+        """
+        if not self.store.exists(self.store.address(dataset.spec)):
+            generations = GenerationStore(self.store.storage)
+            for manifest in generations.list_of(dataset.name):
+                generations.retire(dataset.name, manifest.flow, BY_LOSS)
+            failpoint("tables.before_create")
+        self.store.create(dataset)
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""

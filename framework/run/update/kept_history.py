@@ -19,7 +19,7 @@ from pyspark.sql.window import Window
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
-from framework.cdc.model.columns import align_column, column, find_field
+from framework.cdc.model.columns import align_column, column, match_field
 from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.backups import Backup, BackupStore
@@ -97,7 +97,7 @@ class KeptHistory:
         stored = session.read.format("delta").load(str(self.store.address(dataset.spec).path)).schema
         if dataset.cdc is not None:
             reason = history_difference(stored, dataset.cdc)
-        elif find_field(stored, HIDDEN_COLUMN) is not None:
+        elif match_field(stored, HIDDEN_COLUMN) is not None:
             reason = "AUTO CDC wrote them, and its flows now append"
         else:
             reason = column_difference(stored, StructType.fromJson(json.loads(dataset.table_schema or "")))
@@ -216,7 +216,7 @@ def _read(session: SparkSession, path: str) -> DataFrame:
 
 def _aligned(rows: DataFrame, schema: StructType) -> DataFrame:
     """Return rows with the columns and types of another schema; columns that it does not have are left out."""
-    pairs = [(field, find_field(rows.schema, field.name)) for field in schema.fields]
+    pairs = [(field, match_field(rows.schema, field.name)) for field in schema.fields]
     return rows.select(
         *(align_column(column(own.name), own.dataType, field.dataType).alias(field.name) for field, own in pairs if own)
     )
@@ -240,6 +240,6 @@ def _lost_rows(copy: DataFrame, rebuilt: DataFrame) -> DataFrame:
 
 def _identified(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """Return rows with `_IDENTITY`, the values of columns as one struct, which is never null."""
-    fields = [field for name in names if (field := find_field(rows.schema, name)) is not None]
+    fields = [field for name in names if (field := match_field(rows.schema, name)) is not None]
     values = [comparable(column(field.name), field.dataType).alias(f"c{place}") for place, field in enumerate(fields)]
     return rows.withColumn(_IDENTITY, F.struct(*values))

@@ -31,6 +31,7 @@ from functools import partial
 from uuid import uuid4
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
@@ -175,7 +176,7 @@ class Rebuilds:
                 generations.promote(name, manifest.flow, number)
                 failpoint("rebuilds.after_promote")
             elif current is not None and current.fingerprint != mark.generation_mark:
-                generations.retire(name, manifest.flow)
+                generations.retire(name, manifest.flow, BY_REFRESH)
         self._delete_copies(name)
         self._marks.write(name, replace(mark, finished=True))
 

@@ -12,6 +12,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import itemgetter
 
 from framework.foundation.errors import OperationError
@@ -21,6 +22,7 @@ from framework.sources.cloud_files.known_files import KnownFiles, ListLimits, Mi
 from framework.sources.cloud_files.listing import FoundFile, in_parts
 
 _SEGMENT = re.compile(r"(\d{12})-(\d{12})")
+_MOST_LOOKS = 5
 
 Segment = tuple[int, int]
 """The numbers of the first and of the last file."""
@@ -76,29 +78,27 @@ class FileLog:
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
         """The URIs that no file of the list has."""
-        if self._is_read_through(uris):
-            left = set(uris)
-            for lines in self._each_segment():
-                left.difference_update(line.split("\t", 2)[2] for line in lines)
-            return list(left)
-        try:
-            return self._index().unseen(uris)
-        except MissingPartError:
-            return self._index(again=True).unseen(uris)
+        if not self._is_read_through(uris):
+            for again in (False, True):
+                with suppress(MissingPartError):
+                    return self._index(again=again).unseen(uris)
+        left = set(uris)
+        for lines in self._each_segment():
+            left.difference_update(line.split("\t", 2)[2] for line in lines)
+        return list(left)
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """The files that are not in the list, or have another size or time than in their last entry."""
-        if self._is_read_through(files):
-            asked = {file.uri for file in files}
-            states: dict[str, str] = {}
-            for lines in self._each_segment():
-                entries = (line.rpartition("\t") for line in lines)
-                states.update((uri, state) for state, _, uri in entries if uri in asked)
-            return [file for file in files if states.get(file.uri) != _state(file)]
-        try:
-            return self._index().changed(files)
-        except MissingPartError:
-            return self._index(again=True).changed(files)
+        if not self._is_read_through(files):
+            for again in (False, True):
+                with suppress(MissingPartError):
+                    return self._index(again=again).changed(files)
+        asked = {file.uri for file in files}
+        states: dict[str, str] = {}
+        for lines in self._each_segment():
+            entries = (line.rpartition("\t") for line in lines)
+            states.update((uri, state) for state, _, uri in entries if uri in asked)
+        return [file for file in files if states.get(file.uri) != _state(file)]
 
     def begin(self, passed_over: Sequence[FoundFile]) -> None:
         """Record the first start, with the files that are there and are not to be read.
@@ -170,7 +170,9 @@ class FileLog:
             return self._cached
         segment = _segment_of(self._segments, number)
         text = self.storage.read_text(self._path(*segment))
-        if text is None:  # another process may have merged it
+        looks = _MOST_LOOKS
+        while text is None and looks:  # another process may have merged it, and may merge the next one as well
+            looks -= 1
             segment = _segment_of(self._present(), number)
             text = self.storage.read_text(self._path(*segment))
         lines = (text or "").split("\n")[:-1]

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from framework.checkpoints.generations import MayHave, may_have_any
 from framework.foundation.storage_port import Storage, lines_of
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -103,10 +104,30 @@ class CommitHistory:
                     return number, *taken[0]
         return None
 
+    def may_have(self, application: str, after: int) -> bool:
+        """Return whether the table may have a batch of an application with a number above `after`.
+
+        Old commits leave the log, with the batches that they have.
+        """
+        taken = self.last_taken([application], self.versions[-1]) if self.versions else None
+        return taken[2] > after if taken is not None else self.versions[:1] != [0]
+
     def changes_between(self, after: int, last: int) -> bool:
         """Return whether a commit after a version and up to another one changes rows, or is not there any more."""
         present = {version for version in self.versions if after < version <= last}
         return len(present) < last - after or any(self.commit(version).changes_data for version in present)
+
+
+def batches_in(storage: Storage, path: str | None) -> MayHave:
+    """Return a function that says whether a target may have a batch; it reads the log of a table when it is called.
+
+    Args:
+        storage: reads the log.
+        path: the folder of the table; None for a sink, which may have any batch.
+    """
+    if path is None:
+        return may_have_any
+    return lambda query, after: CommitHistory(storage, path).may_have(query, after)
 
 
 def _ascending(times: Mapping[int, int]) -> dict[int, int]:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, folder_name
-from framework.checkpoints.manifest import BY_REWIND
+from framework.checkpoints.manifest import BY_REFRESH, BY_REWIND
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import InternalError, OperationError, UserError
@@ -229,8 +229,8 @@ def test_killed_while_abandoning_it_never_uses_the_number_again(store: Generatio
 def test_a_retired_flow_begins_anew_and_can_not_be_rolled_back(store: GenerationStore, storage: LocalStorage) -> None:
     """Its rows have left the table: continuing a generation that wrote them would lose them."""
     store.begin(ORDERS, LOAD, reason="first run")
-    store.retire(ORDERS, LOAD)
-    store.retire(ORDERS, LOAD)
+    store.retire(ORDERS, LOAD, BY_REFRESH)
+    store.retire(ORDERS, LOAD, BY_REFRESH)
     assert (states(store), store.current(ORDERS, LOAD)) == ([(1, KEPT)], None)
     assert [manifest.flow for manifest in store.list_of(ORDERS)] == [LOAD]
     assert last_kept(store.manifest(ORDERS, LOAD), appends=False) is None

@@ -97,3 +97,19 @@ def test_a_flow_that_would_fail_is_planned_also_without_new_data() -> None:
     assert [isinstance(each, Breakage) for each in broken] == [True]
     again = make_plan(graph, UpdateRequest(reset_checkpoints=(NAME,)), stored)
     assert [step.broken for step in again.steps if isinstance(step, RunFlow)] == [None]
+
+
+def test_a_roll_back_is_advised_as_the_command_line_takes_it() -> None:
+    """One that repeats rows says so, needs the permission, and comes after the reset."""
+    damaged = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+
+    def ways(stored: FlowState) -> list[str]:
+        return [line.removeprefix("Or: ") for line in ways_out(damaged, TABLE, FLOW, stored).split("\n  -> ")]
+
+    command = f"sluice checkpoints rollback {NAME} --target {NAME}"
+    reset, *others = ways(state())
+    assert ways(replace(state(), has_kept=True)) == [
+        f"Continue from a kept generation: `{command}`.", f"{reset[0].lower()}{reset[1:]}", *others
+    ]  # fmt: skip
+    repeated = f"continue from a kept generation: `{command} --allow-repeats`. Rows that were read since repeat."
+    assert ways(replace(state(), has_kept=True, repeats=True)) == [reset, repeated, *others]

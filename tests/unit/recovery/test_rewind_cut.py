@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from framework.checkpoints.manifest import BY_LOSS
 from framework.foundation.errors import UserError
 from framework.recovery.rewind.cut import check_began
 from framework.recovery.rewind.moment import Moment
@@ -170,6 +172,20 @@ def test_a_table_that_is_younger_gets_no_rows(pair: World) -> None:
     assert pair.cut("orders", at=START_MS).moment_of(name("orders")).version == 0
     with pytest.raises(UserError, match="REWIND_TOO_EARLY"):
         pair.cut("loud", at=START_MS)
+
+
+def test_a_flow_of_a_table_that_was_deleted_is_at_the_start_of_the_next_one(tmp_path: Path) -> None:
+    """Also at a moment between the creation of that one and the flow's new checkpoint."""
+    world = World(tmp_path, "orders")
+    path = world.generations.path(name("orders"), name("orders"), 1)
+    world.storage.write_text(f"{path}/commits/0", "v1\n{}")
+    os.utime(f"{path}/commits/0", (START_MS / 1000, START_MS / 1000))
+    world.generations.retire(name("orders"), name("orders"), BY_LOSS)
+    then = world.now_ms()
+    world.begin("orders")
+    world.batch("orders", 0, generation=2)
+    assert world.position("orders", then) == (None, None)
+    assert world.position("orders", world.now_ms()) == (2, 0)
 
 
 def test_nothing_goes_back_to_before_all_tables(pair: World) -> None:

@@ -190,6 +190,38 @@ def test_a_reader_follows_a_writer_that_merges(tmp_path: Path) -> None:
     assert raised.value.condition == "STORED_FILE_DAMAGED"
 
 
+def test_a_reader_that_a_writer_overtakes_again_and_again_reads_the_list_itself(tmp_path: Path) -> None:
+    """Whatever it looks up in the index or in the list was merged in between, two or three times in a row."""
+
+    class Overtaken(LocalStorage):
+        """What a writer has merged when it is read: the first parts of the index, and the first segments."""
+
+        def __init__(self, root: str) -> None:
+            super().__init__(root)
+            self.gone = Counter(log=3, log_known=2)
+
+        def read_text(self, path: str) -> str | None:
+            """Read, or find nothing."""
+            kind = Path(path).parent.name
+            if Path(path).name == "start" or not self.gone[kind]:
+                return super().read_text(path)
+            self.gone[kind] -= 1
+            return None
+
+    opened(tmp_path).begin([])
+    writer = indexed(tmp_path)
+    for number in range(60):
+        writer.append(files(f"{number}-0", f"{number}-1"))
+    rarely = replace(SHORT, searched=1)
+    for ask in (
+        lambda log: log.unseen(["file:/0-1", "file:/59-1", "file:/x"]),
+        lambda log: [file.uri for file in log.changed(files("0-1", "59-1", "x"))],
+    ):
+        storage = Overtaken(str(tmp_path))
+        assert ask(opened(tmp_path, storage, rarely)) == ["file:/x"]
+        assert storage.gone.total() == 0
+
+
 def test_an_update_reads_and_writes_no_more_of_a_long_list(tmp_path: Path) -> None:
     """Ten new files of a list with 300,000: a part of the index is read, and nothing of it is written again."""
     opened(tmp_path).begin([])

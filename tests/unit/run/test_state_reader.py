@@ -1,0 +1,74 @@
+"""What the plan is told of a flow's checkpoint, read without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from framework.plan.state import FlowState
+from framework.run.flows.state_reader import StateReader
+from tests.support.fake_pipeline import name
+from tests.support.rewind_world import World
+
+
+def stored(world: World) -> FlowState:
+    """The state of the only flow."""
+    (flow,) = world.graph.flows
+    return StateReader(graph=world.graph, store=world.store).flow_state(flow)
+
+
+def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the_table(tmp_path: Path) -> None:
+    """An open batch counts if the table has it; a target of AUTO CDC takes a row twice without a change."""
+    world = World(tmp_path, "t")
+    world.batch("t", 0)
+    assert (stored(world).has_kept, stored(world).repeats) == (False, False)
+    world.begin("t")
+    assert (stored(world).has_kept, stored(world).repeats) == (True, False)
+    path = world.generations.path(name("t"), name("t"), 2)
+    world.storage.write_text(f"{path}/offsets/0", 'v1\n{}\n{"logOffset":1}')
+    assert (stored(world).has_kept, stored(world).repeats) == (True, False)
+    world.batch("t", 0, generation=2)
+    assert (stored(world).has_kept, stored(world).repeats) == (True, True)
+    applied = World(tmp_path / "cdc", "t", cdc=True)
+    applied.batch("t", 0)
+    applied.begin("t")
+    applied.batch("t", 0, generation=2)
+    assert (stored(applied).has_kept, stored(applied).repeats) == (True, False)
+
+
+def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) -> None:
+    """Before the first run all of them count, later those that ran since; one without a batch in the table does not."""
+    world = World(tmp_path, "t")
+
+    def planned(flow: str, batch: int, minute: int, *, is_taken: bool = True) -> None:
+        generations = world.generations
+        if generations.current(name("t"), name(flow)) is None:
+            generations.begin(name("t"), name(flow), reason="")
+        path = generations.path(name("t"), name(flow), 1)
+        world.storage.write_text(f"{path}/metadata", f'{{"id": "{flow}"}}')
+        offsets = f'v1\n{{"batchTimestampMs":{minute * 60_000}}}\n{{"logOffset":1}}'
+        world.storage.write_text(f"{path}/offsets/{batch}", offsets)
+        if is_taken:
+            world.commit("t", {"txn": {"appId": flow, "version": batch}})
+            world.storage.write_text(f"{path}/commits/{batch}", "v1\n{}")
+
+    def former() -> list[str]:
+        return [each.table for each in stored(world).former]
+
+    planned("early", 0, minute=1)
+    planned("empty", 0, minute=9, is_taken=False)
+    assert former() == ["early"]
+    world.generations.retire(name("t"), name("t"), "rewind")
+    assert former() == ["early"]
+    world.generations.begin(name("t"), name("t"), reason="")
+    path = world.generations.path(name("t"), name("t"), 2)
+    world.storage.write_text(f"{path}/offsets/0", 'v1\n{"batchTimestampMs":120000}\n{"logOffset":1}')
+    assert former() == []
+    planned("late", 0, minute=3)
+    assert former() == ["late"]
+    world.generations.retire(name("t"), name("late"), "full refresh")
+    assert former() == []
+    (flow,) = world.graph.flows
+    again = replace(flow, spec=replace(flow.spec, name=name("again")))
+    world.graph = replace(world.graph, flows=(again,))
+    assert former() == ["early", "t"]
