@@ -11,8 +11,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from framework.foundation.errors import InternalError
 from framework.foundation.processes import kill_session
@@ -76,16 +75,8 @@ FAILPOINTS: frozenset[str] = frozenset(
 Action = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Armed:
-    """The action at the nth pass of a failpoint after arming."""
-
-    name: str
-    nth: int
-    action: Action
-
-
-_armed: _Armed | None = None
+# The actions, each at the nth pass of a failpoint after arming.
+_armed: dict[tuple[str, int], Action] = {}
 _passed: Counter[str] = Counter()
 _lock = threading.Lock()
 
@@ -101,33 +92,41 @@ def failpoint(name: str) -> None:
         raise InternalError("FAILPOINT_UNKNOWN", name=name)
     with _lock:
         _passed[name] += 1
-        armed = _armed
-        due = armed is not None and armed.name == name and armed.nth == _passed[name]
-    if armed is not None and due:
-        armed.action()
+        action = _armed.get((name, _passed[name]))
+    if action is not None:
+        action()
 
 
 def arm(name: str, *, nth: int = 1, action: Action) -> None:
-    """Run `action` at the nth pass from now; only one failpoint is armed at a time, the last one.
+    """Run `action` at the nth pass from now; what was armed before is not armed any more.
 
     Raises:
         InternalError: FAILPOINT_UNKNOWN.
     """
-    global _armed  # noqa: PLW0603 - a failpoint is armed for all threads of the process
-    if name not in FAILPOINTS:
-        raise InternalError("FAILPOINT_UNKNOWN", name=name)
+    arm_all({(name, nth): action})
+
+
+def arm_all(actions: Mapping[tuple[str, int], Action]) -> None:
+    """Run each action at the nth pass of its failpoint from now; what was armed before is not armed any more.
+
+    Raises:
+        InternalError: FAILPOINT_UNKNOWN.
+    """
+    for name, _ in actions:
+        if name not in FAILPOINTS:
+            raise InternalError("FAILPOINT_UNKNOWN", name=name)
     with _lock:
         _passed.clear()
-        _armed = _Armed(name=name, nth=nth, action=action)
+        _armed.clear()
+        _armed.update(actions)
 
 
 def disarm() -> Counter[str]:
-    """Disarm the failpoint; return the number of passes per failpoint since the last `arm` or `disarm`."""
-    global _armed  # noqa: PLW0603 - see `arm`
+    """Disarm all failpoints; return the number of passes per failpoint since the last `arm` or `disarm`."""
     with _lock:
         passed = Counter(_passed)
         _passed.clear()
-        _armed = None
+        _armed.clear()
     return passed
 
 

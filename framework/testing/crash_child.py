@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import shutil
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from framework.foundation.failpoints import die
 from framework.pipeline import Pipeline
@@ -19,13 +23,26 @@ _ONE_AT_A_TIME = {"pipelines.maxParallelFlows": "1"}
 def main(listed: pathlib.Path) -> None:
     """Suspend all updates in the file and kill the process; exit with an error if one does not reach its failpoint."""
     content = json.loads(listed.read_text(encoding="utf-8"))
-    jobs = [CrashJob(**{**row, "point": CrashPoint(**row["point"])}) for row in content["jobs"]]
+    jobs = [_job(row) for row in content["jobs"]]
     spark = start_session(app_name="crashes", master="local[2]", spark_conf=content["spark_conf"])
     for job in jobs:
         pipeline = Pipeline.from_spec(job.spec, spark=spark, parameters=_ONE_AT_A_TIME)
-        if not freeze_at(job.point, partial(_act, pipeline, job)):
-            sys.exit(f"The update of {job.spec} ended without passing {job.point}.")
+        folder = pathlib.Path(job.spec).parent
+        points: dict[CrashPoint, Callable[[], object]]
+        points = {point: partial(shutil.copytree, folder, copy) for copy, point in job.copies.items()}
+        if job.point is not None:
+            points[job.point] = lambda: None
+        if not freeze_at(points, partial(_act, pipeline, job)):
+            sys.stderr.write(f"The update of {job.spec} ended without passing {', '.join(map(str, points))}.\n")
+            sys.stderr.flush()
+            os._exit(1)  # the threads of the other updates would keep the process alive
     die()
+
+
+def _job(row: Mapping[str, Any]) -> CrashJob:
+    copies = {folder: CrashPoint(**point) for folder, point in row["copies"].items()}
+    point = None if row["point"] is None else CrashPoint(**row["point"])
+    return CrashJob(**{**row, "point": point, "copies": copies})
 
 
 def _act(pipeline: Pipeline, job: CrashJob) -> None:

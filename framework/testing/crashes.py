@@ -3,7 +3,8 @@
 A Spark process takes seconds to start, and there are many failpoints. So besides killing one process at one failpoint
 (`run_killed`), many updates of as many copies of a pipeline can be suspended in one process (`kill_updates`): each runs
 until it is suspended at its failpoint, and then the process is killed with its JVM. A pipeline's storage is the same as
-after a kill at that failpoint: with one flow at a time, nothing is written between the suspension and the kill.
+after a kill at that failpoint: with one flow at a time, nothing is written between the suspension and the kill. For the
+same reason one update serves several failpoints: its folder is copied at each of them, before the update goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from framework.foundation.failpoints import VARIABLE, arm
+from framework.foundation.failpoints import VARIABLE, arm_all
 from framework.foundation.processes import kill_session
 
 _KILLED = -int(signal.SIGKILL)
@@ -51,19 +52,22 @@ class CrashRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashJob:
-    """An update to be suspended at a failpoint.
+    """An update to be suspended at the last of its failpoints, whatever their order.
 
     Args:
         spec: the spec file of a pipeline with its own storage.
-        point: the failpoint.
+        point: a failpoint without a copy; None if there is none.
         arguments: arguments of `Pipeline.run`.
         rewind_to: run no update, but rewind all tables to this time or update.
+        copies: failpoints by folder: at each of them the folder of the spec is copied to this folder, as a kill there
+            would leave it.
     """
 
     spec: str
-    point: CrashPoint
+    point: CrashPoint | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     rewind_to: str | None = None
+    copies: Mapping[str, CrashPoint] = field(default_factory=dict)
 
 
 def run_killed(
@@ -115,17 +119,28 @@ def kill_updates(
     assert returncode == _KILLED, output
 
 
-def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
-    """Run `action` in a thread until it is suspended at a failpoint, until the process ends.
+def freeze_at(points: Mapping[CrashPoint, Callable[[], object]], action: Callable[[], object]) -> bool:
+    """Run `action` in a thread until it is suspended at the last of some failpoints, until the process ends.
+
+    Args:
+        points: what is done at each failpoint.
+        action: what passes them, in any order.
 
     Returns:
-        True if it is suspended there; False if it ended, or raised, without reaching the failpoint.
+        True if it is suspended there; False if it ended, or raised, without reaching each failpoint.
     """
     ends: queue.Queue[str] = queue.Queue()
+    missing = {*points}
 
-    def hang() -> None:
-        ends.put("hangs")
-        threading.Event().wait()
+    def passing(point: CrashPoint) -> Callable[[], None]:
+        def act() -> None:
+            points[point]()
+            missing.remove(point)
+            if not missing:
+                ends.put("hangs")
+                threading.Event().wait()
+
+        return act
 
     def run() -> None:
         try:
@@ -133,8 +148,8 @@ def freeze_at(point: CrashPoint, action: Callable[[], object]) -> bool:
         finally:
             ends.put("ended")
 
-    arm(point.name, nth=point.nth, action=hang)
-    threading.Thread(target=run, name=f"freeze {point}", daemon=True).start()
+    arm_all({(point.name, point.nth): passing(point) for point in points})
+    threading.Thread(target=run, name="freeze", daemon=True).start()
     return ends.get() == "hangs"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,15 +26,17 @@ PLACES = ("cdc.after_events", "snapshots.after_claim", "snapshots.before_mark")
 
 @pytest.fixture(scope="module")
 def wreckage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
-    """One storage per failpoint, whose first update was killed there."""
+    """One storage per failpoint, as a kill there leaves it; one update passes them all."""
     bank = Bank(spark=spark, root=tmp_path_factory.mktemp("histories"), module=MODULE)
     repeated = [(1, "Ann", "INSERT", 1), (1, "Ann", "UPDATE", 3)]
     gone = [(2, "Bob", "INSERT", 2), (2, None, "DELETE", 4), (3, None, "DELETE", 9), (3, "Cy", "INSERT", 5)]
     bank.feed("changes", CHANGE, *repeated, *gone)
     bank.feed("snapshot_1", ACCOUNT, (1, "Ann"), (2, "Bob"))
     bank.feed("snapshot_2", ACCOUNT, (1, "Anna"), (3, "Cy"))
-    jobs = [CrashJob(spec=str(bank.copy(place)), point=CrashPoint(name=place)) for place in PLACES]
-    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
+    copies = {str(bank.root / place): CrashPoint(name=place) for place in PLACES}
+    job = CrashJob(spec=str(bank.copy("killed")), copies=copies)
+    kill_updates([job], workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
+    shutil.rmtree(bank.root / "killed")
     return bank
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -296,18 +297,32 @@ def halfway(bank: Bank) -> Path:
 def wreckage(
     bank: Bank, halfway: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Bank:
-    """The storages of all selected updates, each killed at its failpoint."""
+    """The storages of all selected cases, as a kill at the failpoint leaves them: an update for each scenario.
+
+    It is copied at each failpoint, and killed at the last one. The copies are all that is left, so that none of them
+    can refer to files of the update that they come from.
+    """
     assert halfway.is_file()
-    jobs, asked = [], points_asked_for(request.session.items)
+    asked = points_asked_for(request.session.items)
     if any(SCENARIOS[scenario].start == "ahead" for scenario, _, _ in asked):
         bank.copy("ahead", of="begun")
         assert bank.pipeline("ahead").run().state is UpdateState.COMPLETED
+    points: dict[str, list[CrashPoint]] = defaultdict(list)
+    jobs = []
     for scenario, failpoint, nth in asked:
         point = CrashPoint(name=failpoint, nth=nth)
-        spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
-        to = bank.first_update if SCENARIOS[scenario].rewinds else None
-        jobs.append(CrashJob(spec=str(spec), point=point, arguments=SCENARIOS[scenario].update, rewind_to=to))
+        if SCENARIOS[scenario].rewinds:  # the mark of a rewind has the paths of tables: a copy would continue elsewhere
+            spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
+            jobs.append(CrashJob(spec=str(spec), point=point, rewind_to=bank.first_update))
+        else:
+            points[scenario].append(point)
+    for scenario, passed in points.items():
+        spec = bank.copy(f"{scenario} killed", of=SCENARIOS[scenario].start)
+        copies = {str(bank.root / case_name(scenario, point)): point for point in passed}
+        jobs.append(CrashJob(spec=str(spec), arguments=SCENARIOS[scenario].update, copies=copies))
     kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
+    for scenario in points:
+        shutil.rmtree(bank.root / f"{scenario} killed")
     return bank
 
 

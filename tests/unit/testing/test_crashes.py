@@ -49,13 +49,32 @@ def test_an_action_freezes_at_its_place(tmp_path: pathlib.Path) -> None:
     """The action blocks at the failpoint, and its next step does not happen."""
     storage = LocalStorage(str(tmp_path))
     storage.write_text("file", "old")
-    frozen = freeze_at(CrashPoint(name="storage.before_replace"), lambda: storage.write_text("file", "new"))
+    point = CrashPoint(name="storage.before_replace")
+    frozen = freeze_at({point: lambda: None}, lambda: storage.write_text("file", "new"))
     disarm()
     assert (frozen, storage.read_text("file")) == (True, "old")
+
+
+def test_an_action_serves_several_failpoints_and_freezes_at_the_last_one(tmp_path: pathlib.Path) -> None:
+    """Each failpoint sees what is durable at its moment, whatever the order in which they are listed."""
+    storage = LocalStorage(str(tmp_path))
+    first, second, third = (CrashPoint(name="storage.before_replace", nth=number) for number in (1, 2, 3))
+    seen: list[str | None] = []
+
+    def write() -> None:
+        for text in ("one", "two", "three"):
+            storage.write_text("file", text)
+
+    def see() -> None:
+        seen.append(storage.read_text("file"))
+
+    frozen = freeze_at({third: see, second: see, first: see}, write)
+    disarm()
+    assert (frozen, seen, storage.read_text("file")) == (True, [None, "one", "two"], "two")
 
 
 def test_an_action_that_passes_by_ends_as_usual() -> None:
     """An action that does not reach the failpoint ends normally, and the miss is reported."""
     point = CrashPoint(name="storage.before_replace", nth=2)
-    assert freeze_at(point, lambda: failpoint("storage.before_replace")) is False
+    assert freeze_at({point: lambda: None}, lambda: failpoint("storage.before_replace")) is False
     assert disarm() == {"storage.before_replace": 1}
