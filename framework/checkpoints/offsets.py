@@ -1,17 +1,21 @@
 """Reads the progress of a Structured Streaming checkpoint without Spark.
 
-Spark writes `offsets/<batch>` before a batch and `commits/<batch>` after it. An offsets file is a
-version line, a line of metadata, then one line of JSON for each source in order (`-` for none).
+Spark writes `offsets/<batch>` before a batch and `commits/<batch>` after it. An offsets file is a version line, a line
+of metadata, then one line of JSON for each source (`-` for none). In version 1 the sources are in order; in version 2
+(`spark.sql.streaming.offsetLog.formatVersion`) each line begins with the number of its source and a colon.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from framework.foundation.storage_port import Storage, lines_of
 
-_KNOWN_VERSION = "v1"
+_ORDERED, _NUMBERED = "v1", "v2"
+_FIRST_SOURCE = 2
+"""The line of the first source, after the version and the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,7 @@ class CheckpointProgress:
         last_offset_batch: the last planned batch; None before the first.
         last_commit_batch: the last committed batch; None before the first.
         sources: the raw end offset of each source in `last_commit_batch`, in the query's order; () if
-            no batch is committed, or if the file is damaged or has an unknown version.
+            no batch is committed, or if the file is damaged, has an unknown version, or has names for its sources.
     """
 
     query_id: str | None = None
@@ -75,12 +79,37 @@ def _read_query_id(storage: Storage, checkpoint_path: str) -> str | None:
         return None
 
 
+def moved_offsets(text: str, moved: Mapping[int, str]) -> str:
+    """Return the text of an offsets file with other offsets, by the number of their source."""
+    lines = lines_of(text)
+    for line, (number, prefix, _) in _sources(lines).items():
+        lines[line] = prefix + moved[number] if number in moved else lines[line]
+    return "\n".join(lines)
+
+
+def offset_of_line(version: str, line: str) -> str:
+    """Return the offset in a line of an offsets file."""
+    return line.partition(":")[2] if version == _NUMBERED else line
+
+
 def _parse_offsets(text: str | None) -> tuple[str, ...]:
     lines = lines_of(text or "")
-    if len(lines) < 3 or lines[0] != _KNOWN_VERSION:
-        return ()
-    sources = tuple(lines[2:])
-    return sources if all(source == "-" or is_json(source) for source in sources) else ()
+    found = {number: offset for number, _, offset in _sources(lines).values()}
+    is_whole = [*range(len(lines) - _FIRST_SOURCE)] == sorted(found)
+    is_valid = all(offset == "-" or is_json(offset) for offset in found.values())
+    return tuple(found[number] for number in sorted(found)) if is_whole and is_valid else ()
+
+
+def _sources(lines: list[str]) -> dict[int, tuple[int, str, str]]:
+    """Return the number, the beginning and the offset of each line of a source; {} if the version is unknown."""
+    found = {}
+    for place, line in enumerate(lines[_FIRST_SOURCE:]):
+        if lines[0] == _ORDERED:
+            found[_FIRST_SOURCE + place] = (place, "", line)
+        elif lines[0] == _NUMBERED and line.partition(":")[0].isdecimal():
+            number, _, offset = line.partition(":")
+            found[_FIRST_SOURCE + place] = (int(number), f"{number}:", offset)
+    return found
 
 
 def is_json(text: str) -> bool:

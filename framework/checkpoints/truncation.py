@@ -13,15 +13,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from framework.checkpoints.offsets import read_offsets
-from framework.foundation.storage_port import Storage, lines_of
+from framework.checkpoints.offsets import moved_offsets, read_offsets
+from framework.foundation.storage_port import Storage
 
 _STATE_FILE = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
 _BATCH_FILE = re.compile(r"(?:offsets|commits|state/\d+/_metadata/v2)/(\d+)")
 _COMPLETE = frozenset({"snapshot", "zip"})
 _CHECKSUM = ".crc"
-_FIRST_SOURCE = 2
-"""The line of the first source in an offsets file, after the version and the metadata."""
 
 
 def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
@@ -74,7 +72,7 @@ def copy_until(storage: Storage, source: str, target: str, batch: int, moved: Ma
     for number in (batch - 1, batch):
         text = storage.read_text(f"{source}/offsets/{number}")
         if text is not None and moved:
-            _write(storage, f"{target}/offsets/{number}", _with_offsets(text, moved))
+            _write(storage, f"{target}/offsets/{number}", moved_offsets(text, moved))
     if not storage.exists(f"{target}/commits/{batch}"):  # a process died after the table had the batch
         previous = storage.read_text(f"{source}/commits/{batch - 1}") or 'v1\n{"nextBatchWatermarkMs":0}'
         _write(storage, f"{target}/commits/{batch}", previous)
@@ -85,13 +83,6 @@ def _write(storage: Storage, path: str, text: str) -> None:
     """Replace a file of Spark's, whose checksum is no longer that of its content."""
     storage.delete_tree(path + _CHECKSUM)
     storage.write_text(path, text)
-
-
-def _with_offsets(text: str, moved: Mapping[int, str]) -> str:
-    lines = lines_of(text)
-    for number, offset in moved.items():
-        lines[_FIRST_SOURCE + number] = offset
-    return "\n".join(lines)
 
 
 def _belongs(path: str, batch: int) -> bool:

@@ -41,6 +41,7 @@ class CopyDefinition:
         selection: the lists of columns in the configuration, as one text.
         columns: the columns that are read.
         most_columns: how many columns the source ever had; a later one has a greater number.
+        gone: the numbers of the columns that were dropped before a row of the copy was made.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
         earlier_versions: the versions before its last columns were added, each with the greatest number of a column;
@@ -57,4 +58,5 @@ class CopyDefinition:
     most_columns: int
     storage: str
     log_version: int
+    gone: tuple[int, ...] = ()
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)

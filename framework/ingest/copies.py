@@ -307,6 +307,7 @@ def definition_of(
             CopiedColumn(name=each.name, type=each.spark_type, **_fields(identities[each.name])) for each in read
         ),
         most_columns=source.most_columns,
+        gone=source.gone,
         storage=source.storage_id,
         log_version=source.log_version,
         earlier_versions=source.earlier_versions,

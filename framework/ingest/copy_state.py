@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
@@ -32,18 +32,12 @@ class CopyState:
         """Return the state in which rows of a later definition stay beside the present ones; None if they can't."""
         if drift_error(self.definition, now) is not None:
             return None
-        versions = tuple(dict.fromkeys((*self.log_versions, *self._versions_between(now), now.log_version)))
-        return CopyState(target=self.target, definition=now, log_versions=versions, rebuild=self.rebuild)
-
-    def _versions_between(self, now: CopyDefinition) -> list[int]:
-        """Return the versions of rows that have the first of several new columns without the later ones.
-
-        None if a number is missing: a column that is gone may have had the name of a later one, and other values.
-        """
-        most = self.definition.most_columns
-        between = [(number, version) for number, version in now.earlier_versions if number > most]
-        is_gapless = [number for number, _ in between] == list(range(most + 1, now.most_columns))
-        return [version for _, version in between] if is_gapless else []
+        # Rows that have the first of several new columns without the later ones.
+        between = [version for number, version in now.earlier_versions if number > self.definition.most_columns]
+        versions = tuple(dict.fromkeys((*self.log_versions, *between, now.log_version)))
+        # Changes of a column that was dropped since may still wait, until all rows are read again.
+        definition = replace(now, gone=self.definition.gone)
+        return CopyState(target=self.target, definition=definition, log_versions=versions, rebuild=self.rebuild)
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
@@ -74,7 +68,15 @@ def copy_of_json(value: Mapping[str, Any]) -> CopyState:
     )
     return CopyState(
         target=QualifiedName(catalog=catalog, schema=schema, table=table),
-        definition=CopyDefinition(**{**given, "keys": tuple(given["keys"]), "columns": columns}),
+        definition=CopyDefinition(
+            **{
+                **given,
+                "keys": tuple(given["keys"]),
+                "columns": columns,
+                # An earlier release did not record it.
+                "gone": tuple(given.get("gone", range(1, given["most_columns"] + 1))),
+            }
+        ),
         log_versions=tuple(value["log_versions"]),
         rebuild=int(value["rebuild"]),
     )

@@ -70,10 +70,16 @@ def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
             yield f"`{name}` is gone" if renamed is None else f"`{name}` is now `{renamed}`"
         else:
             yield from _column_alterations(column, present[name], is_rewritten=is_rewritten)
+    # The log has no number of a column, so its changes may be those of a column that is gone and had the same name.
+    is_unclear = not {*now.gone} <= {*before.gone}
     for name, column in present.items():
         is_new = column.number > before.most_columns
-        if name not in known and (not is_new or column.is_filled or is_rewritten):
+        if name in known:
+            continue
+        if not is_new or column.is_filled or is_rewritten:
             yield f"`{name}` was added, and rows without a change may have a value in it"
+        elif is_unclear:
+            yield f"`{name}` was added, and changes may have values of a dropped column that had this name"
 
 
 def _column_alterations(before: CopiedColumn, now: CopiedColumn, *, is_rewritten: bool) -> Iterator[str]:

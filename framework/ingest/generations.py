@@ -175,12 +175,13 @@ class _Beginning:
         now, before = self._definitions.get(target), self._copy(state, target)
         is_outdated = now is not None and before is not None and before.followed_by(now) is None
         is_rebuild = before is not None and self._begins_empty(before, now)
+        where = None if is_outdated else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
             slot_generation=slot_generation,
             lsn=lsn,
             checkpoint=checkpoint,
-            where=None if is_outdated else self._filter(table, request),
+            where=where,
             relation=table.table.relation,
             is_rebuild=is_rebuild,
         )
@@ -190,7 +191,12 @@ class _Beginning:
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
             return state.with_copy(new_copy(target, now, rebuild=rebuild))
-        return state.with_copy(replace(before, rebuild=rebuild)) if is_rebuild and before is not None else state
+        if before is None:
+            return state
+        # All rows are read again, so a change of a column that is gone decides no row any more.
+        gone = before.definition.gone if now is None or where is not None else now.gone
+        copy = replace(before, definition=replace(before.definition, gone=gone), rebuild=rebuild or before.rebuild)
+        return state if copy == before else state.with_copy(copy)
 
     def _begins_empty(self, before: CopyState, now: CopyDefinition | None) -> bool:
         """Return whether the rows of a copy can't be replaced in it, now or before a rebuild that has not ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from math import isnan
 from pathlib import Path
 from shutil import copy
@@ -20,7 +21,9 @@ from framework.cdc.delta.transaction_identifiers import Batch, RowChangedError
 from framework.cdc.model.equality import fingerprint
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.local_storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState
@@ -63,6 +66,7 @@ def newer():
 
 APPENDED = f"{MODULE.partition('dp.create')[0]}@dp.table\ndef copied():\n    return items()\n"
 BY_ROWS = APPENDED.replace("items()\n", "items(rowFilter=FILTER).where('rand() >= 0')\n")
+COMPUTED = APPENDED.replace("items()\n", "items().withColumn('label', F.col('label'))\n")
 FAILS_LATER = "1 / CASE WHEN id > 3000 THEN 0 ELSE 1 END = 1"
 
 
@@ -149,6 +153,21 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
     assert [] == left_in(folder)
 
 
+@pytest.mark.parametrize("module", [MODULE, APPENDED, COMPUTED])
+def test_files_of_the_tasks_beside_one_that_failed_are_deleted_by_the_next_update(
+    pipeline: Callable[[str], Pipeline], folder: Path, run: Run, items: list[tuple[Any, ...]], module: str
+) -> None:
+    """Whether they are in the folder of the table or of the flow."""
+    run("UPDATE items SET amount = 'NaN' WHERE id = 1500")  # in the second of the two chunks of a batch
+    made = pipeline(module)
+    assert made.run().state is UpdateState.FAILED
+    assert len(left_in(folder)) == 1
+    run("UPDATE items SET amount = -1875 WHERE id = 1500")
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert left_in(folder) == []
+
+
 def test_a_batch_that_another_attempt_committed_meanwhile_is_not_committed_again(
     pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]]
 ) -> None:
@@ -187,6 +206,63 @@ def test_files_of_a_commit_that_was_reported_as_a_conflict_stay(
     assert all(name.startswith("snapshot-") for name in files_added(folder))
     assert_is_stamped(made, folder)
     assert [] == left_in(folder)
+
+
+def test_a_batch_that_fails_keeps_its_error(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]], swap: pytest.MonkeyPatch
+) -> None:
+    """Also where its files can't be deleted; the next start does it."""
+    delete = LocalStorage.delete_tree
+
+    def refuse(self: LocalStorage, path: str) -> None:
+        if "/snapshot-" in path:
+            raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="it is read-only")
+        delete(self, path)
+
+    def die() -> None:
+        raise SystemError(fault)
+
+    made, fault = pipeline(MODULE), "the fault of the batch"
+    arm("staging.after_files", action=die)
+    with swap.context() as during:
+        during.setattr(LocalStorage, "delete_tree", refuse)
+        result = made.run()
+    disarm()
+    assert fault in str([flow.error for flow in result.flows])
+    assert made.run().state is UpdateState.COMPLETED
+    assert items == rows_of(made)
+    assert left_in(folder) == []
+
+
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_files_that_another_attempt_may_commit_are_not_deleted(
+    pipeline: Callable[[str], Pipeline], folder: Path, items: list[tuple[Any, ...]], *, is_ahead: bool
+) -> None:
+    """It has planned the batch after one that is committed, or this one committed nothing; later they are deleted."""
+    made = pipeline(MODULE if is_ahead else MODULE.replace("items().", "items(rowFilter='id > 3000')."))
+    prefix = f"snapshot-{sha256(b'loads:main.default.copied_snapshot_flow').hexdigest()[:12]}"
+    file, was_there = table_folder(folder) / f"{prefix}-attempt.parquet", list[bool]()
+
+    def stage() -> None:
+        file.write_bytes(b"rows")
+        if is_ahead:
+            (offsets,) = (folder / "storage" / "checkpoints").rglob("offsets")
+            (offsets / "1").write_text((offsets / "0").read_text("utf-8"), "utf-8")
+        arm("staging.after_files", action=lambda: was_there.append(file.exists()))
+
+    arm("staging.after_commit" if is_ahead else "staging.after_files", action=stage)
+    try:
+        result = made.run()
+        if is_ahead:  # each sees the plan of the other
+            assert result.state is not UpdateState.COMPLETED
+            result = made.run()
+    finally:
+        disarm()
+    assert result.state is UpdateState.COMPLETED, result
+    assert was_there == [True]
+    assert rows_of(made) == items[0 if is_ahead else 3000 :]
+    assert all(name.startswith(prefix) for name in files_added(folder))
+    assert left_in(folder) == []
 
 
 def test_rows_that_the_target_has_are_compared(

@@ -369,6 +369,30 @@ def test_a_plan_by_key_survives_a_rewrite(database: str, statement: str) -> None
     assert list(range(1, 501)) == [label for chunk in chunks for label in world.read(last, chunk)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t DROP label; ALTER TABLE t ADD label integer",
+        "ALTER TABLE t RENAME label TO old; ALTER TABLE t ADD label integer",
+        "ALTER TABLE t RENAME label TO x; ALTER TABLE t RENAME other TO label; ALTER TABLE t RENAME x TO other",
+    ],
+)
+def test_another_column_of_the_same_name_ends_a_plan(database: str, statement: str) -> None:
+    """Chunks before and after would have values of two columns; one that is not read may be another one."""
+    world = World(database)
+    make_table(world, columns="id integer PRIMARY KEY, label integer, payload text, other integer")
+    first = world.plan(None, 2)
+    earlier, later = chunks_between(None, first)
+    assert world.read(first, earlier)
+    world.run(statement)
+    with pytest.raises(SourceError, match="label") as caught:
+        world.read(first, later)
+    assert caught.value.condition == "SNAPSHOT_PLAN_INVALID"
+    assert world.read(first, later, "payload")
+    world.run("ALTER TABLE t ADD added integer")
+    assert set(world.read(first, later, "added")) == {None}
+
+
 def test_a_type_that_changes_between_batches_is_named(database: str, folder: Path) -> None:
     """Values of the new type could be read as those of the old one: '007' would become 7."""
     world = World(database)

@@ -289,8 +289,7 @@ CONDITIONS: dict[str, Condition] = {
         "The publication {publication} does not send: {missing}.", "Run as its owner: `{statement}`."
     ),
     "DATABASE_PUBLICATION_FILTERED": Condition(
-        "The publication {publication} sends only some rows or columns of {table}: it has a row filter or a list of "
-        "columns of its own.",
+        "The publication {publication} does not send the rows and columns of {table} as they are: {reason}.",
         "Run as its owner: `{statement}`. If the table is copied already, read it again: "
         "`sluice ingest resync {table}`.",
     ),

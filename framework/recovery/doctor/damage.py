@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from framework.checkpoints.offsets import CheckpointProgress, is_json, read_offsets, read_progress
+from framework.checkpoints.offsets import CheckpointProgress, is_json, offset_of_line, read_offsets, read_progress
 from framework.foundation.storage_port import Storage, lines_of
 
 FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
@@ -15,7 +15,7 @@ FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
 _NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _LEAST_LINES = {"offsets": 3, "commits": 1}  # Spark takes a commit without its metadata
-_VERSIONS = ("v1", "v2")
+_VERSIONS = ("v1", "v2", "v3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,8 @@ def _log_problem(storage: Storage, checkpoint: str, log: str, batch: int) -> str
         return f"The file of batch {batch} has {len(lines)} lines instead of {_LEAST_LINES[log]} or more."
     if lines[0] not in _VERSIONS:
         return f"The file of batch {batch} begins with {lines[0]!r} instead of a version."
+    if log == "offsets":
+        lines[2:] = [offset_of_line(lines[0], line) for line in lines[2:]]
     broken = [number for number, line in enumerate(lines[1:], 2) if line not in ("", "-") and not is_json(line)]
     return f"Line {broken[0]} of the file of batch {batch} is not valid JSON." if broken else None
 

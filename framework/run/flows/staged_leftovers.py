@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from framework.cdc.delta.table_version import can_open
+from framework.checkpoints.offsets import read_progress
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.reads import FlowQuery
@@ -45,16 +46,26 @@ class StagedLeftovers:
         if self._is_due:
             self._run.storage.delete_tree(self.folder)
 
-    def clean(self, kept: Collection[str] = ()) -> None:
-        """Delete the files in the table's folder that no commit names, once; a batch of this run is committed.
+    def clean(self, number: int, kept: Collection[str] = ()) -> None:
+        """Delete the files in the table's folder that no commit names, once.
 
         Args:
+            number: of a batch whose transaction identifier the table has, so that no other attempt can commit it.
             kept: the names of files that are known to be the table's.
         """
         table = TableAddress(path=self._run.path)
-        if self._is_due and can_open(table):
-            delete_leftovers(self._session, self._run.storage, table, self.prefix, kept=kept)
+        if not self._is_due:
+            return
+        if can_open(table) and not delete_leftovers(
+            self._session, self._run.storage, table, self.prefix, kept=kept, is_safe=lambda: self._is_last(number)
+        ):
+            return
         self._is_due = False
+
+    def _is_last(self, number: int) -> bool:
+        """Whether no later batch is planned: another attempt, which saw this one committed, may have files of it."""
+        planned = read_progress(self._run.storage, self._run.checkpoint).last_offset_batch
+        return planned is None or planned <= number
 
     def renew(self) -> None:
         """Clean again after the next batch."""

@@ -15,8 +15,9 @@ The durable effects of a batch in order, and why a crash after each is safe:
 5. Spark records the batch as committed.
 
 Files that an attempt left are deleted by the next start, also of a flow that stages no files any more; those in the
-folder of a table not before the first batch is committed. An attempt that was given up but still runs could commit the
-files until then; afterwards its commit is a conflict, or skipped, because the table has the batch's identifier. Files
+folder of a table not before the table has the identifier of a batch, and only while no later batch is planned. An
+attempt that was given up but still runs could commit the files until then; afterwards its commit is a conflict, or
+skipped. One that saw the batch committed has planned the next one, before it wrote a file for it. Files
 of a batch that was skipped are deleted only after a look into the table's log: a commit that was reported as a conflict
 may be done. Those of a batch that failed are deleted at once, unless they were handed to a commit.
 """
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -33,7 +34,7 @@ from framework.cdc.delta.new_files import NewFile, takes_files
 from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import opaque_rows, scanned_files
@@ -164,7 +165,7 @@ class StagedSnapshot:
                     self._taken.update(file.name for file in files)
                 else:
                     transaction.append_rows(self._frame(session, files, on_quality))
-        self._leftovers.clean(self._taken)
+        self._leftovers.clean(number, self._taken)
 
     def apply(
         self,
@@ -196,7 +197,8 @@ class StagedSnapshot:
                         self._source.stop_adding()
             else:
                 self._taken.update(file.name for file in files)
-        self._leftovers.clean(self._taken)
+        if metrics.rows or metrics.skipped:  # else nothing was committed, and another attempt may commit this batch
+            self._leftovers.clean(number, self._taken)
         return metrics
 
     def with_rows(self, progress: Progress) -> Progress:
@@ -215,9 +217,12 @@ class StagedSnapshot:
         try:
             yield files
             failpoint("staging.after_commit")
-        finally:
-            # Also of a batch that fails: its files are deleted unless they were handed to a commit, which may be done.
-            self._delete(files)
+        except BaseException:
+            # Its files are deleted unless they were handed to a commit, which may be done; else by the next start.
+            with suppress(SluiceError):
+                self._delete(files)
+            raise
+        self._delete(files)
 
     def _delete(self, files: list[NewFile]) -> None:
         """Delete files, except those that are or may be the table's."""

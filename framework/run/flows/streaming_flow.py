@@ -89,7 +89,7 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
         return StreamTarget(batch_function=_quarantining(run, batches))
     if dataset.cdc is not None:
         writer = run.writer_of(dataset.cdc)
-        return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number)))
+        return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number), number))
     if dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
         return StreamTarget(batch_function=run.context.registry.batch_functions[dataset.name])
     if dataset.kind is DatasetKind.SINK:
@@ -100,9 +100,9 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
 def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
     quarantined = QuarantinedBatches(run)
     if run.dataset.cdc is None:
-        return lambda rows, number: batches.written(quarantined.append(rows, number))
+        return lambda rows, number: batches.written(quarantined.append(rows, number), number)
     write = run.writer_of(run.dataset.cdc).apply
-    return lambda events, number: batches.written(quarantined.apply(events, number, write))
+    return lambda events, number: batches.written(quarantined.apply(events, number, write), number)
 
 
 def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> StreamTarget:
@@ -110,7 +110,9 @@ def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> S
         return StreamTarget(batch_function=lambda chunks, number: staged.append(chunks, number, batches.checked))
     writer = run.writer_of(run.dataset.cdc)
     return StreamTarget(
-        batch_function=lambda chunks, number: batches.applied(staged.apply(chunks, number, writer, batches.checked))
+        batch_function=lambda chunks, number: batches.applied(
+            staged.apply(chunks, number, writer, batches.checked), number
+        )
     )
 
 
@@ -133,6 +135,9 @@ class _Batches:
             _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
         )
         self._query_id: str | None = None
+        # Spark's sink commits each batch, ours none without rows.
+        self._commits_all = run.dataset.cdc is None and not run.quarantines
+        self._committed: int | None = None
         self.total = FlowOutcome(written=None if commits is None else 0)
 
     def begin(self) -> None:
@@ -140,12 +145,16 @@ class _Batches:
         if self._leftovers is not None:
             self._leftovers.begin()
 
-    def applied(self, metrics: CdcMetrics) -> None:
+    def applied(self, metrics: CdcMetrics, number: int) -> None:
         """Add a committed batch of AUTO CDC."""
-        self.written(FlowOutcome.of_cdc(metrics))
+        if metrics.rows or metrics.skipped:
+            self._committed = number
+        self._add(FlowOutcome.of_cdc(metrics), None)
 
-    def written(self, outcome: FlowOutcome) -> None:
+    def written(self, outcome: FlowOutcome, number: int) -> None:
         """Add a committed batch that its writer has counted."""
+        if outcome.written or outcome.deleted:
+            self._committed = number
         self._add(outcome, None)
 
     def checked(self, quality: QualityCounts) -> None:
@@ -162,8 +171,9 @@ class _Batches:
         self._add(FlowOutcome(written=self._written(), quality=quality), progress)
         if self._compaction is not None and compaction_is_due(progress["batchId"]):
             self._compaction.begin(progress["batchId"])
-        if self._leftovers is not None:
-            self._leftovers.clean()
+        number = progress["batchId"]
+        if self._leftovers is not None and (self._commits_all or number == self._committed):
+            self._leftovers.clean(number)
 
     def ended(self) -> None:
         """Add the rows of a last batch whose progress was not reported, because the query was stopped."""

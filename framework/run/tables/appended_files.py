@@ -7,7 +7,7 @@ the two wrote is skipped by the other.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame
@@ -101,8 +101,14 @@ def can_append(session: SparkSession, table: TableAddress, schema: StructType) -
 
 
 def delete_leftovers(
-    session: SparkSession, storage: Storage, table: TableAddress, prefix: str, *, kept: Collection[str] = ()
-) -> None:
+    session: SparkSession,
+    storage: Storage,
+    table: TableAddress,
+    prefix: str,
+    *,
+    kept: Collection[str] = (),
+    is_safe: Callable[[], bool],
+) -> bool:
     """Delete the files with this prefix that no commit names: those of attempts that were killed.
 
     Args:
@@ -111,11 +117,17 @@ def delete_leftovers(
         table: the table.
         prefix: of the names of files that only the caller writes, so that none of them is about to be committed.
         kept: the names of files that are known to be the table's.
+        is_safe: whether none of the files that exist now is about to be committed.
+
+    Returns:
+        Whether it was safe.
     """
     names = (file.name for file in storage.list_files(str(table.path)))
     found = [name for name in names if name.startswith(prefix) and name not in kept]
     if not found:
-        return
+        return True
+    if not is_safe():
+        return False
     snapshot = TableVersion(session, table).snapshot
     known: set[str] = set()
     # Files that were removed from the table are still read at earlier versions, until VACUUM deletes them.
@@ -125,6 +137,7 @@ def delete_leftovers(
     for name in found:
         if name not in known:
             storage.delete_tree(f"{table.path}/{name}")
+    return True
 
 
 def _columns(version: TableVersion) -> list[tuple[str, str]]:

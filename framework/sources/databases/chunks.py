@@ -75,6 +75,7 @@ class PlanBasis:
         relation: what identifies the table in the database, whatever its name; 0 in plans of earlier releases.
         membership: what identifies its membership of the publication when the plan began; 0 without a publication.
         position: the position of the slot when the plan began, in its log; 0 without a slot.
+        columns: the number of each column of the table, which no other column gets; () in plans of earlier releases.
     """
 
     kind: ChunkKind
@@ -85,6 +86,7 @@ class PlanBasis:
     relation: int = 0
     membership: int = 0
     position: int = 0
+    columns: tuple[tuple[str, int], ...] = ()
 
     @property
     def has_null_chunk(self) -> bool:
@@ -145,6 +147,7 @@ class SnapshotOffset:
                 "relation": self.basis.relation,
                 "membership": self.basis.membership,
                 "position": self.basis.position,
+                "columns": dict(self.basis.columns),
                 "key": [_key_to_json(column) for column in self.basis.key],
                 "chunks": self.chunks_planned,
                 "rows": self.rows_planned,
@@ -301,6 +304,7 @@ def _offset_from_json(value: Mapping[str, Any]) -> SnapshotOffset:
                 relation=_typed({"relation": 0, **value}, "relation", int),
                 membership=_typed({"membership": 0, **value}, "membership", int),
                 position=_typed({"position": 0, **value}, "position", int),
+                columns=tuple(_typed({"columns": {}, **value}, "columns", dict).items()),
                 key=tuple(_key_from_json(column) for column in _typed(value, "key", list)),
             ),
             chunks_planned=_typed(value, "chunks", int),

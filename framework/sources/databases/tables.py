@@ -108,6 +108,7 @@ class SourceTable:
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
         relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
         most_columns: how many columns it ever had; a later one has a greater number.
+        gone: the numbers of the columns that were dropped.
         log_version: the version of the columns that its changes in the log have now.
         earlier_versions: the versions that they had while only some of its last columns existed, each with the greatest
             number of those columns.
@@ -126,6 +127,7 @@ class SourceTable:
     generated: tuple[str, ...] = ()
     relation: int = 0
     most_columns: int = field(default=0, compare=False, repr=False)
+    gone: tuple[int, ...] = field(default=(), compare=False, repr=False)
     log_version: int = field(default=0, compare=False, repr=False)
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 

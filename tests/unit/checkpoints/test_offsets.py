@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from framework.checkpoints.generations import GenerationStore, list_checkpoints
-from framework.checkpoints.offsets import CheckpointProgress, read_progress
+from framework.checkpoints.offsets import CheckpointProgress, moved_offsets, read_progress
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
 
@@ -43,6 +43,22 @@ def test_a_finished_stream_tells_the_offsets_of_its_last_batch(storage: LocalSto
         query_id="4b-42", last_offset_batch=10, last_commit_batch=10, sources=('{"reservoirVersion":10}', "-")
     )
     assert progress.is_settled
+
+
+def test_sources_of_the_second_version_are_in_the_order_of_their_numbers(storage: LocalStorage) -> None:
+    """Spark writes them in any order; sources with names of their own have no order."""
+    write_batches(storage, storage.path("c"), planned=1, done=1)
+    lines = [f'{number}:{{"at":"{number}:0"}}' for number in (10, 2, 0, 1, 3, 4, 5, 6, 7, 8)]
+    text = "\n".join(["v2", "{}", *lines, "9:-"])
+    storage.write_text(storage.path("c/offsets/0"), text)
+    expected = [f'{{"at":"{number}:0"}}' for number in range(11)]
+    expected[9] = "-"
+    assert read_progress(storage, storage.path("c")).sources == tuple(expected)
+    moved = moved_offsets(text, {2: '{"at":"moved"}'})
+    assert moved == text.replace('"2:0"', '"moved"')
+    for damaged in (text.replace("2:", "orders:"), text.replace("\n3:", "\n2:"), text.removesuffix("9:-")):
+        storage.write_text(storage.path("c/offsets/0"), damaged)
+        assert read_progress(storage, storage.path("c")).sources == ()
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085"])

@@ -38,15 +38,17 @@ def _changed(**fields: object) -> CopyDefinition:
     return replace(BEFORE, columns=(replace(A, **fields),))  # type: ignore[arg-type]
 
 
+DROPPED = replace(BEFORE, gone=(2,), most_columns=2)
+WITH_C = replace(WITH_B, columns=(A, replace(B, number=3)), most_columns=3)
 FOLLOWED = (
     BEFORE, WITH_B, replace(BEFORE, storage="f2"), _changed(stamp="8"), _changed(labels=("1:x", "2:y")),
-    replace(BEFORE, selection="other lists with the same columns"),
+    replace(BEFORE, selection="other lists with the same columns"), DROPPED,
 )  # fmt: skip
 ALTERED = (
     replace(BEFORE, columns=()), replace(BEFORE, keys=("b",)), _changed(number=2), _changed(type="BIGINT"),
     _changed(name="z"), _changed(labels=("1:y",)), _changed(fields=()), replace(_changed(stamp="8"), storage="f2"),
     replace(WITH_B, columns=(A, replace(B, is_filled=True))), replace(WITH_B, storage="f2"),
-    replace(WITH_B, columns=(A, replace(B, number=1))),
+    replace(WITH_B, columns=(A, replace(B, number=1))), replace(WITH_C, gone=(2,)),
 )  # fmt: skip
 REDEFINED = (
     FILTERED, replace(BEFORE, scd_type=2), replace(BEFORE, source="public.lines"), replace(BEFORE, gateway="other"),
@@ -107,6 +109,23 @@ def test_a_copy_that_follows_applies_the_changes_of_both_versions(storage: Local
     """The later definition is the one that the next comparison begins with."""
     begin_generations([_bank(WITH_B)], storage, ManualClock())
     assert _copy(storage) == (CopyState(target=ORDERS.target, definition=WITH_B, log_versions=(5, 6)), ())
+
+
+def test_changes_of_a_dropped_column_wait_until_all_rows_are_read_again(storage: LocalStorage) -> None:
+    """A later column may have its name; after a snapshot of all rows no change of it decides a row."""
+    begin_generations([_bank(DROPPED)], storage, ManualClock())
+    copy = _copy(storage)[0]
+    assert copy is not None
+    later = replace(WITH_C, gone=(2,))
+    assert copy.followed_by(later) is None
+    Operations(storage=storage).resync(BANK, ORDERS, "a > 1")
+    begin_generations([_bank(DROPPED)], storage, ManualClock())
+    assert _copy(storage)[0] == copy
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    begin_generations([_bank(DROPPED)], storage, ManualClock())
+    copy = _copy(storage)[0]
+    assert copy is not None
+    assert copy.followed_by(later) is not None
 
 
 def test_another_definition_becomes_durable_with_its_snapshot_only(

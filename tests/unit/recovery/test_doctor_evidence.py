@@ -108,6 +108,9 @@ def test_a_sound_checkpoint_has_no_damage(world: World, tmp_path: Path) -> None:
     world.write("offsets/2", 'v1\n{}\n{"reservoirVersion":2}')
     world.write("commits/1", "v1\n")
     assert world.damages() == []
+    world.write("offsets/2", 'v2\n{}\n0:{"reservoirVersion":2}\n1:-')
+    world.write("commits/1", "v3\n{}")
+    assert world.damages() == []
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,7 @@ def test_a_sound_checkpoint_has_no_damage(world: World, tmp_path: Path) -> None:
         ("offsets/1", "", "CHECKPOINT_FILE_DAMAGED"),
         ("offsets/1", "v1\n{}", "CHECKPOINT_FILE_DAMAGED"),
         ("offsets/1", 'v1\n{"conf":\n-', "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/1", 'v2\n{}\n0:{"res', "CHECKPOINT_FILE_DAMAGED"),
         ("commits/1", "", "CHECKPOINT_FILE_DAMAGED"),
         ("commits/1", 'v1\n{"next', "CHECKPOINT_FILE_DAMAGED"),
         ("commits/1", "x1\n{}", "CHECKPOINT_FILE_DAMAGED"),

@@ -243,6 +243,7 @@ class BoundaryWalker:
             relation=storage.relation,
             membership=self._membership,
             position=self._position,
+            columns=tuple((column.name, column.identity.number) for column in self._table.columns),
         )
 
     def _check_basis(self, planned: PlanBasis, now: PlanBasis) -> None:

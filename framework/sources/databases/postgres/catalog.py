@@ -40,7 +40,8 @@ _LEAVES = """
 _TABLE = f"""
     SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts, leaves.is_unidentified
+           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts, leaves.is_unidentified,
+           ARRAY(SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attisdropped ORDER BY a.attnum)
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name
@@ -230,7 +231,7 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
 def _table(
     name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
 ) -> SourceTable:
-    oid, kind, storage, rows, size, is_full, most_columns, is_unidentified = row
+    oid, kind, storage, rows, size, is_full, most_columns, is_unidentified, gone = row
     logged = [column for column in columns if not column[4]]
     return SourceTable(
         name=name,
@@ -246,6 +247,7 @@ def _table(
         generated=tuple(column[0] for column in columns if column[4]),
         relation=oid,
         most_columns=most_columns,
+        gone=tuple(gone),
         log_version=columns_version(types := [(column[0], column[5], column[6]) for column in logged]),
         earlier_versions=tuple(
             (logged[count - 1][7], columns_version(types[:count]))

@@ -5,7 +5,7 @@ For the task that reads a chunk. Each chunk has a connection and a short transac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -56,9 +56,9 @@ _TIMED_OUT = "57014"
 class ChunkReader:
     """Reads chunks of one plan.
 
-    Before each chunk the basis of the plan and the types of the columns are checked under the lock that the chunk is
-    read under. So a rewritten table or a retyped key is a fault and never another range of rows, and a retyped column
-    is one and never a cast.
+    Before each chunk the basis of the plan and the columns are checked under the lock that the chunk is read under. So
+    a rewritten table or a retyped key is a fault and never another range of rows, a retyped column is one and never a
+    cast, and a column that was dropped and made again never has values of both.
 
     Args:
         connection: to the source.
@@ -103,15 +103,15 @@ class ChunkReader:
         The transaction ends when the iterator is exhausted or closed.
 
         Raises:
-            SourceError: SNAPSHOT_PLAN_INVALID if storage or key changed since the plan, SNAPSHOT_TABLE_REPLACED,
-                SNAPSHOT_COLUMN_CHANGED if a column has another Spark type than in `columns`,
+            SourceError: SNAPSHOT_PLAN_INVALID if storage, key or columns changed since the plan,
+                SNAPSHOT_TABLE_REPLACED, SNAPSHOT_COLUMN_CHANGED if a column has another Spark type than in `columns`,
                 SNAPSHOT_ROW_FILTER_INVALID, SNAPSHOT_CHUNK_TIMEOUT, or a condition of `named_errors`, such as
                 DATABASE_TABLE_MISSING or DATABASE_COLUMN_MISSING.
         """
         schema = self.schema
         with self._transaction(chunk) as cursor:
             storage = self._locked_storage(cursor)
-            columns = self._columns_of(storage.types)
+            columns = self._columns_of(storage)
             cursor.execute(self._select(relation_sql(self._table, partitioned=storage.partitioned), columns, chunk))
             # The public reader raises an OSError without SQLSTATE for an error in the middle of a COPY.
             rows = cursor._results  # noqa: SLF001 - see above
@@ -153,11 +153,14 @@ class ChunkReader:
     def _closable(self, chunk: Chunk) -> Generator[pa.RecordBatch]:
         yield from self.batches(chunk)
 
-    def _columns_of(self, types: Mapping[str, str]) -> list[ColumnType]:
+    def _columns_of(self, storage: TableStorage) -> list[ColumnType]:
         """Return how the columns are read by the types that the table has now; a missing one fails in its SELECT."""
+        types, begun = storage.types, dict(self._basis.columns)
         columns = []
         for planned in self._columns:
             name = planned.name
+            if name in types and storage.numbers[name] != begun.get(name, storage.numbers[name]):
+                raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
             now = SourceColumn(name=name, type_name=types[name], nullable=True) if name in types else None
             column = planned if now is None else column_type(self._table, now, as_text=name in self._text_columns)
             if column.spark_type != planned.spark_type:

@@ -136,11 +136,14 @@ def columns_version(columns: Sequence[tuple[str, int, int]]) -> int:
     """Return a positive 63-bit fingerprint of columns, each with the oid and the modifier of its type.
 
     A fingerprint, not a counter: it is the same after a restart, in every process, and for the columns that the catalog
-    has. The replica identity is no part of it, nor is the order, which a partition may have of its own: payloads have
-    names. Nor is what changes no value unless the database rewrites the rows, which the catalog shows: the length of a
-    text, and any modifier but that of a number.
+    has. The order is that of the numbers of the columns, so that two columns that exchanged their names for a while
+    have another version. The replica identity is no part of it. Nor is what changes no value unless the database
+    rewrites the rows, which the catalog shows: the length of a text, and any modifier but that of a number.
+
+    Args:
+        columns: in the order of the table.
     """
-    counted = sorted([name, *_counted_type(oid, modifier)] for name, oid, modifier in columns)
+    counted = [[name, *_counted_type(oid, modifier)] for name, oid, modifier in columns]
     digest = hashlib.sha256(json.dumps(counted).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.postgres.membership import read_partly
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.table_checks import CheckedTable, Publication, check_table
 from framework.sources.databases.tables import TableName, quote_identifier
@@ -167,7 +168,8 @@ def _read_publication(session: Session, name: str) -> Publication | None:
     """Return the publication; None if there is none."""
     for *sent, via_root, is_owned in session.rows(_PUBLICATION, [name]):
         missing = tuple(operation for operation, is_sent in zip(_OPERATIONS, sent, strict=True) if not is_sent)
-        return Publication(name=name, missing=missing, is_via_root=via_root, is_owned=is_owned)
+        partly = read_partly(session, name)
+        return Publication(name=name, missing=missing, is_via_root=via_root, is_owned=is_owned, partly=partly)
     return None
 
 

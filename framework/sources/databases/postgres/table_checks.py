@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_table
-from framework.sources.databases.postgres.membership import publish_whole_sql
+from framework.sources.databases.postgres.membership import PartlyPublished
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
 
@@ -63,10 +63,8 @@ _ROOT = """
         WHERE n.nspname = %s AND c.relname = %s
     )
 """
-# PostgreSQL 14 has neither column lists nor row filters.
 _MEMBER = """
-    SELECT to_jsonb(p) -> 'rowfilter', to_jsonb(p) -> 'attnames'
-    FROM pg_publication_tables AS p
+    SELECT 1 FROM pg_publication_tables AS p
     WHERE p.pubname = %s AND p.schemaname = %s AND p.tablename = %s
 """
 
@@ -80,12 +78,14 @@ class Publication:
         missing: the operations that it does not send.
         is_via_root: whether changes of a partition have the name of the partitioned table.
         is_owned: whether the role may change it.
+        partly: the tables of which it sends only some rows or columns under their names.
     """
 
     name: str
     missing: tuple[str, ...]
     is_via_root: bool
     is_owned: bool
+    partly: Mapping[TableName, PartlyPublished] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,16 +255,16 @@ def _membership(
             statement=f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)",
         )  # fmt: skip
         return
+    partly = publication.partly.get(name)
+    if partly is not None:
+        yield Finding.of(
+            "DATABASE_PUBLICATION_FILTERED", Severity.ERROR, table=name, publication=publication.name,
+            reason=partly.reason, statement=partly.statement,
+        )  # fmt: skip
+        return
     members = session.rows(_MEMBER, [publication.name, name.schema, name.table])
     if not members and not (access.is_owned and publication.is_owned):
         yield Finding.of(
             "DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR, table=name, publication=publication.name,
             statement=f"ALTER PUBLICATION {quoted} ADD TABLE {name.quoted}",
         )  # fmt: skip
-    for rows, columns in members:
-        sent = {column.name for column in table.columns} if columns is None else set(columns)
-        if rows is not None or {column.name for column in table.columns} - sent:
-            yield Finding.of(
-                "DATABASE_PUBLICATION_FILTERED", Severity.ERROR, table=name, publication=publication.name,
-                statement=publish_whole_sql(publication.name, name),
-            )  # fmt: skip

@@ -1,0 +1,165 @@
+"""Partitions that are published beside their table: one of both has no changes of its own, and is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import Pipeline
+from framework.run.update.results import UpdateState
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.membership import read_membership
+from framework.sources.databases.postgres.preflight import check
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import TableName
+from tests.databases.test_rights_and_publications import statement_of
+from tests.databases.test_source_replacements import at_source, copied, failures, of_both_flows, resync
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[..., list[tuple[Any, ...]]]
+_FILTERED = "DATABASE_PUBLICATION_FILTERED"
+_MODULE = """
+from framework import pipelines as dp
+
+dp.ingest_database(
+    name="shop",
+    connection="bank",
+    objects=[
+        {"schema": {"source_schema": "public", "destination_schema": "copies", "exclude": ["parts"]}},
+        {"table": {"source_schema": "public", "source_table": "parts_1", "destination_schema": "copies"}},
+    ],
+)
+"""
+_OWN = "it has a row filter or a list of columns of its own"
+_BELOW = "changes of this partition have the name of public.{}, which is published, too. Copy only one of both"
+_ABOVE = "changes of its partition public.{} have the name of the partition, which is published by itself"
+
+# What is published, and whether by the partitioned table, with the tables of which rows or columns are missing. The
+# table `t` has a generated column; `r` has the partitions `r1`, and `r2` with `r2a`.
+PUBLISHED: tuple[tuple[str, bool, dict[str, tuple[str, str]]], ...] = (
+    ("t, r", True, {}),
+    ("t, r", False, {}),
+    ("t (id, a)", True, {}),
+    ("t (id)", True, {"t": (_OWN, "t")}),
+    ("t WHERE (id > 5)", True, {"t": (_OWN, "t")}),
+    ("r WHERE (id > 5)", True, {"r": (_OWN, "r")}),
+    ("r1 WHERE (id > 5)", True, {"r1": (_OWN, "r1")}),
+    ("r1, r2a", True, {}),
+    ("r, r1", True, {"r1": (_BELOW.format("r"), "r")}),
+    ("r, r1", False, {"r": (_ABOVE.format("r1"), "r1")}),
+    ("r, r1 WHERE (id > 5)", True, {"r1": (_BELOW.format("r"), "r")}),
+    ("r, r1 WHERE (id > 5)", False, {"r": (_ABOVE.format("r1"), "r1"), "r1": (_OWN, "r1")}),
+    ("r, r2", True, {"r2": (_BELOW.format("r"), "r")}),
+    ("r2, r2a", True, {"r2a": (_BELOW.format("r2"), "r2")}),
+    ("r, r2a", False, {"r": (_ABOVE.format("r2a"), "r2a")}),
+)
+
+
+@pytest.mark.parametrize(("published", "via_root", "expected"), PUBLISHED)
+def test_what_a_publication_leaves_out_of_a_table_is_known(
+    database: str, run: Run, published: str, *, via_root: bool, expected: dict[str, tuple[str, str]]
+) -> None:
+    """With the reason, and with the statement after which it sends everything."""
+    run("CREATE TABLE t (id INT PRIMARY KEY, a INT, twice INT GENERATED ALWAYS AS (a * 2) STORED)")
+    run("CREATE TABLE r (id INT PRIMARY KEY) PARTITION BY RANGE (id)")
+    run("CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (10)")
+    run("CREATE TABLE r2 PARTITION OF r FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id)")
+    run("CREATE TABLE r2a PARTITION OF r2 FOR VALUES FROM (10) TO (15)")
+    run(f"CREATE PUBLICATION p FOR TABLE {published} WITH (publish_via_partition_root = {via_root})")
+    with Session(Connection(name="bank", uri=database)) as session:
+        partly = read_membership(session, "s", "p").partly
+        assert {name.table: each.reason for name, each in partly.items()} == {
+            table: reason for table, (reason, _) in expected.items()
+        }
+        for name, (reason, cause) in expected.items():
+            table = TableName(schema="public", table=name)
+            found = [each for each in check(session, [table], slot="s", publication="p") if each.condition == _FILTERED]
+            # Of a partitioned table, preflight has the option of the publication in its place.
+            assert [reason in each.what for each in found] == ([] if name == "r" and not via_root else [True])
+            assert partly[table].statement.startswith(f'ALTER PUBLICATION "p" DROP TABLE "public"."{cause}"')
+        while partly:
+            run(partly[min(partly)].statement)
+            partly = read_membership(session, "s", "p").partly
+
+
+# PostgreSQL 18 has `pubgencols`, and its view has the generated columns that are sent.
+_STAND_IN = """
+    CREATE SCHEMA newer;
+    CREATE VIEW newer.pg_publication AS SELECT *, '{option}'::"char" AS pubgencols FROM pg_catalog.pg_publication;
+    CREATE VIEW newer.pg_publication_tables AS
+        SELECT pubname, schemaname, tablename, attnames || '{sent}'::name[] AS attnames, rowfilter
+        FROM pg_catalog.pg_publication_tables;
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "sent", "expected"),
+    [
+        ("n", "{}", None),
+        ("s", "{twice}", 'ALTER PUBLICATION "p" SET (publish_generated_columns = none)'),
+        ("n", "{twice}", 'ALTER PUBLICATION "p" DROP TABLE "public"."t"; ALTER PUBLICATION "p" ADD TABLE "public"."t"'),
+    ],
+)
+def test_generated_columns_that_a_publication_sends_are_named(
+    database: str, run: Run, option: str, sent: str, expected: str | None
+) -> None:
+    """The catalog of PostgreSQL 18, for which views stand in: the changes would have other columns than the copy."""
+    run("CREATE TABLE t (id INT PRIMARY KEY, a INT, twice INT GENERATED ALWAYS AS (a * 2) STORED)")
+    run("CREATE TABLE plain (id INT PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t, plain")
+    run(_STAND_IN.format(option=option, sent=sent))
+    with Session(Connection(name="bank", uri=database)) as session:
+        session.execute("SET search_path = newer, pg_catalog, public")
+        partly = read_membership(session, "s", "p").partly
+    assert {name.table: each.statement for name, each in partly.items()} == (
+        {} if expected is None else {"t": expected}
+    )
+
+
+def test_a_partition_and_its_table_are_not_copied_from_one_publication(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """The changes of rows have one name only: the copy that would miss them is named, and read again exactly."""
+    for table in ("sales", "parts"):
+        run(f"CREATE TABLE {table} (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
+        run(f"CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES FROM (0) TO (10)")
+        run(f"CREATE TABLE {table}_2 PARTITION OF {table} FOR VALUES FROM (10) TO (20)")
+        run(f"INSERT INTO {table} SELECT i, 's' FROM generate_series(1, 15, 2) i")
+    run("CREATE TABLE others (id INT PRIMARY KEY, name TEXT); INSERT INTO others VALUES (1, 'one')")
+    pipeline = _pipeline(interpreting, folder)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("ALTER PUBLICATION sluice_shop SET (publish_via_partition_root = false)")
+    run("ALTER PUBLICATION sluice_shop ADD TABLE sales_1 WHERE (id > 5)")
+    run("INSERT INTO sales VALUES (2, 'filtered'), (6, 'by its own name'), (12, 'seen'); UPDATE others SET name = 'x'")
+    result = _pipeline(interpreting, folder).run()
+    # Beside the gap of all tables, which ends with the option.
+    assert failures(result).items() >= of_both_flows(sales=_FILTERED).items()
+    run(statement_of(result, "sales_cdc_flow"))
+    run("ALTER PUBLICATION sluice_shop SET (publish_via_partition_root = true)")
+    run("ALTER PUBLICATION sluice_shop ADD TABLE parts")
+    run("INSERT INTO parts VALUES (2, 'by the name of the table'); UPDATE others SET name = 'y'")
+    pipeline = _pipeline(interpreting, folder)
+    resync(pipeline, "sales")
+    result = pipeline.run()
+    assert failures(result) == of_both_flows(parts_1=_FILTERED)
+    assert copied(pipeline, "others") == at_source(run, "others")
+    run(statement_of(result, "parts_1_cdc_flow"))
+    pipeline = _pipeline(interpreting, folder)
+    resync(pipeline, "parts_1")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("INSERT INTO parts VALUES (4, 'seen'), (16, 'not copied'); DELETE FROM sales WHERE id = 6")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for table in ("sales", "parts_1", "others"):
+        assert copied(pipeline, table) == at_source(run, table), table
+
+
+def _pipeline(spark: SparkSession, folder: Path) -> Pipeline:
+    (folder / "module.py").write_text(_MODULE, "utf-8")
+    spec = {"name": "shop", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
+    (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
+    return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
