@@ -403,7 +403,7 @@ def test_offsets_are_readable_json(database: str) -> None:
     storage, relation = world.table().storage_id, world.table().relation
     assert {
         "version": 1, "kind": "key", "source": "one", "storage": storage, "generation": 2,
-        "relation": relation, "membership": 0, "position": 0, "columns": {"id": 1, "label": 2},
+        "relation": relation, "membership": 0, "position": 0, "columns": {"id": 1, "label": 2, "payload": 3},
         "key": [{"name": "id", "type": "pg_catalog.int4", "collation": None, "operators": None, "nullable": False}],
         "chunks": 1, "rows": 60, "bounds": [["60"]], "finished": False,
     } == json.loads(offset.to_json())  # fmt: skip

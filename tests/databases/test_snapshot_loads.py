@@ -219,16 +219,18 @@ def test_a_batch_that_fails_keeps_its_error(
             raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="it is read-only")
         delete(self, path)
 
-    def die() -> None:
+    def die(*_: object) -> bool:
         raise SystemError(fault)
 
-    made, fault = pipeline(MODULE), "the fault of the batch"
-    arm("staging.after_files", action=die)
+    made, fault = pipeline(APPENDED), "the fault of the batch"
     with swap.context() as during:
         during.setattr(LocalStorage, "delete_tree", refuse)
+        during.setattr(TableAppend, "takes_files", die)
         result = made.run()
-    disarm()
-    assert fault in str([flow.error for flow in result.flows])
+    (error,) = [flow.error for flow in result.flows]
+    assert error is not None
+    assert fault in str(error)
+    assert "STORAGE_NOT_WRITABLE" not in str(error)
     assert made.run().state is UpdateState.COMPLETED
     assert items == rows_of(made)
     assert left_in(folder) == []

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -214,15 +214,16 @@ class StagedSnapshot:
         files = [_file(row) for row in chunks.where("name IS NOT NULL").collect()]
         self._rows_of_batches[number] = sum(file.rows for file in files)
         failpoint("staging.after_files")
+        is_done = False
         try:
             yield files
             failpoint("staging.after_commit")
-        except BaseException:
-            # Its files are deleted unless they were handed to a commit, which may be done; else by the next start.
-            with suppress(SluiceError):
+            is_done = True
+        finally:
+            # Also of a batch that fails: its files are deleted unless they were handed to a commit, which may be done.
+            # If they can't be, the next start does it, and the fault of the batch is the one that is reported.
+            with nullcontext() if is_done else suppress(SluiceError):
                 self._delete(files)
-            raise
-        self._delete(files)
 
     def _delete(self, files: list[NewFile]) -> None:
         """Delete files, except those that are or may be the table's."""
