@@ -27,7 +27,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
-from framework.ingest.drift import drift_error, is_replaceable
+from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
     GatewayStore,
@@ -164,25 +164,17 @@ class _Beginning:
             return settled_position(session, gateway.slot)
 
     def _begun(
-        self,
-        state: GatewayState,
-        table: TableState,
-        request: Request,
-        slot_generation: int,
-        *,
-        lsn: int,
-        is_emptied: bool = False,
+        self, state: GatewayState, table: TableState, request: Request, slot_generation: int, *, lsn: int
     ) -> GatewayState:
         """Return the state with a new generation of a table.
 
-        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary, or
-        where the update empties it.
+        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary.
         """
         target = table.table.target
         checkpoint = self._checkpoints.latest_number(target, table.table.snapshot_flow) + 1
         now, before = self._definitions.get(target), self._copy(state, target)
         is_outdated = now is not None and before is not None and before.followed_by(now) is None
-        is_rebuild = is_emptied or (before is not None and self._begins_empty(before, now))
+        is_rebuild = before is not None and self._begins_empty(before, now)
         where = None if is_outdated else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
@@ -218,11 +210,7 @@ class _Beginning:
         """Return the state with the present definition of a copy.
 
         A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused. A
-        full refresh makes it anew, and is continued if the update ends before; after a change of the source without the
-        changes that are older than its snapshot, which may look like those of the present columns.
-
-        Raises:
-            SluiceError: the position of a full refresh can't be read.
+        full refresh makes it anew, and is continued if the update ends before.
         """
         if table.definition is None:
             return state
@@ -231,13 +219,6 @@ class _Beginning:
         if before is not None and after is None and has_rows(self._storage, table.target):
             if not self._is_refreshed(table.target):
                 return state
-            known = state.table(table.source)
-            error = drift_error(before.definition, table.definition)
-            if known is not None and error is not None and error.condition == "INGESTION_COLUMNS_CHANGED":
-                request = Request(generation=known.number + 1)
-                return self._begun(
-                    state, known, request, state.slot_generation, lsn=self._position(), is_emptied=True
-                )  # fmt: skip
             rebuild = self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
             return state.with_copy(new_copy(table.target, table.definition, rebuild=rebuild))
         return state.with_copy(after or new_copy(table.target, table.definition))

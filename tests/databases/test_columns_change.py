@@ -238,36 +238,6 @@ def test_tables_that_are_altered_twice_between_two_updates_are_followed(
     assert differing(pipeline, run, [*TWICE]) == {}
 
 
-# The last column of a table, so that its changes have the version of those of the next one.
-REFRESHED: dict[str, str] = {
-    "made_again": "ALTER TABLE {t} DROP COLUMN c; ALTER TABLE {t} ADD COLUMN c INT",
-    "computed": "ALTER TABLE {t} ALTER c TYPE INT USING -c",
-}
-
-
-def test_a_full_refresh_after_a_change_of_columns_leaves_out_the_changes_before(
-    interpreting: SparkSession, folder: Path, run: Run
-) -> None:
-    """They have the names and the types of the present columns, and other values."""
-    for name in REFRESHED:
-        run(
-            f"CREATE TABLE {name} (id INT PRIMARY KEY, c INT);"
-            f"INSERT INTO {name} SELECT i, i FROM generate_series(1, 3) i"
-        )
-    pipeline = pipeline_of(interpreting, folder, shop(*map(table, REFRESHED)))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    for name, statements in REFRESHED.items():
-        for statement in (f"UPDATE {name} SET c = 7 WHERE id = 2", *statements.format(t=name).split("; ")):
-            run(statement)
-    assert held(pipeline.run()) == dict.fromkeys(REFRESHED, "INGESTION_COLUMNS_CHANGED")
-    assert failed_flows(pipeline.run(full_refresh=[f"copies.{name}" for name in REFRESHED])) == {}
-    assert differing(pipeline, run, [*REFRESHED]) == {}
-    for name in REFRESHED:
-        run(f"UPDATE {name} SET c = 9 WHERE id = 2; DELETE FROM {name} WHERE id = 3")
-    assert failed_flows(pipeline.run()) == {}
-    assert differing(pipeline, run, [*REFRESHED]) == {}
-
-
 REDEFINED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "filtered": ({"row_filter": "a > 10"}, {"row_filter": "a < 30"}, "a < 30"),
     "recorded": ({}, {"scd_type": "SCD_TYPE_2"}, "true"),
