@@ -394,7 +394,7 @@ def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: Eng
 
 
 def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+    world: EngineWorld, swap: pytest.MonkeyPatch
 ) -> None:
     """A query ends when its sources have no data, not while they look for some; their rows arrive."""
     slow, groups, taken = threading.Event(), stream.file_groups, list[float]()  # type: ignore[attr-defined]
@@ -407,7 +407,7 @@ def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
         taken.append(time.monotonic() - begin)
         return found
 
-    monkeypatch.setattr(stream, "file_groups", slowly)
+    swap.setattr(stream, "file_groups", slowly)
 
     def declare() -> None:
         @dp.table

@@ -167,11 +167,13 @@ class Supervisor:
         self._units.extend(self._unit(step, failed.get(step.dataset)) for step in steps)
         running: dict[Future[FlowResult], Unit] = {}
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
+            is_over = False
             try:
                 self._supervise(pool, running)
-            except BaseException:
-                self.stop.set()  # the pool waits for its flows, and those of unknown sources end only at a stop
-                raise
+                is_over = True
+            finally:
+                if not is_over:
+                    self.stop.set()  # the pool waits for its flows, and those of unknown sources end only at a stop
             if running:
                 wait(running)
                 self._collect(running)

@@ -554,7 +554,7 @@ def test_a_fault_of_the_supervisor_stops_the_flows_that_run(world: World) -> Non
 
 
 def test_a_source_that_can_not_be_asked_for_changes_concerns_its_flow_only(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, swap: pytest.MonkeyPatch
 ) -> None:
     """Its flow starts and reports what is wrong; the other flow goes on."""
     token = LocalStorage.folder_token
@@ -564,7 +564,7 @@ def test_a_source_that_can_not_be_asked_for_changes_concerns_its_flow_only(
             raise OperationError("STORAGE_NOT_READABLE", path=path, problem="gone")
         return token(self, path)
 
-    monkeypatch.setattr(LocalStorage, "folder_token", folder_token)
+    swap.setattr(LocalStorage, "folder_token", folder_token)
 
     def appears(step: RunFlow | RefreshView) -> FlowResult:
         world.file("b")
