@@ -65,6 +65,11 @@ class Generation:
     restored_after: int | None = None
     wrote_before: str | None = None
 
+    @property
+    def is_present(self) -> bool:
+        """Whether rows that it wrote may be in the target: it is not being built, and nothing has undone it."""
+        return self.state is not GenerationState.BUILDING and not self.undone_by
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:

@@ -51,7 +51,7 @@ def written_since(
     """
     found = []
     for each in manifest.generations:
-        if each is not chosen and each.state is not GenerationState.BUILDING and not each.undone_by:
+        if each is not chosen and each.is_present:
             wrote = last_written(storage, manifest, each, may_have)
             if wrote is not None and wrote >= (chosen.current_since or ""):
                 found.append(each)

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,9 +17,8 @@ import psycopg2
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from framework.run.update.units import FlowHealth
-from framework.running_update import RunningUpdate
 from tests.databases.test_columns_change import resync
+from tests.support.running_updates import until
 from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
@@ -161,18 +159,18 @@ def test_connections_that_drop_and_readers_that_are_killed_come_again_by_themsel
     with TcpProxy(urlsplit(database).port or 0) as proxy:
         shop = Shop(interpreting, folder, run, database.replace(f":{urlsplit(database).port}", f":{proxy.port}"))
         handle = shop.pipeline().start()
-        _wait_for(lambda: shop.planned_chunks("orders") > 0, handle)
+        until(lambda: shop.planned_chunks("orders") > 0, handle)
         draw = random.Random(5)  # noqa: S311 - choices of a test
         with Load(database):
             for number in range(_ROUNDS):
                 # The network fails only when the reader has come again.
                 if number % 2:
-                    _wait_for(kill_readers, handle)
+                    until(kill_readers, handle)
                 else:
                     run(_TERMINATE)
                 before = proxy.drops
                 proxy.fail_after(draw.randint(1, 300_000))
-                _wait_for(lambda: proxy.drops > before, handle)  # noqa: B023 - called in this round only
+                until(lambda: proxy.drops > before, handle)  # noqa: B023 - called in this round only
                 threading.Event().wait(draw.random() * 3)
                 proxy.restore()
         handle.stop()
@@ -188,7 +186,7 @@ def test_columns_may_change_while_a_snapshot_is_read(
     """Added, dropped and renamed columns: the table is held, then read again as it is now, while it changes."""
     shop = Shop(interpreting, folder, run, database)
     handle = shop.pipeline().start()
-    _wait_for(lambda: shop.planned_chunks("orders") > 2, handle)
+    until(lambda: shop.planned_chunks("orders") > 2, handle)
     handle.stop()
     run("ALTER TABLE orders ADD COLUMN added INT DEFAULT 7")
     run("ALTER TABLE orders RENAME COLUMN n TO renamed")
@@ -218,12 +216,3 @@ def test_keys_truncates_and_replica_identities_may_change(
     shop.update()
     shop.assert_equal("orders", "id, customer, amount, n")
     shop.assert_equal("notes", "a, b, body")
-
-
-def _wait_for(condition: Callable[[], bool], handle: RunningUpdate) -> None:
-    deadline = time.monotonic() + 240
-    while not condition():
-        failed = [(flow.flow.table, flow.reason) for flow in handle.flows if flow.health is FlowHealth.FAILED]
-        assert not failed, failed
-        assert time.monotonic() < deadline, handle.flows
-        time.sleep(0.1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import Pipeline
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.membership import read_membership
@@ -17,7 +15,7 @@ from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
 from tests.databases.test_rights_and_publications import statement_of
-from tests.databases.test_source_replacements import at_source, copied, failures, of_both_flows, resync
+from tests.databases.test_source_replacements import at_source, copied, failures, of_both_flows, pipeline_of, resync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,35 +129,28 @@ def test_a_partition_and_its_table_are_not_copied_from_one_publication(
         run(f"CREATE TABLE {table}_2 PARTITION OF {table} FOR VALUES FROM (10) TO (20)")
         run(f"INSERT INTO {table} SELECT i, 's' FROM generate_series(1, 15, 2) i")
     run("CREATE TABLE others (id INT PRIMARY KEY, name TEXT); INSERT INTO others VALUES (1, 'one')")
-    pipeline = _pipeline(interpreting, folder)
+    pipeline = pipeline_of(interpreting, folder, _MODULE)
     assert pipeline.run().state is UpdateState.COMPLETED
     run("ALTER PUBLICATION sluice_shop SET (publish_via_partition_root = false)")
     run("ALTER PUBLICATION sluice_shop ADD TABLE sales_1 WHERE (id > 5)")
     run("INSERT INTO sales VALUES (2, 'filtered'), (6, 'by its own name'), (12, 'seen'); UPDATE others SET name = 'x'")
-    result = _pipeline(interpreting, folder).run()
+    result = pipeline_of(interpreting, folder, _MODULE).run()
     # Beside the gap of all tables, which ends with the option.
     assert failures(result).items() >= of_both_flows(sales=_FILTERED).items()
     run(statement_of(result, "sales_cdc_flow"))
     run("ALTER PUBLICATION sluice_shop SET (publish_via_partition_root = true)")
     run("ALTER PUBLICATION sluice_shop ADD TABLE parts")
     run("INSERT INTO parts VALUES (2, 'by the name of the table'); UPDATE others SET name = 'y'")
-    pipeline = _pipeline(interpreting, folder)
+    pipeline = pipeline_of(interpreting, folder, _MODULE)
     resync(pipeline, "sales")
     result = pipeline.run()
     assert failures(result) == of_both_flows(parts_1=_FILTERED)
     assert copied(pipeline, "others") == at_source(run, "others")
     run(statement_of(result, "parts_1_cdc_flow"))
-    pipeline = _pipeline(interpreting, folder)
+    pipeline = pipeline_of(interpreting, folder, _MODULE)
     resync(pipeline, "parts_1")
     assert pipeline.run().state is UpdateState.COMPLETED
     run("INSERT INTO parts VALUES (4, 'seen'), (16, 'not copied'); DELETE FROM sales WHERE id = 6")
     assert pipeline.run().state is UpdateState.COMPLETED
     for table in ("sales", "parts_1", "others"):
         assert copied(pipeline, table) == at_source(run, table), table
-
-
-def _pipeline(spark: SparkSession, folder: Path) -> Pipeline:
-    (folder / "module.py").write_text(_MODULE, "utf-8")
-    spec = {"name": "shop", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
-    (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
-    return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)

@@ -33,9 +33,9 @@ dp.ingest_database(
 GONE = ("blue", "green", "made_again", "taken_out")
 
 
-def pipeline_of(spark: SparkSession, folder: Path) -> Pipeline:
+def pipeline_of(spark: SparkSession, folder: Path, module: str = _MODULE) -> Pipeline:
     """Return the pipeline, with the tables that the source has now."""
-    (folder / "module.py").write_text(_MODULE, "utf-8")
+    (folder / "module.py").write_text(module, "utf-8")
     spec = {"name": "shop", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
     (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
     return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)

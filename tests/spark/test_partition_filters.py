@@ -24,8 +24,9 @@ from framework.sources.delta import unread
 from framework.sources.delta.log import read_tip
 from framework.sources.delta.source import DeltaSource, table_source
 from framework.sources.port import SourcePosition
-from tests.spark.test_continuous import AT_ONCE, started, until
+from tests.spark.test_continuous import AT_ONCE, started
 from tests.support.engine_world import EngineWorld, states
+from tests.support.running_updates import until
 
 if TYPE_CHECKING:
     from framework import Pipeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.checkpoints.generations import GenerationStore, checkpoint_path, last_written
-from framework.checkpoints.manifest import Generation, GenerationState, Manifest
+from framework.checkpoints.manifest import Generation, Manifest
 from framework.checkpoints.offsets import read_planned_at, read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import milliseconds
@@ -35,15 +35,11 @@ def former_flows(
     for manifest in GenerationStore(storage).list_of(dataset.name):
         if manifest.flow in declared:
             continue
-        present = [each for each in manifest.generations if _is_present(each)]
+        present = [each for each in manifest.generations if each.is_present]
         wrote = [each for each in present if last_written(storage, manifest, each, may_have) is not None]
         if any((_last_run(storage, manifest, each) or _became_current(each)) > since for each in wrote):
             found.append(manifest.flow)
     return tuple(found)
-
-
-def _is_present(generation: Generation) -> bool:
-    return generation.state is not GenerationState.BUILDING and not generation.undone_by
 
 
 def _last_run(storage: Storage, manifest: Manifest, generation: Generation) -> int | None:

@@ -148,7 +148,7 @@ class StateReader:
         """Whether an AUTO CDC target has batches of a generation; it would skip those of another checkpoint for it."""
         history = CommitHistory(self.storage, path)
         application = application_id(self.graph.pipeline, flow.spec.name, number)
-        return any(application in history.commit(version).batches for version in history.versions)
+        return bool(history.versions) and history.last_taken([application], history.versions[-1]) is not None
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.

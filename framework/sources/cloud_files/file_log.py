@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
+from typing import TypeVar
 
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -23,6 +24,8 @@ from framework.sources.cloud_files.listing import FoundFile, in_parts
 
 _SEGMENT = re.compile(r"(\d{12})-(\d{12})")
 _MOST_LOOKS = 5
+
+_Found = TypeVar("_Found")
 
 Segment = tuple[int, int]
 """The numbers of the first and of the last file."""
@@ -78,10 +81,9 @@ class FileLog:
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
         """The URIs that no file of the list has."""
-        if not self._is_read_through(uris):
-            for again in (False, True):
-                with suppress(MissingPartError):
-                    return self._index(again=again).unseen(uris)
+        found = self._searched(uris, lambda index: index.unseen(uris))
+        if found is not None:
+            return found
         left = set(uris)
         for lines in self._each_segment():
             left.difference_update(line.split("\t", 2)[2] for line in lines)
@@ -89,10 +91,9 @@ class FileLog:
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """The files that are not in the list, or have another size or time than in their last entry."""
-        if not self._is_read_through(files):
-            for again in (False, True):
-                with suppress(MissingPartError):
-                    return self._index(again=again).changed(files)
+        found = self._searched(files, lambda index: index.changed(files))
+        if found is not None:
+            return found
         asked = {file.uri for file in files}
         states: dict[str, str] = {}
         for lines in self._each_segment():
@@ -150,9 +151,16 @@ class FileLog:
             yield from map(_parse, chosen)
             after += len(chosen)
 
-    def _is_read_through(self, asked: Sequence[object]) -> bool:
-        """Whether the list itself answers: for many names, the lookups in an index cost more than reading it."""
-        return len(asked) * self._limits.searched >= self.last
+    def _searched(self, asked: Sequence[object], ask: Callable[[KnownFiles], list[_Found]]) -> list[_Found] | None:
+        """The answer of the index; None if the list itself is to be read.
+
+        For many names, the lookups cost more than reading the list. A writer may merge the index meanwhile, twice, too.
+        """
+        if len(asked) * self._limits.searched < self.last:
+            for again in (False, True):
+                with suppress(MissingPartError):
+                    return ask(self._index(again=again))
+        return None
 
     def _each_segment(self) -> Iterator[list[str]]:
         """The lines of the segments, from the first one to the last."""

@@ -1,0 +1,35 @@
+"""Waits for what a continuous update does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pyspark.errors import AnalysisException
+
+from framework.run.update.results import UpdateState
+from framework.run.update.units import FlowHealth
+from framework.running_update import RunningUpdate
+
+_DEADLINE_SECONDS = 240
+
+
+def until(holds: Callable[[], bool], running: RunningUpdate, *, may_fail: bool = False) -> None:
+    """Wait until a condition holds; fail when a flow fails, or with the flows' states after four minutes."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not _holds(holds):
+        assert time.monotonic() < deadline, (running.state, running.flows)
+        assert running.state is not UpdateState.FAILED, running.wait(0)
+        failed = [flow for flow in running.flows if flow.health is FlowHealth.FAILED]
+        assert may_fail or not failed, [(flow.flow.table, flow.reason) for flow in failed]
+        time.sleep(0.05)
+
+
+def _holds(holds: Callable[[], bool]) -> bool:
+    try:
+        return holds()
+    except AnalysisException as error:
+        # The test's own query was analysed before a column or a type changed, and runs after it.
+        if error.getCondition() != "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS":
+            raise
+        return False
