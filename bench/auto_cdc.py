@@ -36,6 +36,8 @@ _MILLION = 1_000_000
 _ROWS, _LARGE_ROWS, _LOADED_ROWS = 2 * _MILLION, 20 * _MILLION, 5 * _MILLION
 _EVENTS, _GROWTH_EVENTS = 100_000, 50_000
 _WARM_UP_ROWS, _WARM_UP_EVENTS, _WARM_UP_BATCHES = 200_000, 20_000, 12
+_LARGE_WARM_UP_ROWS, _LARGE_WARM_UP_EVENTS = 600_000, 300_000
+"""A batch of so many events is not broadcast, as one of a million."""
 _SMALL_BATCHES, _SMALL_EVENTS, _EDGE = 300, 1_000, 50
 _COLUMNS = "id BIGINT, name STRING, city STRING, amount DOUBLE, op STRING, seq BIGINT"
 
@@ -181,13 +183,13 @@ def _batches(
     ]  # fmt: skip
 
 
-def _warm_up(bench: _Bench, *makes: Make) -> None:
+def _warm_up(bench: _Bench, *makes: Make, rows: int = _WARM_UP_ROWS, events: int = _WARM_UP_EVENTS) -> None:
     """Small batches into small tables, by the same code."""
-    path = bench.write(_snapshot(bench.spark, _WARM_UP_ROWS), "warm_up")
+    path = bench.write(_snapshot(bench.spark, rows), "warm_up")
     sides = [make(f"warm_up_{number}") for number, make in enumerate(makes)]
     for apply in sides:
         apply(bench.read(path), 0)
-    batches = bench.write_batches("warm_ups", events=_WARM_UP_EVENTS, spread=_WARM_UP_ROWS, batches=_WARM_UP_BATCHES)
+    batches = bench.write_batches("warm_ups", events=events, spread=rows, batches=_WARM_UP_BATCHES)
     for number, path in enumerate(batches, start=1):
         for apply in sides:
             apply(bench.read(path), number)
@@ -197,7 +199,10 @@ def _turns(
     bench: _Bench, makes: tuple[Make, Make], pairs: int, *, spread: int, events: int = _EVENTS, rows: int = _ROWS
 ) -> tuple[_Side, _Side]:
     """The batches of both sides, in turn; the first pair is not counted."""
-    _warm_up(bench, *makes)
+    if events > _LARGE_WARM_UP_EVENTS:
+        _warm_up(bench, *makes, rows=_LARGE_WARM_UP_ROWS, events=_LARGE_WARM_UP_EVENTS)
+    else:
+        _warm_up(bench, *makes)
     applies = [make(f"side_{number}") for number, make in enumerate(makes)]
     snapshot = bench.write(_snapshot(bench.spark, rows), "snapshot")
     for apply in applies:

@@ -25,9 +25,14 @@ class PostgresServer:
     Args:
         settings: configuration parameters beside the defaults, such as {"max_replication_slots": "2"}.
         folder: where its data is kept; a temporary folder, removed at the end, if omitted.
+        programs: the folder of another installation of PostgreSQL, of any version. Client tools that it lacks are those
+            of the wheel.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, folder: Path | None = None, *, programs: Path | None = None
+    ) -> None:
+        self._programs = programs
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="sluice-postgres-"))
         self.port = _free_port()
@@ -91,13 +96,13 @@ class PostgresServer:
 
     def command(self, tool: str, arguments: Iterable[str], database: str = "postgres") -> list[str]:
         """Return the command line of a client tool, for a caller that runs it in the background."""
-        return [_binary(tool), "-h", "127.0.0.1", "-p", str(self.port), "-U", _SUPERUSER, *arguments, database]
+        return [self._binary(tool), "-h", "127.0.0.1", "-p", str(self.port), "-U", _SUPERUSER, *arguments, database]
 
     def _call(self, tool: str, *arguments: str, check: bool = True) -> str:
         # pg_ctl's server inherits the pipes, so its output goes to a file.
         with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(  # noqa: S603 - a binary of the wheel, and our own arguments
-                [_binary(tool), *arguments],
+            done = subprocess.run(  # noqa: S603 - programs of PostgreSQL, and our own arguments
+                [self._binary(tool), *arguments],
                 stdout=output, stderr=subprocess.STDOUT, check=False, cwd="/",
                 user="nobody" if os.getuid() == 0 else None,
             )  # fmt: skip
@@ -107,9 +112,10 @@ class PostgresServer:
             raise subprocess.CalledProcessError(done.returncode, tool, output=text)
         return text
 
-
-def _binary(tool: str) -> str:
-    return str(_installation() / "bin" / tool)
+    def _binary(self, tool: str) -> str:
+        if self._programs is not None and (self._programs / "bin" / tool).exists():
+            return str(self._programs / "bin" / tool)
+        return str(_installation() / "bin" / tool)
 
 
 @cache

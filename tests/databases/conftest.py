@@ -1,9 +1,14 @@
-"""A PostgreSQL server for the tests of databases, and a database of its own for each test."""
+"""A PostgreSQL server for the tests of databases, and a database of its own for each test.
+
+`SLUICE_POSTGRES` is the version of the server, one of `OTHER_VERSIONS`, in place of the wheel's.
+"""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +18,16 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from tests.support.postgres_log import query
+from tests.support.postgres_versions import programs_of
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
     """A server with logical replication, shared by the tests of this process."""
-    with PostgresServer() as started:
-        yield started
+    version = os.environ.get("SLUICE_POSTGRES")
+    with ExitStack() as stack:
+        programs = stack.enter_context(programs_of(int(version))) if version else None
+        yield stack.enter_context(PostgresServer(programs=programs))
 
 
 @pytest.fixture

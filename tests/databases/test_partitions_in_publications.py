@@ -86,39 +86,6 @@ def test_what_a_publication_leaves_out_of_a_table_is_known(
             partly = read_membership(session, "s", "p").partly
 
 
-# PostgreSQL 18 has `pubgencols`, and its view has the generated columns that are sent.
-_STAND_IN = """
-    CREATE SCHEMA newer;
-    CREATE VIEW newer.pg_publication AS SELECT *, '{option}'::"char" AS pubgencols FROM pg_catalog.pg_publication;
-    CREATE VIEW newer.pg_publication_tables AS
-        SELECT pubname, schemaname, tablename, attnames || '{sent}'::name[] AS attnames, rowfilter
-        FROM pg_catalog.pg_publication_tables;
-"""
-
-
-@pytest.mark.parametrize(
-    ("option", "sent", "expected"),
-    [
-        ("n", "{}", None),
-        ("s", "{twice}", 'ALTER PUBLICATION "p" SET (publish_generated_columns = none)'),
-        ("n", "{twice}", 'ALTER PUBLICATION "p" DROP TABLE "public"."t"; ALTER PUBLICATION "p" ADD TABLE "public"."t"'),
-    ],
-)
-def test_generated_columns_that_a_publication_sends_are_named(
-    database: str, run: Run, option: str, sent: str, expected: str | None
-) -> None:
-    """The catalog of PostgreSQL 18, for which views stand in: the changes would have other columns than the copy."""
-    run("CREATE TABLE t (id INT PRIMARY KEY, a INT, twice INT GENERATED ALWAYS AS (a * 2) STORED)")
-    run("CREATE TABLE plain (id INT PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t, plain")
-    run(_STAND_IN.format(option=option, sent=sent))
-    with Session(Connection(name="bank", uri=database)) as session:
-        session.execute("SET search_path = newer, pg_catalog, public")
-        partly = read_membership(session, "s", "p").partly
-    assert {name.table: each.statement for name, each in partly.items()} == (
-        {} if expected is None else {"t": expected}
-    )
-
-
 def test_a_partition_and_its_table_are_not_copied_from_one_publication(
     interpreting: SparkSession, folder: Path, run: Run
 ) -> None:

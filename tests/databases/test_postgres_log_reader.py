@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 
@@ -321,22 +320,23 @@ def test_a_slot_ahead_of_the_start_is_a_gap(database: str, tmp_path: Path) -> No
     assert "DATABASE_POSITION_LOST.SLOT_AHEAD" == caught.value.condition
 
 
-def test_a_stop_cuts_no_transaction(database: str, tmp_path: Path) -> None:
-    """A read that was stopped and the next one deliver each row once."""
-    execute(database, "CREATE TABLE t (id int PRIMARY KEY)")
+def test_a_range_that_ends_between_transactions_is_acknowledged_when_it_was_read_again(
+    database: str, tmp_path: Path
+) -> None:
+    """Its end is the position of a keepalive, and the next transaction arrives before another one."""
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE unseen (id int)")
     start = position(database, "t")
-    execute(database, "INSERT INTO t SELECT generate_series(1, 200000)")
+    execute(database, "INSERT INTO unseen SELECT generate_series(1, 1000)")
+    killed = reader(database, start, tmp_path / "spool")
+    end = killed.read_transactions(start.lsn).end
+    killed.close()
+    execute(database, "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
     log = reader(database, start, tmp_path / "spool")
-    timer = threading.Timer(0.5, log.request_stop)
-    timer.start()
-    first = log.read_transactions(start.lsn)
-    timer.join()
-    stopped = log.read_transactions(first.end)
+    assert log.read_range(start.lsn, end).rows == 0
+    log.acknowledge(end)
+    assert [("INSERT", {"id": 1}), ("INSERT", {"id": 2})] == [row[1:] for row in brief(log.read_transactions(end))]
     log.close()
-    assert 0 == stopped.rows
-    again = reader(database, start, tmp_path / "spool")
-    assert 200_000 == first.rows + again.read_transactions(stopped.end).rows
-    again.close()
+    assert start.lsn < end == _confirmed(database)
 
 
 def test_a_full_identity_has_complete_old_rows(database: str, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots W
 
 
 class LogReader:
-    """Reads one slot; not for use by several threads, except `request_stop`.
+    """Reads one slot; not for use by several threads.
 
     Args:
         connection: the database.
@@ -102,14 +102,12 @@ class LogReader:
         # All transactions up to `_last_end` were delivered, and none ends between it and `_delivered`.
         self._last_end = 0
         self._delivered = 0
-        self._stop_requested = False
 
     def read_transactions(self, start: int, limit: ReadLimit | None = None) -> SpooledBatch:
         """Read the transactions that end after a position, up to what is committed at the time of the call.
 
-        The batch ends earlier at a limit or when a stop is requested. A single transaction is never cut; its rows are
-        in files, so memory is bounded. If a stop is requested within a transaction, the batch is empty and ends at
-        `start`.
+        The batch ends earlier at a limit. A single transaction is never cut; its rows are in files, so memory is
+        bounded.
 
         Args:
             start: the end of an earlier batch, or the start of the position.
@@ -163,10 +161,6 @@ class LogReader:
                 self._stream.send_status(acknowledged=lsn)
         self._spool.remove_until(lsn)
 
-    def request_stop(self) -> None:
-        """End the current read soon, from another thread; later reads end at once."""
-        self._stop_requested = True
-
     def release(self) -> None:
         """Close the stream, and wait a moment until the server has let go of the slot, so that it may be dropped."""
         if self._stream is None:
@@ -219,17 +213,13 @@ class LogReader:
         )
         try:
             end = self._deliver(start, goal, writer)
-            if end is None:
-                self._close_stream()
-                writer.discard()
-                return _nothing(start)
             return writer.seal(start, end, caught_up=goal.reached)
         except BaseException:
             writer.discard()
             raise
 
-    def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> int | None:
-        """Read until the goal; the end of the batch, or None if a stop was requested within a transaction."""
+    def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> int:
+        """Read until the goal; the end of the batch."""
         reading = Reading(
             self._encoder,
             self._buffer,
@@ -240,8 +230,6 @@ class LogReader:
         )
         goal.renew_silence()
         while True:
-            if self._stop_requested:
-                return None if reading.in_transaction else reading.finish(self._note)
             if not self._messages:
                 self._messages = self._next_messages(goal)
             done, taken = reading.take(self._messages)

@@ -97,7 +97,7 @@ class Reading:
         most_pending: Callable[[], int],
         start: int,
     ) -> None:
-        self.in_transaction = False
+        self._in_transaction = False
         self.reply_requested = False
         self._encoder = encoder
         self._buffer = buffer
@@ -141,13 +141,16 @@ class Reading:
 
     def finish(self, note: Callable[[int, int], None]) -> int:
         """Return the end of the batch, and note how far the stream was read."""
+        if self._goal.limit is None:
+            # The target is the end of a record. A later transaction may be what told that nothing is missing.
+            self._delivered = self._goal.target
         note(self._last_end, self._delivered)
-        return self._goal.target if self._goal.limit is None else self._delivered
+        return self._delivered
 
     def _keepalive(self, data: bytes) -> bool:
         position, _, reply = read_keepalive(data, 1)
         self.reply_requested |= bool(reply)
-        if self.in_transaction:
+        if self._in_transaction:
             return False
         # Everything that the server has decoded up to there was sent before.
         self._delivered = max(self._delivered, position)
@@ -161,11 +164,11 @@ class Reading:
                 if message.position >= self._goal.target:
                     self._goal.reached = True
                     return 0
-                self.in_transaction = True
+                self._in_transaction = True
                 self._encoder.xid = message.xid
                 self._writer.begin(message)
             case Commit():
-                self.in_transaction = False
+                self._in_transaction = False
                 self._writer.commit()
                 self._last_end = self._delivered = message.end
                 return 1 if self._is_done() else None
