@@ -95,7 +95,7 @@ class GenerationStore:
             reason: why it begins, as text for users.
             start: the position its sources start at; None: the flow's own.
             staged: it belongs to a rebuild and becomes current only by `promote`.
-            fingerprint: fingerprint of the flow's code.
+            fingerprint: what it is begun for.
             number: its number, above `latest_number`; None: the next one.
 
         Raises:
@@ -124,9 +124,9 @@ class GenerationStore:
         """Mark a once flow's generation as completed. Idempotent."""
         self._change(dataset, flow, lambda manifest: manifest.update(number, completed=True))
 
-    def stamp(self, dataset: QualifiedName, flow: QualifiedName, number: int, fingerprint: str) -> None:
-        """Store the fingerprint of the code that last wrote this generation."""
-        self._change(dataset, flow, lambda manifest: manifest.update(number, fingerprint=fingerprint))
+    def started(self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str) -> None:
+        """Store the id of the stream that runs from a generation's checkpoint. Idempotent."""
+        self._change(dataset, flow, lambda manifest: manifest.update(number, query=query))
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Make a building generation the current one and keep the previous one. Idempotent."""

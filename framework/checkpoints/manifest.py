@@ -39,7 +39,9 @@ class Generation:
         rewound_to: the number of the generation that a rewind went back to, 0 for none; None if no rewind began it.
         state: the state of the generation.
         completed: whether a once flow has written all its data.
-        fingerprint: identifies the code that wrote it, as free text.
+        fingerprint: identifies what it was begun for, as free text.
+        query: the id of the stream that runs from its checkpoint, once it has started; empty before, and for a batch.
+            It tells a checkpoint that was deleted from one that is new.
         current_since: when it last became the current one, later than any other did before; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
@@ -59,6 +61,7 @@ class Generation:
     state: GenerationState = GenerationState.CURRENT
     completed: bool = False
     fingerprint: str = ""
+    query: str = ""
     current_since: str | None = None
     after_batch: int | None = None
     undone_by: str = ""
@@ -158,13 +161,13 @@ class Manifest:
         undone = (dataclasses.replace(_kept(each), undone_by=why) for each in self.generations)
         return dataclasses.replace(self, generations=tuple(undone))
 
-    def update(self, number: int, *, completed: bool | None = None, fingerprint: str | None = None) -> Manifest:
-        """Return the manifest with this generation's `completed` or fingerprint changed; None keeps a value."""
+    def update(self, number: int, *, completed: bool | None = None, query: str | None = None) -> Manifest:
+        """Return the manifest with this generation's `completed` or `query` changed; None keeps a value."""
         chosen = self._require(number, "update", set(GenerationState))
         changed = dataclasses.replace(
             chosen,
             completed=chosen.completed if completed is None else completed,
-            fingerprint=chosen.fingerprint if fingerprint is None else fingerprint,
+            query=chosen.query if query is None else query,
         )
         generations = tuple(changed if each is chosen else each for each in self.generations)
         return dataclasses.replace(self, generations=generations)

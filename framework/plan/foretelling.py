@@ -23,6 +23,7 @@ _OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
 _VALUES = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
+_NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 RESTORE = {
     SOURCES_CHANGED: "Restore the sources of its query.",
     _OPERATORS: "Restore the query.",
@@ -31,15 +32,16 @@ RESTORE = {
     _VALUES: "Restore the query.",
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
+    _NO_METADATA: "Put the files of the checkpoint back.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
 }
-"""What to change in the code, by condition."""
+"""What to restore or to change, by condition."""
 
 _DAMAGED = frozenset(
     {
         "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
-        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        _NO_METADATA,
         _NO_STATE,
     }
 )
@@ -50,7 +52,8 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
     if flow.spec.once and state.completed:
         return None
     # In the order of Spark's own checks.
-    found = _of_sources(flow, state) or _of_operators(flow, state) or _of_gaps(state.gaps)
+    found = _of_checkpoint(dataset, state) or _of_sources(flow, state) or _of_operators(flow, state)
+    found = found or _of_gaps(state.gaps)
     if found is None:
         return None
     condition, problem = found
@@ -113,6 +116,13 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 def may_resume(condition: str, state: FlowState) -> bool:
     """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
     return bool(state.resume) and condition not in {gap.condition for gap in state.gaps}
+
+
+def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
+    """Spark would begin again, and append what is in the table already."""
+    if not state.deleted:
+        return None
+    return _NO_METADATA, f"its files are gone, and {dataset.name.table} has the rows of its batches."
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:

@@ -262,7 +262,8 @@ class _Planning:
             return "full refresh requested"
         if state.changed_kind:
             return _changed_kind(dataset, flow)
-        return "its checkpoint was deleted" if state.deleted else ""
+        # The changes of an AUTO CDC flow can be applied again; for others, see `foretell`.
+        return "its checkpoint was deleted" if state.deleted and dataset.cdc is not None else ""
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""

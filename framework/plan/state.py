@@ -31,7 +31,8 @@ class FlowState:
             it did, unless it has nothing to read.
         changed_kind: whether it is a stream and its current generation is of a single run over a batch, or the other
             way round: their positions, and the numbers of their batches, have nothing to do with each other.
-        deleted: whether the checkpoint of the current generation of an AUTO CDC flow was deleted after it had run.
+        deleted: whether the checkpoint of the current generation, or a part of it, was deleted: the table has batches
+            of it, and it has none.
         held: why an operator does not want the flow to run; empty if it may.
     """
 

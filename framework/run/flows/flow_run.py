@@ -123,6 +123,11 @@ class FlowRun:
         """The pipeline's storage."""
         return self.context.store.storage
 
+    def started(self, query: str) -> None:
+        """Record the id of the stream, which the checkpoint has now."""
+        store = GenerationStore(self.storage)
+        store.started(self.dataset.name, self.flow.spec.name, self.step.generation, query)
+
     @property
     def application_id(self) -> str:
         """The `txnAppId` of Delta transactions: one for each generation of the flow."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.manifest import GenerationState, Manifest
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
@@ -121,10 +121,11 @@ class StateReader:
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
         after = (manifest, current)
         former = () if drained or is_over else former_flows(self.storage, self.graph, dataset, path, after=after)
-        was_stream = read_progress(self.storage, checkpoint).query_id is not None
+        progress = read_progress(self.storage, checkpoint)
+        was_stream = progress.query_id is not None
         is_stream = flow.streaming and not flow.spec.from_snapshots
         changed = was_stream if not is_stream else current.completed and not was_stream
-        is_empty = flow.spec.cdc is not None and is_stream and not drained and not was_stream
+        is_empty = is_stream and not is_over and progress.last_offset_batch is None
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends)
         return FlowState(
@@ -141,14 +142,24 @@ class StateReader:
             removed=removed,
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_empty and path is not None and self._has_batches(path, flow, current.number),
+            deleted=is_empty and self._has_batches(path, flow, current, progress.query_id),
         )
 
-    def _has_batches(self, path: str, flow: GraphFlow, number: int) -> bool:
-        """Whether an AUTO CDC target has batches of a generation; it would skip those of another checkpoint for it."""
-        history = CommitHistory(self.storage, path)
-        application = application_id(self.graph.pipeline, flow.spec.name, number)
-        return bool(history.versions) and history.last_taken([application], history.versions[-1]) is not None
+    def _has_batches(self, path: str | None, flow: GraphFlow, generation: Generation, query: str | None) -> bool:
+        """Whether a table has batches of a generation: AUTO CDC would skip those of another checkpoint for it.
+
+        Args:
+            path: the folder of the table; None for a sink, of which it is unknown.
+            flow: the flow.
+            generation: the generation, whose checkpoint has no batch.
+            query: the id of the stream in that checkpoint, if it has one.
+        """
+        history = None if path is None else CommitHistory(self.storage, path)
+        if history is None or not history.versions:
+            return False
+        application = application_id(self.graph.pipeline, flow.spec.name, generation.number)
+        ids = {application} if flow.spec.cdc is not None else {query or "", generation.query} - {""}
+        return bool(ids) and history.last_taken(ids, history.versions[-1]) is not None
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.

@@ -64,6 +64,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
             stop=run.context.stop,
             is_held=lambda: run.flow.spec.name in run.context.holds,
             on_progress=batches.progressed,
+            on_start=run.started,
             idle_by_rows=any(read.only for read in run.flow.reads),
             on_end=(lambda: None) if staged is None else staged.end,
         )

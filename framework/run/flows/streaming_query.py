@@ -64,6 +64,7 @@ def run_stream(
     trigger: Trigger,
     stop: StopSignal,
     on_progress: Callable[[Progress], None],
+    on_start: Callable[[str], None] = lambda _: None,
     is_held: Callable[[], bool] = lambda: False,
     idle_by_rows: bool = False,
     on_end: Callable[[], None] = lambda: None,
@@ -82,6 +83,7 @@ def run_stream(
         trigger: when it reads, and when it ends.
         stop: stops it.
         on_progress: called with each progress report.
+        on_start: called with the id of the query, which its checkpoint has.
         is_held: whether an operator has paused the flow.
         idle_by_rows: whether batches without rows count as idle time.
         on_end: called before the query is stopped; a call of a source in Python that still runs must then end, because
@@ -103,6 +105,7 @@ def run_stream(
 
     seen, is_ended = _Seen(progressed), False
     try:
+        on_start(query.id)
         while not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # stubs say int, the JVM takes fractions
             seen.look(query)
             if stop.is_set or is_held():

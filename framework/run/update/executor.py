@@ -165,7 +165,7 @@ class Executor:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
         GenerationStore(self.store.storage).begin(
             step.dataset, step.flow, reason=step.reason, start=step.start, staged=step.rebuild is not None,
-            fingerprint=mark,
+            fingerprint=mark, number=step.generation,
         )  # fmt: skip
 
     def _dataset(self, name: QualifiedName) -> GraphDataset:

@@ -138,12 +138,13 @@ def test_a_completed_mark_stays_with_its_generation(store: GenerationStore) -> N
     assert [(each.number, each.completed) for each in store.read(ORDERS, LOAD)] == [(1, False), (2, True)]
 
 
-def test_a_stamp_changes_the_fingerprint_alone(store: GenerationStore) -> None:
-    """A stamp replaces the fingerprint and keeps the mark."""
-    store.begin(ORDERS, LOAD, reason="first run", fingerprint="old")
+def test_the_start_of_a_stream_changes_its_id_alone(store: GenerationStore) -> None:
+    """A later stream of the same generation replaces it, as after a checkpoint without batches was deleted."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.started(ORDERS, LOAD, 1, "one")
     store.complete(ORDERS, LOAD, 1)
-    store.stamp(ORDERS, LOAD, 1, "new")
-    assert [(each.fingerprint, each.completed) for each in store.read(ORDERS, LOAD)] == [("new", True)]
+    store.started(ORDERS, LOAD, 1, "two")
+    assert [(each.query, each.completed) for each in store.read(ORDERS, LOAD)] == [("two", True)]
 
 
 def test_a_rebuild_may_share_one_number_over_all_flows(store: GenerationStore) -> None:

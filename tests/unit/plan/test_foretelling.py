@@ -107,9 +107,10 @@ def test_a_roll_back_is_advised_as_the_command_line_takes_it() -> None:
         return [line.removeprefix("Or: ") for line in ways_out(damaged, TABLE, FLOW, stored).split("\n  -> ")]
 
     command = f"sluice checkpoints rollback {NAME} --target {NAME}"
-    reset, *others = ways(state())
+    first, reset, *others = ways(state())
+    assert first == "Put the files of the checkpoint back."
     assert ways(replace(state(), has_kept=True)) == [
-        f"Continue from a kept generation: `{command}`.", f"{reset[0].lower()}{reset[1:]}", *others
+        first, f"continue from a kept generation: `{command}`.", reset, *others
     ]  # fmt: skip
     repeated = f"continue from a kept generation: `{command} --allow-repeats`. Rows that were read since repeat."
-    assert ways(replace(state(), has_kept=True, repeats=True)) == [reset, repeated, *others]
+    assert ways(replace(state(), has_kept=True, repeats=True)) == [first, reset, repeated, *others]
