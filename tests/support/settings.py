@@ -24,4 +24,6 @@ COMPILED = {
 """Spark's defaults in place of INTERPRETED."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""The option of a JVM that lives for a minute: its second compiler costs more than the first one's code."""
+"""The option of a JVM that lives for a minute: its second compiler costs more than the first one's code.
+
+SELDOM_COMPILED pays only after some 60 s of CPU time (see tests/README.md)."""
