@@ -23,7 +23,7 @@ from tests.support.postgres_log import PUBLICATION, position, reader, rows_of, s
 
 Run = Callable[..., list[tuple[Any, ...]]]
 SALES = TableName(schema="public", table="sales")
-_CREATE = """
+CREATE = """
     CREATE TABLE sales (id INT PRIMARY KEY, n INT) PARTITION BY RANGE (id);
     CREATE TABLE p1 PARTITION OF sales FOR VALUES FROM (0) TO (100);
     CREATE TABLE p2 PARTITION OF sales FOR VALUES FROM (100) TO (200) PARTITION BY RANGE (id);
@@ -59,6 +59,7 @@ IN_THE_LOG: dict[str, tuple[str, ...]] = {
     "an empty partition": ("VACUUM FULL p0", "TRUNCATE p0", _FILL_P0, READ, "INSERT INTO p0 VALUES (-2, 1)"),
 }
 ATTACHED, DETACHED = "public.p3 was attached with its rows", "public.{} was detached or dropped"
+EMPTIED = ("public.p1, public.p2a, public.p2b was truncated", (READ, "TRUNCATE p1, p2a, p2b, p0", READ))
 LOST: tuple[tuple[str, tuple[str, ...]], ...] = (
     (ATTACHED, (_NEW, "INSERT INTO p3 VALUES (250, 1)", _ATTACH)),
     (ATTACHED, (f"{_NEW}; INSERT INTO p3 VALUES (250, 1); {_ATTACH}",)),
@@ -67,7 +68,7 @@ LOST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("public.p2a was truncated", ("TRUNCATE p2a", "INSERT INTO sales VALUES (120, 1)")),
     ("public.p1, public.p2a was truncated", ("TRUNCATE p1", "TRUNCATE p2a")),
     ("public.p1, public.p2a, public.p2b was truncated", ("TRUNCATE p1, p2", "INSERT INTO sales VALUES (7, 7)")),
-    ("public.p1, public.p2a, public.p2b was truncated", (READ, "TRUNCATE p1, p2a, p2b, p0", READ)),
+    EMPTIED,
     ("public.p0 was truncated", (_FILL_P0, "TRUNCATE p0")),
     ("public.p0 was truncated", (_FILL_P0, READ, "TRUNCATE p0", _FILL_P0)),
     ("public.p3 was truncated", (_CREATE_P3, _FILL_P3, "TRUNCATE p3")),
@@ -131,7 +132,7 @@ def change_of(run: Run, database: str, folder: Path, statements: tuple[str, ...]
 @pytest.mark.parametrize("name", IN_THE_LOG)
 def test_what_the_log_has_or_needs_not_is_no_loss(database: str, run: Run, tmp_path: Path, name: str) -> None:
     """Rows, new and empty partitions, rewritten ones, and a TRUNCATE of the partitioned table."""
-    run(_CREATE)
+    run(CREATE)
     assert change_of(run, database, tmp_path, IN_THE_LOG[name]) is None
 
 
@@ -140,7 +141,7 @@ def test_rows_that_come_or_go_with_a_partition_are_noticed(
     database: str, run: Run, tmp_path: Path, change: str, statements: tuple[str, ...]
 ) -> None:
     """ATTACH, DETACH, DROP and TRUNCATE of a partition are not in the log, also when it has its place back."""
-    run(_CREATE)
+    run(CREATE)
     assert change_of(run, database, tmp_path, statements) == change
 
 
@@ -148,7 +149,7 @@ def test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable(
     database: str, run: Run, tmp_path: Path
 ) -> None:
     """Made, filled and dropped or detached: the catalog never had it. Other new partitions and tables are readable."""
-    run(_CREATE)
+    run(CREATE)
     run("CREATE TABLE other (id INT PRIMARY KEY)")
     start, source = position(database, "sales", "other"), Source(database, tmp_path)
     run(_CREATE_P3)
@@ -169,7 +170,7 @@ def test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable(
 
 def test_a_slot_that_is_read_by_another_process_is_named(database: str, run: Run, tmp_path: Path) -> None:
     """Whether the log has a TRUNCATE of the table is then unknown."""
-    run(_CREATE)
+    run(CREATE)
     start, source = position(database, "sales"), Source(database, tmp_path / "own")
     log = reader(database, start, tmp_path / "other")
     log.read_transactions(start.lsn)
@@ -186,7 +187,7 @@ def test_a_role_that_may_not_read_the_partitions_reads_through_their_table(
     database: str, run: Run, tmp_path: Path
 ) -> None:
     """Rights on the partitioned table are enough."""
-    run(_CREATE)
+    run(CREATE)
     role = f"reader_{database.rpartition('/')[2].partition('?')[0]}"
     run(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON sales TO {role}")
     own = database.replace("postgres@", f"{role}@", 1)
