@@ -89,7 +89,7 @@ def test_what_a_publication_leaves_out_of_a_table_is_known(
             partly = read_membership(session, "s", "p").partly
 
 
-def let_partitions_come_and_go(pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def let_partitions_come_and_go(pipeline: Pipeline, run: Run, swap: pytest.MonkeyPatch) -> None:
     """Have partitions that the catalog does not show at any update, and truncates that the log may not have."""
     found, late = CopyFinder.find, [f"{_NEW_PARTITION.format('areas')}; INSERT INTO areas VALUES (25, 'late')"]
 
@@ -100,7 +100,7 @@ def let_partitions_come_and_go(pipeline: Pipeline, run: Run, monkeypatch: pytest
         return copies
 
     # A partition is made after the catalog was read, and filled before the log is.
-    monkeypatch.setattr(CopyFinder, "find", find)
+    swap.setattr(CopyFinder, "find", find)
     run("INSERT INTO parts VALUES (4, 'seen'), (16, 'not copied'); DELETE FROM sales WHERE id = 6; TRUNCATE units")
     assert pipeline.run().state is UpdateState.COMPLETED
     assert copied(pipeline, "areas") == at_source(run, "areas")
@@ -118,7 +118,7 @@ def let_partitions_come_and_go(pipeline: Pipeline, run: Run, monkeypatch: pytest
 
 
 def test_partitions_whose_changes_are_not_in_the_log_by_their_name_or_not_at_all_are_named(
-    interpreting: SparkSession, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    interpreting: SparkSession, folder: Path, run: Run, swap: pytest.MonkeyPatch
 ) -> None:
     """A partition beside its table, one that comes and goes, and truncates: held, and read again exactly."""
     for table in ("sales", "parts", "areas", "units"):
@@ -148,6 +148,6 @@ def test_partitions_whose_changes_are_not_in_the_log_by_their_name_or_not_at_all
     pipeline = pipeline_of(interpreting, folder, _MODULE)
     resync(pipeline, "parts_1")
     assert pipeline.run().state is UpdateState.COMPLETED
-    let_partitions_come_and_go(pipeline, run, monkeypatch)
+    let_partitions_come_and_go(pipeline, run, swap)
     for table in ("sales", "areas", "units", "parts_1", "others"):
         assert copied(pipeline, table) == at_source(run, table), table
