@@ -104,12 +104,14 @@ def write_staged_file(
     metadata: list[pq.FileMetaData] = []
     try:
         with filesystem.open_output_stream(path) as sink:
-            with pq.ParquetWriter(
+            # Not as a context: it hides the error of a full disk behind one of its own.
+            writer = pq.ParquetWriter(
                 sink, schema, compression=_CODEC, store_decimal_as_integer=True, metadata_collector=metadata
-            ) as writer:
-                for group in chain((first,), groups):
-                    statistics.add(group)
-                    writer.write_table(group, row_group_size=group.num_rows)
+            )
+            for group in chain((first,), groups):
+                statistics.add(group)
+                writer.write_table(group, row_group_size=group.num_rows)
+            writer.close()
             size = sink.tell()
     except BaseException:
         with suppress(OSError):
