@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +233,7 @@ class CopyFinder:
 
         read = StoredPosition.from_json(known.position).seen if known.position else SeenPartitions()
         slot, publication = slot_name(self.spec), publication_name(self.spec)
-        log = Log(seen=read, unread=lambda table: unread_log(session, slot, publication, table))
+        log = Log(seen=read, unread=cache(lambda table: unread_log(session, slot, publication, table)))
         before = Partitions.from_json(known.partitions)
         change = lost_changes(session, source.name, source.relation, before, log)
         if change is not None:

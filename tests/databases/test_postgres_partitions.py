@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import read_table
@@ -19,7 +21,7 @@ from framework.sources.databases.postgres.seen_partitions import PartitionWatch,
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import SpooledBatch
 from framework.sources.databases.tables import TableName
-from tests.support.postgres_log import PUBLICATION, position, reader, rows_of, slot_of
+from tests.support.postgres_log import PUBLICATION, execute, position, query, reader, rows_of, slot_of
 
 Run = Callable[..., list[tuple[Any, ...]]]
 SALES = TableName(schema="public", table="sales")
@@ -74,6 +76,7 @@ LOST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("public.p3 was truncated", (_CREATE_P3, _FILL_P3, "TRUNCATE p3")),
     ("public.p3 was truncated", (f"{_CREATE_P3}; {_FILL_P3}", READ, "TRUNCATE p3", _FILL_P3, READ)),
     (DETACHED.format("p3"), (_CREATE_P3, _FILL_P3, READ, "DROP TABLE p3")),
+    (DETACHED.format("p0"), (_FILL_P0, READ, "DROP TABLE p0")),
     (DETACHED.format("p3"), (_CREATE_P3, READ, _FILL_P3, READ, "ALTER TABLE sales DETACH PARTITION p3", READ)),
     (
         DETACHED.format("p2"),
@@ -166,6 +169,24 @@ def test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable(
     ]  # fmt: skip
     assert [f"partition public.{name}" in str(rows[at][1]) for name, at in (("p3", 4), ("p5a", 8))] == [True, True]
     assert source.lost() == "public.p3, public.p5a was detached or dropped"
+
+
+def test_a_partition_is_looked_for_when_the_commit_that_made_it_is_visible(tmp_path: Path) -> None:
+    """A commit that waits for a standby is in the log, but not visible: its partition is not taken for gone."""
+    with PostgresServer() as server, ThreadPoolExecutor(2) as threads:
+        uri = server.uri()
+        query(uri, CREATE)
+        start, source = position(uri, "sales"), Source(uri, tmp_path)
+        execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        writing = threads.submit(query, uri, f"{_CREATE_P3}; {_FILL_P3}")
+        while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+            assert not writing.done()
+        reading = threads.submit(source.read, start)
+        with pytest.raises(TimeoutError):
+            reading.result(1)
+        execute(uri, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        assert [row["operation"] for row in reading.result(30)] == ["INSERT"]
+        assert source.lost() is None
 
 
 def test_a_slot_that_is_read_by_another_process_is_named(database: str, run: Run, tmp_path: Path) -> None:

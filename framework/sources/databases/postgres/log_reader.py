@@ -278,6 +278,10 @@ class LogReader:
     def _settle(self) -> None:
         """Look at the new partitions of a transaction: the rows of one that is gone are not in its table any more."""
         for oid, seen in self._watch.commit():
+            if is_partition(self._session(), oid, seen.table):
+                continue
+            # The transaction may have made it. The log is ahead of visibility.
+            self._omitted.wait_until_visible([seen.xid])
             if not is_partition(self._session(), oid, seen.table):
                 self._encoder.refuse(seen)
 

@@ -100,7 +100,8 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
     links = {f"{each.oid}:{each.attached}" for each in found}
     seen = log.seen.since({relation: before.oldest})
     gone = [name for link, name in before.links.items() if link not in links]
-    gone += [each.name for oid, each in seen.partitions.items() if oid not in {each.oid for each in found}]
+    known = {*map(int, before.files), *(each.oid for each in found)}
+    gone += [each.name for oid, each in seen.partitions.items() if oid not in known]
     if gone:
         return f"{', '.join(gone)} was detached or dropped"
     new = [each for each in found if each.is_leaf and f"{each.oid}:{each.attached}" not in before.links]
@@ -108,9 +109,9 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
     if attached:
         return f"{', '.join(attached)} was attached with its rows"
     truncated = _Truncates(session=session, table=table, relation=relation, before=before, log=log)
-    known = [each for each in found if str(each.oid) in before.files]
-    filled = [each for each in known if each.oid not in before.empty]
-    empty = [each for each in known if each.oid in before.empty and each.file != before.files[str(each.oid)]]
+    compared = [each for each in found if str(each.oid) in before.files]
+    filled = [each for each in compared if each.oid not in before.empty]
+    empty = [each for each in compared if each.oid in before.empty and each.file != before.files[str(each.oid)]]
     # The file of a table has its oid as its number until the table is rewritten.
     rewritten = [*empty, *(each for each in new if each.file not in (0, each.oid))]
     emptied = truncated.of_filled(filled) or truncated.of_empty(rewritten)
