@@ -24,6 +24,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "storage.before_replace",  # a file's new text is on disk, its name still refers to the old text
         # checkpoints
         "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
+        "resets.after_begin",  # a generation that was asked for has begun, its request still exists
         # sources
         "cloud_files.before_start",  # files that are passed over are recorded, the start of the source is not
         "cloud_files.after_start",  # the start of the source is recorded, no file that is to be read is

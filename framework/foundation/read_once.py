@@ -10,6 +10,11 @@ from framework.foundation.storage_port import FileStatus, Storage
 _Value = TypeVar("_Value")
 
 
+def fresh(storage: Storage) -> Storage:
+    """Return a storage that reads everything as it is now."""
+    return storage._storage if isinstance(storage, ReadOnceStorage) else storage  # noqa: SLF001 - the same module
+
+
 class ReadOnceStorage:
     """The storage port over another storage, with everything as it was when it was first read.
 

@@ -24,6 +24,7 @@ _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
 _VALUES = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 _NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+_WENT_BACK = "TABLE_OLDER_THAN_CHECKPOINT"
 RESTORE = {
     SOURCES_CHANGED: "Restore the sources of its query.",
     _OPERATORS: "Restore the query.",
@@ -33,6 +34,7 @@ RESTORE = {
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
     _NO_METADATA: "Put the files of the checkpoint back.",
+    _WENT_BACK: "Put the newer folder of the table back.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
 }
@@ -49,10 +51,11 @@ _DAMAGED = frozenset(
 
 def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breakage | None:
     """Return why a flow's next run fails; None if it runs, or if that is uncertain."""
-    if flow.spec.once and state.completed:
+    found = _of_table(dataset, state)
+    if found is None and flow.spec.once and state.completed:
         return None
     # In the order of Spark's own checks.
-    found = _of_checkpoint(dataset, state) or _of_sources(flow, state) or _of_operators(flow, state)
+    found = found or _of_checkpoint(dataset, state) or _of_sources(flow, state) or _of_operators(flow, state)
     found = found or _of_gaps(state.gaps)
     if found is None:
         return None
@@ -115,14 +118,25 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 
 def may_resume(condition: str, state: FlowState) -> bool:
     """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
-    return bool(state.resume) and condition not in {gap.condition for gap in state.gaps}
+    return bool(state.resume) and condition not in {_WENT_BACK, *(gap.condition for gap in state.gaps)}
+
+
+def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
+    """The flow would go on behind rows that the table no longer has."""
+    if state.went_back is None:
+        return None
+    present, before = state.went_back
+    return _WENT_BACK, (
+        f"{dataset.name.table} is at version {present}, and was at version {before} when the flow last ended. An older "
+        "copy is in its place, and the flow would not read the rows again that it lacks."
+    )
 
 
 def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
     """Spark would begin again, and append what is in the table already."""
     if not state.deleted:
         return None
-    return _NO_METADATA, f"its files are gone, and {dataset.name.table} has the rows of its batches."
+    return _NO_METADATA, f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:

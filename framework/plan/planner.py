@@ -263,7 +263,7 @@ class _Planning:
         if state.changed_kind:
             return _changed_kind(dataset, flow)
         # The changes of an AUTO CDC flow can be applied again; for others, see `foretell`.
-        return "its checkpoint was deleted" if state.deleted and dataset.cdc is not None else ""
+        return "files of its checkpoint were deleted" if state.deleted and dataset.cdc is not None else ""
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""
@@ -290,12 +290,16 @@ class _Planning:
 
 
 def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
-    """Return the announcement of rows that a flow under another name reads a second time; empty if there are none."""
-    if not state.former:
-        return ""
-    former = _listed(state.former)
-    writes = "writes" if len(state.former) == 1 else "write"
-    return f"; {dataset.name.table} has rows of {former}, which no longer {writes} to it: what both read is there twice"
+    """Return the announcement of rows that are in a target twice, or that a sink does not get; empty without any."""
+    others = []
+    if state.former:
+        writes = "writes" if len(state.former) == 1 else "write"
+        others.append(f"{_listed(state.former)}, which no longer {writes} to it")
+    if state.unknown_rows:
+        others.append("a stream whose checkpoint is not here")
+    moved = f"; {dataset.name.table} has another place now, which gets no earlier rows" if state.moved_sink else ""
+    texts = (f"; {dataset.name.table} has rows of {each}: what both read is there twice" for each in others)
+    return "".join(texts) + moved
 
 
 def _changed_kind(dataset: GraphDataset, flow: GraphFlow) -> str:

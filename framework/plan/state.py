@@ -31,8 +31,13 @@ class FlowState:
             it did, unless it has nothing to read.
         changed_kind: whether it is a stream and its current generation is of a single run over a batch, or the other
             way round: their positions, and the numbers of their batches, have nothing to do with each other.
-        deleted: whether the checkpoint of the current generation, or a part of it, was deleted: the table has batches
-            of it, and it has none.
+        deleted: whether the checkpoint of the current generation, or a part of it, was deleted, or is an older copy:
+            the table has batches of it that it does not have.
+        went_back: the table's version, and the higher one that it had when the generation last ended: an older copy of
+            the table is in its place; None if it has not gone back.
+        moved_sink: whether its sink has another path, table or topic than when the generation last ended.
+        unknown_rows: whether a target that the flow appends to has rows of a stream whose checkpoint is not here:
+            before its first run at any time, later since it last ran.
         held: why an operator does not want the flow to run; empty if it may.
     """
 
@@ -50,6 +55,9 @@ class FlowState:
     former: tuple[QualifiedName, ...] = ()
     changed_kind: bool = False
     deleted: bool = False
+    went_back: tuple[int, int] | None = None
+    moved_sink: bool = False
+    unknown_rows: bool = False
     held: str = ""
 
 

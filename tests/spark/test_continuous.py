@@ -15,8 +15,12 @@ from pyspark.sql import functions as F
 
 from framework import Pipeline
 from framework import pipelines as dp
+from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
+from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
 from framework.record.events import Event
+from framework.run.update.checkpoint_actions import reset_checkpoint
 from framework.run.update.results import FlowState, UpdateState
 from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
@@ -27,6 +31,7 @@ from tests.support.running_updates import until
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COPIES = QualifiedName(catalog="main", schema="s", table="copies")
 AT_ONCE = {"pipelines.trigger.interval": "0 seconds"}
 
 
@@ -282,7 +287,7 @@ def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) 
 
 
 def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: EngineWorld) -> None:
-    """The table is rebuilt from all files, and later rows follow in the new generation."""
+    """The table is rebuilt from all files, and later rows follow in the new generation; a reset needs no stop."""
 
     def declare() -> None:
         @dp.table
@@ -297,8 +302,15 @@ def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: 
     until(lambda: world.rows("copies") == [(1,), (2,)], running)
     files(world, "a", '{"id": 3}')
     until(lambda: world.rows("copies") == [(1,), (2,), (3,)], running)
+    assert reset_checkpoint(pipeline.storage, world.name, "copies")[1] is None
+    twice = [(1,), (1,), (2,), (2,), (3,), (3,)]
+    until(lambda: world.rows("copies") == twice, running)
     running.stop()
     assert pipeline.run().is_idle
+    asked = ResetRequest(dataset=COPIES, flow=COPIES, start=None)  # as of an update that ended before it was done
+    ResetRequests(pipeline.storage, SystemClock()).ask(asked)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("copies") == sorted([*twice, (1,), (2,), (3,)])
 
 
 def test_an_append_flow_compacts_its_small_files_unless_the_table_forbids_it(

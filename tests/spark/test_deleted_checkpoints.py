@@ -1,8 +1,9 @@
-"""A checkpoint that was deleted by hand, whole or in part: no row is appended twice, and none is passed over."""
+"""A checkpoint or a table that was deleted or put back by hand: no row is appended twice, and none is passed over."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,13 @@ from tests.support.engine_world import EngineWorld, states
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from framework import Pipeline
+
 GONE = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+OLDER = "TABLE_OLDER_THAN_CHECKPOINT"
+REPLACED = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+COPY = "checkpoints/main.s.copy/main.s.copy"
+TABLES = ("tables/main/s/copy", "tables/main/s/target")
 
 
 @pytest.mark.parametrize("parts", [("",), ("offsets", "commits"), ("offsets",)], ids=["all", "batches", "offsets"])
@@ -78,3 +85,79 @@ def test_a_checkpoint_that_has_written_no_batch_may_be_deleted(interpreting: Spa
     fails.clear()
     assert world.run(declare).state is UpdateState.COMPLETED
     assert world.rows("copy") == [(1,)]
+
+
+def declared(world: EngineWorld) -> Callable[[], None]:
+    """A table of appended rows, a stream that reads it, and a target of AUTO CDC."""
+
+    def declare() -> None:
+        @dp.table
+        def copy() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.table
+        def reader() -> DataFrame:
+            return world.spark.readStream.table("copy")
+
+        dp.create_streaming_table("target")
+
+        @dp.auto_cdc_flow(target="target", name="changes", keys=["id"], sequence_by="id")
+        def changes() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    return declare
+
+
+def put(world: EngineWorld, backup: str, *parts: str) -> None:
+    """Put folders of the storage back from a backup of it."""
+    for part in parts:
+        shutil.rmtree(world.root / "storage" / part)
+        shutil.copytree(world.root / backup / part, world.root / "storage" / part)
+
+
+def planned(pipeline: Pipeline) -> dict[str, RunFlow]:
+    """The flows that an update would run, or would not start because they are broken."""
+    return {step.flow.table: step for step in pipeline.plan().steps if isinstance(step, RunFlow)}
+
+
+def broken(pipeline: Pipeline) -> dict[str, str]:
+    """The conditions of the flows that are foretold."""
+    return {name: step.broken.condition for name, step in planned(pipeline).items() if step.broken is not None}
+
+
+def test_an_older_copy_of_a_table_or_of_a_checkpoint_is_foretold(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Flows and readers of an older table would go on behind its lost rows; a table skips batches that it has."""
+    world = EngineWorld(interpreting, tmp_path)
+    pipeline = world.pipeline(declared(world))
+    for number, backup in enumerate(("before", "after")):
+        world.feed([(number,)], "id INT")
+        assert pipeline.run().state is UpdateState.COMPLETED
+        shutil.copytree(tmp_path / "storage", tmp_path / backup)
+    assert broken(pipeline) == {}
+    put(world, "before", *TABLES)
+    world.feed([(2,)], "id INT")
+    assert broken(pipeline) == {"copy": OLDER, "changes": OLDER, "reader": REPLACED}
+    findings = pipeline.doctor.examine().findings
+    assert {each.dataset and each.dataset.table: each.diagnosis.name for each in findings} == {
+        "copy": "TABLE_WENT_BACK", "target": "TABLE_WENT_BACK", "reader": "DELTA_SOURCE_REPLACED"
+    }  # fmt: skip
+    ways = [way.way.name for each in findings if each.condition == OLDER for way in each.ways]
+    assert ways == ["RESTORE", "RESET_START", "FULL_REFRESH"] * 2
+    failed = dict.fromkeys(("copy", "changes"), FlowState.FAILED)
+    assert states(pipeline.run()) == {**failed, "reader": FlowState.SKIPPED}
+    result = pipeline.run(reset_checkpoints={"copy": "startingVersion=1"}, refresh=["copy"])
+    assert (result.state, world.rows("copy")) == (UpdateState.COMPLETED, [(0,), (1,), (2,)])
+
+    put(world, "after", *TABLES, COPY)
+    assert broken(pipeline) == {}
+    put(world, "before", f"{COPY}/1", "checkpoints/main.s.target/main.s.changes/1")
+    assert (broken(pipeline), planned(pipeline)["changes"].reason) == (
+        {"copy": GONE}, "files of its checkpoint were deleted"
+    )  # fmt: skip
+    put(world, "after", COPY)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert [world.rows(name) for name in ("copy", "reader", "target")] == [[(0,), (1,), (2,)]] * 3
+
+    shutil.rmtree(tmp_path / "storage" / COPY)
+    twice = "copy has rows of a stream whose checkpoint is not here: what both read is there twice"
+    assert planned(pipeline)["copy"].reason == f"first run; {twice}"

@@ -174,6 +174,15 @@ BREAKS = {
         ways=("RESTORE", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
         is_foretold=False,
     ),
+    "deleted_files": Break(
+        diagnosis="DELTA_SOURCE_CHANGED",
+        condition="DELTA_SOURCE_IGNORE_DELETE",
+        way="RESET_AFTER_CHANGE",
+        cost="lost: 2 rows: the change of version 2 is not applied; repeated: none; read again: none",
+        rows=tuple(OLD),
+        harm=lambda harm: harm.sql("DELETE FROM {source} WHERE id < 4"),
+        is_foretold=False,
+    ),
     "merged_into": Break(
         diagnosis="DELTA_SOURCE_CHANGED",
         condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES",

@@ -230,9 +230,13 @@ def test_a_renamed_flow_that_appends_is_announced_with_the_flow_whose_rows_are_t
     first, renamed = declare("history", "recent"), declare("backfill", "recent")
     assert announced(first) == ["first run", "first run"]
     world.run(first)
-    assert announced(renamed) == [
-        "first run; table has rows of history, which no longer writes to it: what both read is there twice"
-    ]
+    twice = ["first run; table has rows of history, which no longer writes to it: what both read is there twice"]
+    assert announced(renamed) == twice
+    (manifest,) = (world.root / "storage" / "checkpoints").glob("*/*history/manifest.json")
+    complete = manifest.read_text("utf-8")
+    assert '"completed": true' in complete
+    manifest.write_text(complete.replace('"completed": true', '"completed": false'), "utf-8")  # it died before its mark
+    assert announced(renamed) == twice
     world.run(renamed)
     assert world.rows("table") == [(1, "a"), (1, "a"), (2, "b"), (2, "b"), (2, "b")]
     assert announced(renamed) == []
@@ -243,7 +247,10 @@ def test_a_renamed_flow_that_appends_is_announced_with_the_flow_whose_rows_are_t
 
 
 def test_a_flow_that_has_its_name_back_announces_what_was_read_under_the_other_one(shop: Shop) -> None:
-    """It goes on at its own position: a table and a sink have the rows between both positions twice, once announced."""
+    """It goes on at its own position: a table and a sink have the rows between both positions twice, once announced.
+
+    So is a sink that has another place: it gets new rows only.
+    """
     world, out = shop.world, str(shop.world.root / "out")
 
     def named(name: str) -> Declare:
@@ -285,6 +292,15 @@ def test_a_flow_that_has_its_name_back_announces_what_was_read_under_the_other_o
     assert announced(one) == ["its sources may have new rows"] * 2
     world.run(one)
     assert both() == ([1, 1, 2, 2, 3, 3, 4], [1, 1, 2, 2, 3, 3, 4])
+
+    out = str(world.root / "elsewhere")
+    world.feed([(5, "e")], "id LONG, note STRING")
+    reason = "its sources may have new rows"
+    assert announced(one) == [reason, f"{reason}; out has another place now, which gets no earlier rows"]
+    world.run(one)
+    assert both() == ([1, 1, 2, 2, 3, 3, 4, 5], [5])
+    world.feed([(6, "f")], "id LONG, note STRING")
+    assert announced(one) == [reason, reason]
 
 
 def test_a_single_run_that_becomes_a_stream_reads_everything_again_and_announces_it(shop: Shop) -> None:

@@ -162,6 +162,6 @@ def test_a_flow_whose_current_checkpoint_was_deleted_by_hand_misses_no_event(
     shutil.rmtree(generations.path(target, flow, 1))
     world.feed([(2,)], "id INT")
     (step,) = (step for step in world.pipeline(declare).plan().steps if isinstance(step, RunFlow))
-    assert (step.generation, step.reason) == (2, "its checkpoint was deleted")
+    assert (step.generation, step.reason) == (2, "files of its checkpoint were deleted")
     assert world.run(declare).state is UpdateState.COMPLETED
     assert world.rows("target") == [(0,), (1,), (2,)]

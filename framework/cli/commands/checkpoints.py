@@ -42,7 +42,8 @@ def list_generations(call: Call) -> None:
 def reset(call: Call, /, *, flow: str, start: tuple[str, ...], target: str | None) -> None:
     """Restart FLOW at the next update: from --from, else as its code says.
 
-    The target keeps its rows. The current generation is kept, so that `rollback` can restore it.
+    A continuous update that runs restarts it as soon as it does not run, as after a failure. The target keeps its rows.
+    The current generation is kept, so that `rollback` can restore it.
     """
     from framework.run.update.checkpoint_actions import reset_checkpoint
 
@@ -50,7 +51,10 @@ def reset(call: Call, /, *, flow: str, start: tuple[str, ...], target: str | Non
     manifest, generation = reset_checkpoint(
         pipeline.storage, pipeline.name, flow, lambda name: pipeline.starts_of(name, start), target=target
     )
-    call.output.text(f"{manifest.flow} starts generation {generation.number} at the next update.")
+    if generation is None:
+        call.output.text(f"The update that runs resets {manifest.flow} as soon as the flow does not run.")
+    else:
+        call.output.text(f"{manifest.flow} starts generation {generation.number} at the next update.")
 
 
 @command.command("rollback", cls=SluiceCommand)

@@ -82,6 +82,15 @@ DIAGNOSES = (
     ),
     CHECKPOINT_DAMAGED,
     Diagnosis(
+        name="TABLE_WENT_BACK",
+        meaning=(
+            "An older copy of the table is in its place, such as one from a backup of its folder. The checkpoint is "
+            "not as old, so the flow would go on behind rows that the table lacks."
+        ),
+        faults=(Fault(condition="TABLE_OLDER_THAN_CHECKPOINT"),),
+        ways=(Way.RESTORE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
         name="SOURCES_CHANGED",
         meaning="The query has more or fewer sources than the checkpoint has positions, which it stores by number.",
         faults=(Fault(condition=SOURCES_CHANGED),),

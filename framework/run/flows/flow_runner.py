@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.table_marks import TableMark, write_mark
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
@@ -14,9 +15,11 @@ from framework.run.flows.batch_flow import run_batch_flow
 from framework.run.flows.confirmations import applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.sink_types import sink_place
 from framework.run.flows.snapshot_flow import run_snapshot_flow
 from framework.run.flows.streaming_flow import run_streaming_flow
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
+from framework.sources.delta.log import read_tip
 from framework.sources.starts import parse_starts
 
 
@@ -50,12 +53,14 @@ class FlowRunner:
         if starts and not self.context.state.can_start(flow, starts):
             return FlowOutcome(written=0)
         applied = applied_by(flow.spec.name, self.context)
-        outcome = _run(
-            FlowRun(
-                context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings,
-                starts=starts,
-            )
+        run = FlowRun(
+            context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings,
+            starts=starts,
         )  # fmt: skip
+        try:
+            outcome = _run(run)
+        finally:  # batches before a failure are in the table
+            self._mark_table(step, dataset)
         self._applied.update(applied)
         if flow.spec.once and not is_awaited(
             self.context.registry.gateways, self.context.store.storage, flow.spec.name
@@ -69,6 +74,18 @@ class FlowRunner:
         if step.rebuild is None and (outcome.upserted or outcome.deleted or outcome.late):
             self._collect_tombstones(dataset, forget_after)
         return outcome
+
+    def _mark_table(self, step: RunFlow, dataset: GraphDataset) -> None:
+        store = self.context.store
+        if step.rebuild is not None or not (dataset.is_table or dataset.is_sink):
+            return
+        place, version = sink_place(dataset.spec), 0
+        if dataset.is_table:
+            tip = read_tip(store.storage, store.path(dataset.spec))
+            place, version = ("", 0) if tip is None else (tip.table_id or "", tip.version)
+        if place:
+            mark = TableMark(generation=step.generation, table_id=place, version=version)
+            write_mark(store.storage, dataset.name, step.flow, mark)
 
     def _collect_tombstones(self, dataset: GraphDataset, seconds: int) -> None:
         store = self.context.store

@@ -1,4 +1,4 @@
-"""The types of a Delta sink's columns, which must have all values of a query whose types have become wider."""
+"""The place of a sink, and the types of a Delta sink's columns, which must have all values of a wider query."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from framework.declare.specs import DatasetSpec
     from framework.graph.graph import GraphDataset
 
 _WIDENED = (NumericType, DateType, TimestampNTZType)
@@ -49,3 +50,9 @@ def check_sink_types(session: SparkSession, sink: GraphDataset, found: StructTyp
                 stored=narrow.simpleString(),
                 found=wide.simpleString(),
             )
+
+
+def sink_place(spec: DatasetSpec) -> str:
+    """Return the path, table or topic that a sink writes to; empty if it is unknown."""
+    options = {name.lower(): value for name, value in spec.options}
+    return next((f"{each}={options[each]}" for each in ("path", "tablename", "topic") if each in options), "")

@@ -13,10 +13,11 @@ from framework.checkpoints.operators import read_query
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.roll_back import last_kept, written_since
 from framework.checkpoints.snapshots import SnapshotStore
+from framework.checkpoints.table_marks import read_mark
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.read_once import ReadOnceStorage
+from framework.foundation.read_once import ReadOnceStorage, fresh
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.rules import did_you_mean
@@ -24,12 +25,13 @@ from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.application import application_id
-from framework.run.flows.former_flows import former_flows
+from framework.run.flows.former_flows import former_flows, has_unknown_rows
+from framework.run.flows.sink_types import sink_place
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory, batches_in
-from framework.sources.delta.log import last_user_metadata
+from framework.sources.delta.log import LogTip, last_user_metadata, latest_version, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
@@ -111,21 +113,25 @@ class StateReader:
         latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
         path = self.store.path(dataset.spec) if dataset.is_table else None
+        tip = None if path is None else read_tip(self.storage, path)
         if current is None:
-            former = () if building else former_flows(self.storage, self.graph, dataset, path)
-            return FlowState(building=building, latest=latest, removed=removed, former=former)
+            former = () if building else former_flows(self.storage, self.graph, dataset, path, tip=tip)
+            unknown = not building and has_unknown_rows(self.storage, dataset, tip)
+            return FlowState(
+                building=building, latest=latest, removed=removed, former=former, unknown_rows=unknown
+            )  # fmt: skip
         checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
         query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
         after = (manifest, current)
-        former = () if drained or is_over else former_flows(self.storage, self.graph, dataset, path, after=after)
+        reads = not (drained or is_over)
+        former = former_flows(self.storage, self.graph, dataset, path, tip=tip, after=after) if reads else ()
         progress = read_progress(self.storage, checkpoint)
         was_stream = progress.query_id is not None
         is_stream = flow.streaming and not flow.spec.from_snapshots
         changed = was_stream if not is_stream else current.completed and not was_stream
-        is_empty = is_stream and not is_over and progress.last_offset_batch is None
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends)
         return FlowState(
@@ -142,24 +148,56 @@ class StateReader:
             removed=removed,
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_empty and self._has_batches(path, flow, current, progress.query_id),
+            deleted=is_stream and not is_over and self._is_ahead(path, tip, flow, current, progress),
+            went_back=self._went_back(dataset, tip, flow, current),
+            moved_sink=reads and self._has_moved(dataset, flow, current),
+            unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
         )
 
-    def _has_batches(self, path: str | None, flow: GraphFlow, generation: Generation, query: str | None) -> bool:
-        """Whether a table has batches of a generation: AUTO CDC would skip those of another checkpoint for it.
+    def _is_ahead(
+        self,
+        path: str | None,
+        tip: LogTip | None,
+        flow: GraphFlow,
+        generation: Generation,
+        progress: CheckpointProgress,
+    ) -> bool:
+        """Whether a table has batches of a generation that are not in its checkpoint: it would skip those that follow.
 
         Args:
             path: the folder of the table; None for a sink, of which it is unknown.
+            tip: the end of its log.
             flow: the flow.
-            generation: the generation, whose checkpoint has no batch.
-            query: the id of the stream in that checkpoint, if it has one.
+            generation: the generation.
+            progress: the batches of its checkpoint.
         """
-        history = None if path is None else CommitHistory(self.storage, path)
-        if history is None or not history.versions:
-            return False
         application = application_id(self.graph.pipeline, flow.spec.name, generation.number)
-        ids = {application} if flow.spec.cdc is not None else {query or "", generation.query} - {""}
-        return bool(ids) and history.last_taken(ids, history.versions[-1]) is not None
+        ids = {application} if flow.spec.cdc is not None else {progress.query_id or "", generation.query} - {""}
+        if tip is None or path is None or not ids:
+            return False
+        last = progress.last_offset_batch
+        if any(tip.transactions.get(each, (-1, 0))[0] > (-1 if last is None else last) for each in ids):
+            return True
+        history = CommitHistory(self.storage, path) if last is None else None
+        return bool(history and history.versions and history.last_taken(ids, history.versions[-1]))
+
+    def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
+        """Whether a sink has another place than after the last run of a generation."""
+        mark = read_mark(self.storage, dataset.name, flow.spec.name) if dataset.is_sink else None
+        return mark is not None and mark.generation == generation.number and mark.table_id != sink_place(dataset.spec)
+
+    def _went_back(
+        self, dataset: GraphDataset, tip: LogTip | None, flow: GraphFlow, generation: Generation
+    ) -> tuple[int, int] | None:
+        """Return the version of a table, and the one that a generation left, if that was higher."""
+        mark = None if tip is None else read_mark(self.storage, flow.spec.target, flow.spec.name)
+        if tip is None or mark is None or (mark.generation, mark.table_id) != (generation.number, tip.table_id):
+            return None
+        if tip.version >= mark.version:
+            return None
+        # A flow that runs, as while a continuous update plans a part anew, may have ended since the tip was read.
+        present = latest_version(fresh(self.storage), self.store.path(dataset.spec))
+        return (present, mark.version) if present is not None and present < mark.version else None
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
         """Return the highest number that a generation of a flow ever had.

@@ -14,15 +14,18 @@ from contextlib import contextmanager
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.generations import Generation, GenerationStore, Manifest
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.checkpoints.rewinds import RewindStore
 from framework.checkpoints.roll_back import kept_generations, last_kept, written_since
-from framework.foundation.errors import UserError
+from framework.foundation.clock import SystemClock
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
-from framework.record.events import Origin
+from framework.record.events import EventType, Origin
 from framework.record.log import EventLog
+from framework.record.reader import read_events
 from framework.run.tables.table_record import StorageLayout, TableRecord, read_record
 from framework.run.update.lock import update_lock
 from framework.sources.delta.history import batches_in
@@ -37,8 +40,10 @@ def reset_checkpoint(
     starts: Callable[[QualifiedName], str | None] = lambda _: None,
     *,
     target: str | None = None,
-) -> tuple[Manifest, Generation]:
+) -> tuple[Manifest, Generation | None]:
     """Begin a new generation of a flow; the next update reads its sources from their start.
+
+    A continuous update that runs begins it as soon as the flow does not run, as after a failure; other flows go on.
 
     Args:
         storage: the pipeline's storage.
@@ -47,20 +52,45 @@ def reset_checkpoint(
         starts: returns where the sources of the flow with this full name start, as the manifest stores it.
         target: the dataset that it writes to, if flows of several datasets have that name.
 
+    Returns:
+        The flow, and its new generation; None in its place if it is left to the update that runs.
+
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; those of `starts`.
-        OperationError: an update is running.
+        OperationError: an update is running that is not continuous.
     """
-    with changing(storage, pipeline) as log:
+
+    def request() -> tuple[Manifest, ResetRequest]:
         manifest = find_flow(storage, flow, target)
         RebuildStore(storage).check_finished(manifest.dataset)
-        store = GenerationStore(storage)
-        generation = store.begin(
-            manifest.dataset, manifest.flow, reason="reset by sluice checkpoints reset", start=starts(manifest.flow)
-        )
-        text = f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins."
-        log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
-        return manifest, generation
+        start = starts(manifest.flow)
+        return manifest, ResetRequest(dataset=manifest.dataset, flow=manifest.flow, start=start)
+
+    resets = ResetRequests(storage, SystemClock())
+    try:
+        with changing(storage, pipeline) as log:
+            manifest, asked = request()
+            generation = resets.begin(asked)
+            _record(log, f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins.")
+            return manifest, generation
+    except OperationError as error:
+        if error.condition != "UPDATE_ALREADY_RUNNING" or not _last_is_continuous(storage):
+            raise
+    manifest, asked = request()
+    resets.ask(asked)
+    with EventLog(storage, Origin.of(pipeline, storage.root, str(uuid.uuid4()))) as log:
+        _record(log, f"Checkpoint of {manifest.flow} is to be reset by the update that runs.")
+    return manifest, None
+
+
+def _record(log: EventLog, text: str) -> None:
+    log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
+
+
+def _last_is_continuous(storage: Storage) -> bool:
+    """Whether the update that began last is a continuous one."""
+    created = read_events(storage, type=EventType.CREATE_UPDATE, last=1)
+    return any(event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous") for event in created)
 
 
 def roll_back_checkpoint(

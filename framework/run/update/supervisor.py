@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.reset_requests import ResetRequests
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.cloud_files import GROWN
 from framework.foundation.errors import SluiceError
@@ -126,7 +127,8 @@ class Supervisor:
         parallel_flows: the number of flows that run at the same time.
         intervals: the shortest times between two refreshes of a view.
         holds: the flows that an operator has paused: they start when they are released.
-        grow: restarts flows with new columns of their files; None if such a flow fails.
+        grow: restarts flows with new columns of their files, or with a new generation; None if such a flow fails.
+        resets: flows that are to begin a new generation as soon as they do not run.
     """
 
     graph: DataflowGraph
@@ -140,6 +142,7 @@ class Supervisor:
     intervals: RefreshIntervals
     holds: Container[QualifiedName] = frozenset()
     grow: Grow | None = None
+    resets: ResetRequests | None = None
     _units: list[Unit] = field(default_factory=list)
 
     @property
@@ -187,6 +190,8 @@ class Supervisor:
                 running[pool.submit(unit.attempts.run, self._started(unit, len(running)))] = unit
             self._pause(running)
             self._collect(running)
+            if self.resets is not None and self.grow is not None:
+                self._reset(self.resets, self.grow)
             self._report_alive()
 
     @property
@@ -338,16 +343,30 @@ class Supervisor:
         if unit.health is FlowHealth.RUNNING and unit.result is not None:  # the plan has no step for it
             self._fail(unit, unit.result)
 
-    def _replace(self, unit: Unit, successor: Successor) -> None:
+    def _reset(self, resets: ResetRequests, grow: Grow) -> None:
+        """Begin the new generations that operators have asked for; failed flows go on, too."""
+        for request in resets.new():
+            unit = next((each for each in self._units if each.step.flow == request.flow), None)
+            if unit is None or unit.step.dataset != request.dataset or unit.health is FlowHealth.RUNNING:
+                continue
+            resets.begin(request)
+            try:
+                successor = grow(request.dataset).get(request.flow)
+            except SluiceError as error:
+                self._fail(unit, _not_set_up(unit.step, error))
+                continue
+            if successor is not None:
+                unit.failures, unit.not_before = 0, 0.0
+                self._replace(unit, successor, "with a new checkpoint")
+
+    def _replace(self, unit: Unit, successor: Successor, how: str = "with new columns") -> None:
         unit.step, unit.flow, unit.attempts, unit.successor = successor.step, successor.flow, successor.attempts, None
         if successor.error is not None:
             self._fail(unit, _not_set_up(unit.step, successor.error))
             return
         # The next start is unconditional, like the first one: whatever ended the last run, there may be more to read.
         unit.health, unit.reason, unit.started_at, unit.positions = FlowHealth.IDLE, "", None, None
-        self.journal.flow(
-            unit.step.flow, unit.step.dataset, FlowState.QUEUED, f"Flow {unit.step.flow} restarts with new columns."
-        )
+        self.journal.flow(unit.step.flow, unit.step.dataset, FlowState.QUEUED, f"Flow {unit.step.flow} restarts {how}.")
 
     def _degrade(self, unit: Unit, result: FlowResult, error: SluiceError) -> None:
         # The query of a source whose changes are unknown runs until it fails. If it wrote rows or ran for a while, it

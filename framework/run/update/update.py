@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from framework.checkpoints.rebuilds import RebuildStore
+from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
@@ -125,11 +127,22 @@ class Update:
             )
             AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
             RewindStore(self.store.storage).check_none()
+            self._begin_resets()
             plan = self._planned(frozenset(each.target for each in refused))
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
                 journal.refused(refused)
                 return self._recorded(plan, journal, update_id, started)
+
+    def _begin_resets(self) -> None:
+        """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""
+        resets, rebuilds = ResetRequests(self.store.storage, self.clock), RebuildStore(self.store.storage)
+        for request in resets.pending():
+            rebuild = rebuilds.read(request.dataset)
+            if rebuild is not None and rebuild.is_building:
+                resets.drop(request)
+            else:
+                resets.begin(request)
 
     def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
         """Execute the plan, and record its start and its end, failures included."""
@@ -169,7 +182,7 @@ class Update:
             graph=self.graph, attempts=executor.work, state=self._state, journal=journal, clock=self.clock,
             stop=self.stop, retries=self.settings.retries, parallel_flows=self.settings.parallel_flows,
             intervals=self.settings.intervals, holds=executor.work.runner.context.holds,
-            grow=self._growth(plan, executor),
+            grow=self._growth(plan, executor), resets=ResetRequests(self.store.storage, self.clock),
         )  # fmt: skip
         self._supervisors.append(supervisor)
         supervisor.run(supervised_steps(plan, unfinished), failed)

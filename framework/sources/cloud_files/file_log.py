@@ -16,6 +16,9 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
@@ -84,10 +87,12 @@ class FileLog:
         found = self._searched(uris, lambda index: index.unseen(uris))
         if found is not None:
             return found
-        left = set(uris)
+        left = pa.array(uris, pa.string())
         for lines in self._each_segment():
-            left.difference_update(line.split("\t", 2)[2] for line in lines)
-        return list(left)
+            known = pc.list_element(pc.split_pattern(pa.array(lines, pa.string()), "\t", max_splits=2), 2)
+            left = left.filter(pc.invert(pc.is_in(left, value_set=known)))
+        found_now: list[str] = left.to_pylist()
+        return found_now
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """The files that are not in the list, or have another size or time than in their last entry."""

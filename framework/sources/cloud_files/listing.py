@@ -189,7 +189,7 @@ def _is_in_time(file: FoundFile, options: CloudFilesOptions) -> bool:
 
 
 def _local_files(path: str, options: CloudFilesOptions, known: Known, times: dict[str, int]) -> Iterator[FoundFile]:
-    for uris in in_parts(_local_uris(path, options, times), _QUESTION):
+    for uris in _questions(_local_uris(path, options, times)):
         if options.allow_overwrites:
             yield from known.changed(list(_statuses(uris)))
         else:
@@ -210,7 +210,19 @@ def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
             yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
-def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) -> Iterator[str]:
+def _questions(parts: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Join lists to longer ones, of `_QUESTION` values and at most one list more; the last one may be shorter."""
+    asked: list[str] = []
+    for part in parts:
+        asked += part
+        if len(asked) >= _QUESTION:
+            yield asked
+            asked = []
+    if asked:
+        yield asked
+
+
+def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) -> Iterator[list[str]]:
     accepts = glob_pattern(options.glob).fullmatch if options.glob else None
     roots = list(_expanded(path))
     if not roots and not _GLOB.search(path):
@@ -225,13 +237,13 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
             if not chosen:
                 continue  # the name of their folder does not matter
             try:
-                yield from _encoded_names(folder, chosen)
+                yield _encoded_names(folder, chosen)
             except UnicodeEncodeError as error:  # the JVM can't open it
                 shown = ascii(folder if error.object == folder else f"{folder}/{error.object}")
                 raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
 
 
-def _encoded_names(folder: str, names: Sequence[str]) -> Iterator[str]:
+def _encoded_names(folder: str, names: Sequence[str]) -> list[str]:
     """The encoded URIs of files in a folder.
 
     Raises:
@@ -240,8 +252,8 @@ def _encoded_names(folder: str, names: Sequence[str]) -> Iterator[str]:
     folder.encode()  # its error has the whole name
     prefix = f"{encoded(folder)}/"
     if "".join(names).encode("utf-8", "surrogateescape").translate(None, _PLAIN):
-        return (prefix + _encoded_name(name) for name in names)
-    return (prefix + name for name in names)
+        return [prefix + _encoded_name(name) for name in names]
+    return [prefix + name for name in names]
 
 
 def _encoded_name(name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.foundation.storage_port import Storage, lines_of
@@ -32,6 +32,8 @@ class LogTip:
         schema: its schema as JSON.
         properties: its properties.
         partition_columns: its partition columns.
+        transactions: the last batch of each application that has written to the table, with the time of its commit in
+            epoch milliseconds; empty if the checksum file of the newest version does not have them.
     """
 
     version: int
@@ -39,6 +41,7 @@ class LogTip:
     schema: str | None = field(default=None, repr=False, compare=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,10 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     if not files:
         return None
     version = max(files)
-    return tip_of(version, _read_metadata(storage, table_path, files))
+    checksum = _checksum(storage, table_path, version)
+    if checksum is None:
+        return tip_of(version, _read_metadata(storage, table_path, files))
+    return replace(tip_of(version, checksum["metadata"]), transactions=_transactions(checksum))
 
 
 def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
@@ -175,9 +181,23 @@ def _read_metadata(storage: Storage, table_path: str, files: dict[int, str]) -> 
 
 
 def _checksum_metadata(storage: Storage, table_path: str, version: int) -> Mapping[str, Any] | None:
+    checksum = _checksum(storage, table_path, version)
+    return None if checksum is None else dict(checksum["metadata"])
+
+
+def _checksum(storage: Storage, table_path: str, version: int) -> dict[str, Any] | None:
+    """The checksum file of a version; None if there is none, or if it has no metadata."""
     checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
     metadata = checksum.get("metadata")
-    return metadata if isinstance(metadata, dict) and "id" in metadata else None
+    return checksum if isinstance(metadata, dict) and "id" in metadata else None
+
+
+def _transactions(checksum: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Delta leaves them out of the file if there are very many."""
+    return {
+        each["appId"]: (int(each["version"]), int(each.get("lastUpdated") or 0))
+        for each in checksum.get("setTransactions") or ()
+    }
 
 
 def _recent_commits(

@@ -7,8 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from framework.foundation.read_once import fresh
 from framework.foundation.storage_port import Storage
-from framework.sources.delta.log import LogTip, commit_files, commit_path, log_token, read_commit, read_tip
+from framework.sources.delta.log import (
+    LogTip,
+    commit_files,
+    commit_path,
+    latest_version,
+    log_token,
+    read_commit,
+    read_tip,
+)
 from framework.sources.delta.partitions import PartitionCondition, partition_conditions
 from framework.sources.delta.unread import UnreadCommits
 from framework.sources.port import (
@@ -311,6 +320,15 @@ def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[s
             condition=REPLACED,
             location=path,
             problem="The table was replaced after the last run of the flow.",
+        )
+    ahead = max((o.version for o in mine if o.version > tip.version + 1), default=None)
+    # A flow that runs may have read a commit that the tip does not have yet.
+    if ahead is not None and (latest_version(fresh(storage), path) or 0) + 1 < ahead:
+        return Gap(
+            condition=REPLACED,
+            location=path,
+            problem=f"The table is at version {tip.version}, and the flow has read up to version {ahead - 1}: an older "
+            "copy is in its place.",
         )
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
     # One look for the file: a long log takes long to list, and each of many flows may read it.

@@ -9,7 +9,13 @@ import pytest
 from click.testing import Result
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.reset_requests import ResetRequests
+from framework.foundation.clock import SystemClock
+from framework.plan.request import UpdateRequest
+from framework.record.events import Origin
+from framework.record.log import EventLog
 from framework.record.reader import read_events
+from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from tests.support.fake_pipeline import FakePipeline, name
 
@@ -145,6 +151,15 @@ def test_nothing_is_changed_while_an_update_runs(
     before = store.list_all()
     with update_lock(pipeline.storage, "running"):
         result = sluice("checkpoints", "reset", "load")
-    assert result.exit_code == 1
-    assert "[UPDATE_ALREADY_RUNNING]" in result.stderr
+        assert result.exit_code == 1
+        assert "[UPDATE_ALREADY_RUNNING]" in result.stderr
+        # A continuous update resets the flow itself; a roll-back still needs its end.
+        origin = Origin(pipeline_id="p", pipeline_name="p", update_id="running", host="h")
+        with EventLog(pipeline.storage, origin) as log:
+            Journal(log, continuous=True).created(UpdateRequest(continuous=True))
+        result = sluice("checkpoints", "reset", "load")
+        assert (result.exit_code, "The update that runs resets main.shop.load" in result.stdout) == (0, True)
+        assert sluice("checkpoints", "rollback", "load").exit_code == 1
+    (asked,) = ResetRequests(pipeline.storage, SystemClock()).pending()
+    assert (asked.dataset, asked.flow) == (name("orders"), name("load"))
     assert store.list_all() == before

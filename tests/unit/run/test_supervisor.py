@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
@@ -76,6 +77,11 @@ class World:
         """The storage of events and folders."""
         return LocalStorage(str(self.folder))
 
+    @property
+    def resets(self) -> ResetRequests:
+        """The resets that operators ask for."""
+        return ResetRequests(self.storage, self.clock)
+
     def flow(
         self, table: str, *outcomes: Outcome, once: bool = False, unknown: bool = False, reads: str = ""
     ) -> RunFlow:
@@ -134,7 +140,7 @@ class World:
             supervisor = Supervisor(
                 graph=graph, attempts=self, state=self, journal=Journal(log, continuous=True),
                 retries=RetryPolicy(first_delay_seconds=8.0), clock=self.clock, stop=self.stop,
-                parallel_flows=threads, intervals=RefreshIntervals(), holds=self.held, grow=grow,
+                parallel_flows=threads, intervals=RefreshIntervals(), holds=self.held, grow=grow, resets=self.resets,
             )  # fmt: skip
             supervisor.run(steps, broken or {})
         return supervisor
@@ -484,6 +490,11 @@ class Grown:
 
         return grow
 
+    def each(self, *steps: RunFlow) -> Grow:
+        """The successor of the flow of each dataset, alone."""
+        flows = {step.dataset: step for step in steps}
+        return lambda dataset: self.of(flows[dataset])(dataset)
+
 
 def test_new_columns_restart_a_flow_and_its_readers_and_no_other_flow(world: World) -> None:
     """A reader whose query breaks at the change goes on as its successor; one that can't be set up fails alone."""
@@ -506,6 +517,31 @@ def test_new_columns_restart_a_flow_and_its_readers_and_no_other_flow(world: Wor
     assert ended == {"a": stopped, "b": stopped, "c": stopped, "d": (FlowState.FAILED, grown.errors["d"])}
     restarts = [event.message for event in world.events if "restarts with new columns" in event.message]
     assert sorted(restarts) == [f"Flow main.s.{table}_flow restarts with new columns." for table in "ab"]
+
+
+def test_a_reset_lets_a_failed_flow_go_on_and_stops_no_other_one(world: World) -> None:
+    """It begins its new generation in the update that runs; a request for a flow that runs waits for its end."""
+    grown = Grown(world=world)
+
+    def asks(step: RunFlow | RefreshView) -> FlowResult:
+        for flow in (broken, busy):
+            world.resets.ask(ResetRequest(dataset=flow.dataset, flow=flow.flow, start="startingVersion=3"))
+        world.file("busy")
+        world.clock.sleep(5)
+        return completed(step)
+
+    broken = world.flow("broken", partial(failed, may_heal=False), completed)
+    busy = world.flow("busy", asks, completed)
+    supervisor = world.supervise(broken, busy, grow=grown.each(broken, busy))
+    assert sorted(grown.ran) == ["broken", "busy"]
+    assert {result.state for result in supervisor.results} == {FlowState.STOPPED}
+    generations = [GenerationStore(world.storage).current(step.dataset, step.flow) for step in (broken, busy)]
+    assert [each and (each.number, each.start) for each in generations] == [(1, "startingVersion=3")] * 2
+    assert world.resets.pending() == ()
+    restarts = [event.message for event in world.events if "restarts with a new checkpoint" in event.message]
+    assert sorted(restarts) == [
+        f"Flow main.s.{table}_flow restarts with a new checkpoint." for table in ("broken", "busy")
+    ]
 
 
 def test_a_graph_that_is_invalid_with_new_columns_fails_the_flow_that_found_them(world: World) -> None:

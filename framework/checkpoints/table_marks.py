@@ -1,0 +1,50 @@
+"""How far the table of a flow had come, or where its sink was, when it last ended: a file beside its manifest.
+
+A Delta table's version only grows. A table with the same id at an earlier version is an older copy, such as one from a
+backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from framework.checkpoints.generations import flow_folder
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+
+_FILE = "table.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMark:
+    """The table after a run of a flow.
+
+    Args:
+        generation: the generation that ran: one that begins later, such as by a reset, continues with any version.
+        table_id: Delta's id of the table, or the place of a sink.
+        version: the table's newest version; 0 for a sink.
+    """
+
+    generation: int
+    table_id: str
+    version: int
+
+
+def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:
+    """Keep a mark if it is new. A process that dies before leaves an earlier mark, which is true as well."""
+    if read_mark(storage, dataset, flow) != mark:
+        storage.write_text(_path(storage, dataset, flow), json.dumps(asdict(mark)))
+
+
+def read_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> TableMark | None:
+    """Return the mark of a flow; None if there is none. A damaged one is none: it is only a safeguard."""
+    text = storage.read_text(_path(storage, dataset, flow))
+    try:
+        return None if text is None else TableMark(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _path(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> str:
+    return f"{flow_folder(storage, dataset, flow)}/{_FILE}"
