@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from py4j.java_gateway import JavaClass, JavaMember
 from pyspark import SparkContext
 
 P = ParamSpec("P")
@@ -35,10 +36,23 @@ def built_once(build: Callable[P, R]) -> Callable[P, R]:
     return built
 
 
+class _KeptClass(JavaClass):  # type: ignore[misc]  # Py4J has no types
+    """A class that looks up each of its static methods once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):  # a field may get another value
+            setattr(self, name, found)
+        return found
+
+
 @built_once
 def java_class(name: str) -> Any:
     """Return a class by its full name; a lookup by the parts of its name makes Java search all jars per package."""
-    return getattr(SparkContext._jvm, name)
+    found = getattr(SparkContext._jvm, name)
+    if not isinstance(found, JavaClass):
+        return found
+    return _KeptClass(found._fqn, found._gateway_client)  # noqa: SLF001 - Py4J has no public names for them
 
 
 @built_once
