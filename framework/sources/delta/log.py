@@ -32,6 +32,7 @@ class LogTip:
         schema: its schema as JSON.
         properties: its properties.
         partition_columns: its partition columns.
+        comment: its comment; None if it has none.
     """
 
     version: int
@@ -39,6 +40,7 @@ class LogTip:
     schema: str | None = field(default=None, repr=False, compare=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    comment: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
         schema=metadata.get("schemaString"),
         properties=metadata.get("configuration") or {},
         partition_columns=tuple(metadata.get("partitionColumns") or ()),
+        comment=metadata.get("description"),
     )
 
 
