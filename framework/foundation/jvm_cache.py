@@ -13,6 +13,13 @@ from pyspark import SparkContext
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ALIASES = {
+    "functions": "org.apache.spark.sql.functions",
+    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
+}
+"""The classes that PySpark uses by the names that it imports."""
+
 # Per gateway to a JVM: the result of each call.
 _kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
@@ -53,6 +60,15 @@ def java_class(name: str) -> Any:
     if not isinstance(found, JavaClass):
         return found
     return _KeptClass(found._fqn, found._gateway_client)  # noqa: SLF001 - Py4J has no public names for them
+
+
+@built_once
+def keep_classes_of_pyspark() -> None:
+    """Let PySpark find the classes that it uses most without a lookup in the JVM, by the names that it uses."""
+    for name in ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession"):
+        setattr(SparkContext._jvm, name, java_class(name))
+    for alias, name in _ALIASES.items():
+        setattr(SparkContext._jvm, alias, java_class(name))
 
 
 @built_once

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.cdc.model.reserved_names import METADATA_KEY
 from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
 
@@ -26,7 +27,7 @@ DELTA = "org.apache.spark.sql.delta"
 _TESTED = frozenset({"4.4.0"})
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
-_COMMENT = {"comment"}
+_PLAIN_METADATA = {"comment", METADATA_KEY}
 _MOST_UNSKIPPED_BYTES = 64 << 20
 _PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
 """A path relative to the table that is the same in the log, as a path and as a URI."""
@@ -179,13 +180,13 @@ class LoggedFile:
 
 
 def has_plain_fields(part: Any) -> bool:
-    """Return whether no field of a type, as in the JSON of a schema, has metadata but a comment, at any depth."""
+    """Return whether no field of a type, as in the JSON of a schema, has metadata of Delta or Spark, at any depth."""
     if isinstance(part, list):
         return all(has_plain_fields(item) for item in part)
     if not isinstance(part, dict):
         return True
     inner = (value for key, value in part.items() if key != "metadata")
-    return set(part.get("metadata", ())) <= _COMMENT and all(has_plain_fields(item) for item in inner)
+    return set(part.get("metadata", ())) <= _PLAIN_METADATA and all(has_plain_fields(item) for item in inner)
 
 
 def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
