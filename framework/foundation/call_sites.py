@@ -1,6 +1,6 @@
 """The call sites of columns: PySpark sends the line that builds a column to the JVM, for its error messages.
 
-Each function of a column takes a dozen round trips for that: they are half of the calls of a small batch of AUTO CDC.
+Each function of a column takes several round trips for that: they are a fifth of the calls of a small update.
 Columns of users keep their call sites; the lines that Sluice builds columns on say nothing to a user.
 """
 
