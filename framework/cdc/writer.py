@@ -17,6 +17,7 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.snapshot_diff import apply_snapshot
 from framework.cdc.unconfirmed import Missing, delete_unconfirmed
 from framework.declare.specs import AutoCdcSpec
+from framework.foundation.call_sites import without_call_sites
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
@@ -80,6 +81,10 @@ class AutoCdcWriter:
             UserError: an expression of the flow is not a function of the row.
             OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is committed.
         """
+        with without_call_sites():
+            return self._apply(batch, batch_id, observed=observed)
+
+    def _apply(self, batch: DataFrame, batch_id: int, *, observed: bool) -> CdcMetrics:
         if self._checked != batch.schema:
             raise_all(list(check_expressions(self._input(batch))))
             self._checked = batch.schema

@@ -7,10 +7,18 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from py4j.java_gateway import JavaClass, JavaMember
 from pyspark import SparkContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_ALIASES = {
+    "functions": "org.apache.spark.sql.functions",
+    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
+}
+"""The classes that PySpark uses by the names that it imports."""
 
 # Per gateway to a JVM: the result of each call.
 _kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -35,10 +43,32 @@ def built_once(build: Callable[P, R]) -> Callable[P, R]:
     return built
 
 
+class _KeptClass(JavaClass):  # type: ignore[misc]  # Py4J has no types
+    """A class that looks up each of its static methods once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):  # a field may get another value
+            setattr(self, name, found)
+        return found
+
+
 @built_once
 def java_class(name: str) -> Any:
     """Return a class by its full name; a lookup by the parts of its name makes Java search all jars per package."""
-    return getattr(SparkContext._jvm, name)
+    found = getattr(SparkContext._jvm, name)
+    if not isinstance(found, JavaClass):
+        return found
+    return _KeptClass(found._fqn, found._gateway_client)  # noqa: SLF001 - Py4J has no public names for them
+
+
+@built_once
+def keep_classes_of_pyspark() -> None:
+    """Let PySpark find the classes that it uses most without a lookup in the JVM, by the names that it uses."""
+    for name in ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession"):
+        setattr(SparkContext._jvm, name, java_class(name))
+    for alias, name in _ALIASES.items():
+        setattr(SparkContext._jvm, alias, java_class(name))
 
 
 @built_once

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from framework.foundation.jvm_cache import java_class
 from framework.graph.relations import analysed_plan
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def plan_fingerprint(
             None if computing it would take too long.
     """
     plan = analysed_plan(frame)
-    jvm: Any = frame.sparkSession._jvm
-    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")
     if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
         return None
     text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call

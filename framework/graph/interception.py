@@ -19,10 +19,12 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
+from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 from framework.graph.file_calls import FileCall, replace_file_calls
 from framework.graph.relations import moved
@@ -248,23 +250,14 @@ def _substituted(spark: SparkSession, text: str) -> str:
 
     Spark's substitution uses the thread's active session, which may be another one.
     """
-    jvm: Any = spark._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+    with active_session(spark):
+        return str(java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
     text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
-    if is_command(spark, plan):
+    if is_command(plan):
         raise UserError(
             "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND",
             location=caller_location(),

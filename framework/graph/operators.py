@@ -13,7 +13,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
 from framework.checkpoints.operators import StatefulOperator, types_only
-from framework.foundation.jvm_cache import scala_object
+from framework.foundation.jvm_cache import java_class, scala_object
 from framework.graph.calls import SPARK_ERRORS
 from framework.graph.relations import analysed_plan
 
@@ -61,21 +61,20 @@ def _planned(spark: SparkSession, plan: Any) -> tuple[StatefulOperator, ...]:
 
 
 def _execution(spark: SparkSession, plan: Any) -> Any:
-    jvm: Any = spark._jvm
     execution = scala_object(f"{_RUNTIME}.IncrementalExecution")
 
     def default(number: int) -> Any:
         return getattr(execution, f"$lessinit$greater$default${number}")()
 
-    new_id = jvm.java.util.UUID.randomUUID
+    new_id = java_class("java.util.UUID").randomUUID
     offsets = scala_object(_OFFSETS).apply(_NO_OFFSETS)
     watermarks = scala_object(f"{_RUNTIME}.WatermarkPropagator").noop()
-    mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-    constructor = getattr(jvm, f"{_RUNTIME}.IncrementalExecution")
+    mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
+    constructor = java_class(f"{_RUNTIME}.IncrementalExecution")
     first_batch = False  # of the first batch, Spark would write the operators' metadata
     return constructor(
-        spark._jsparkSession, plan, mode, "<unknown>", new_id(), new_id(), 0, jvm.scala.Option.empty(), offsets,
-        watermarks, first_batch, *(default(number) for number in range(12, 16)),
+        spark._jsparkSession, plan, mode, "<unknown>", new_id(), new_id(), 0, java_class("scala.Option").empty(),
+        offsets, watermarks, first_batch, *(default(number) for number in range(12, 16)),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
+from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_object, scala_seq
 from framework.foundation.names import QualifiedName
 from framework.sources.plans import of_plan
 
@@ -92,4 +92,5 @@ def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
 
 def cloned(spark: SparkSession) -> SparkSession:
     """A session with the same settings and functions; changes to it do not affect the original."""
+    keep_classes_of_pyspark()
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

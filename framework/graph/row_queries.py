@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from pyspark import SparkContext
 from pyspark.sql.types import StructType
 
+from framework.foundation.jvm_cache import java_class
 from framework.graph.relations import analysed_plan
 from framework.sources.plans import of_plan
 
@@ -50,7 +50,7 @@ class RowQuery:
         A current time or a random number has one value in a micro-batch, but another each time the query is computed.
         """
         plan = analysed_plan(frame)
-        pattern = _java("org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
+        pattern = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
         if not plan.deterministic() or plan.containsPattern(pattern) or plan.subqueriesAll().nonEmpty():
             return None
         nodes = [plan]
@@ -90,13 +90,13 @@ def _identity(attribute: Any) -> tuple[str, int]:
 
 def _renumbered(plan: Any, source: Any) -> Any:
     """Return a plan whose columns have the identifiers of the source's columns, to which the query refers."""
-    none, nothing = _java("scala.Option").empty(), _sequence([])
-    alias = _java("org.apache.spark.sql.catalyst.expressions.Alias")
+    none, nothing = java_class("scala.Option").empty(), _sequence([])
+    alias = java_class("org.apache.spark.sql.catalyst.expressions.Alias")
     columns = [
         alias(new, old.name(), old.exprId(), nothing, none, nothing)
         for new, old in zip(_items(plan.output()), _items(source.output()), strict=True)
     ]
-    return _java("org.apache.spark.sql.catalyst.plans.logical.Project")(_sequence(columns), plan)
+    return java_class("org.apache.spark.sql.catalyst.plans.logical.Project")(_sequence(columns), plan)
 
 
 def _items(sequence: Any) -> list[Any]:
@@ -104,11 +104,7 @@ def _items(sequence: Any) -> list[Any]:
 
 
 def _sequence(items: list[Any]) -> Any:
-    found = _java("java.util.ArrayList")()
+    found = java_class("java.util.ArrayList")()
     for item in items:
         found.add(item)
-    return _java("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
-
-
-def _java(name: str) -> Any:
-    return getattr(SparkContext._jvm, name)
+    return java_class("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from framework.foundation.jvm_cache import built_once, java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,15 +44,16 @@ def parse(spark: SparkSession, query: str) -> Any:
     return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
 
 
-def is_command(spark: SparkSession, plan: Any) -> bool:
+def is_command(plan: Any) -> bool:
     """Whether a parsed statement is a command and not a query."""
-    jvm: Any = spark._jvm
-    base = "org.apache.spark.sql.catalyst.plans.logical."
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return any(
-        jvm.java.lang.Class.forName(base + name, True, loader).isInstance(plan)  # noqa: FBT003 - a Java call
-        for name in ("Command", "ParsedStatement")
-    )
+    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement"))
+
+
+@built_once
+def _plan_class(name: str) -> Any:
+    loader = java_class("java.lang.Thread").currentThread().getContextClassLoader()
+    full_name = f"org.apache.spark.sql.catalyst.plans.logical.{name}"
+    return java_class("java.lang.Class").forName(full_name, True, loader)  # noqa: FBT003 - a Java call
 
 
 def find_relations(plan: Any) -> tuple[SqlRelation, ...]:

@@ -151,7 +151,8 @@ def current_jvm() -> int:
     if jvm is None:
         return 0
     try:
-        return int(jvm.java.lang.ProcessHandle.current().pid())
+        # By its full name: a lookup by parts searches all jars for each of them.
+        return int(getattr(jvm, "java.lang.ProcessHandle").current().pid())
     except (Py4JError, OSError):
         return 0
 

@@ -32,7 +32,7 @@ from framework.cdc.model.reserved_names import (
     TOMBSTONE,
 )
 from framework.cdc.spark.execution import with_settings
-from framework.foundation.jvm_cache import built_once
+from framework.foundation.jvm_cache import built_once, java_class
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"
@@ -48,7 +48,7 @@ _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
     """Return whether there is a Delta table at the address."""
     if table.path is not None:
-        return DeltaTable.isDeltaTable(session, table.path)
+        return bool(java_class("io.delta.tables.DeltaTable").isDeltaTable(session._jsparkSession, table.path))
     return session.catalog.tableExists(table.sql)
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.cdc.model.reserved_names import METADATA_KEY
+from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ DELTA = "org.apache.spark.sql.delta"
 _TESTED = frozenset({"4.4.0"})
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
+_PLAIN_METADATA = {"comment", METADATA_KEY}
+_MOST_UNSKIPPED_BYTES = 64 << 20
 _PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
 """A path relative to the table that is the same in the log, as a path and as a URI."""
 
@@ -71,6 +75,10 @@ class TableVersion:
         if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
             return None
         return checksum.get().allFiles().get()
+
+    def listed_bytes(self) -> int:
+        """Return the size of the files that are listed."""
+        return int(self.snapshot.checksumOpt().get().tableSizeBytes())
 
     def listed_batches(self) -> dict[str, int] | None:
         """Return the last applied batch of each application; None if they are not listed."""
@@ -169,6 +177,41 @@ class LoggedFile:
         """The number of the table's rows in the file; None if it is unknown."""
         stored = self.statistics.get(_ROWS)
         return None if stored is None else int(stored) - self.deleted
+
+
+def has_plain_fields(part: Any) -> bool:
+    """Return whether no field of a type, as in the JSON of a schema, has metadata of Delta or Spark, at any depth."""
+    if isinstance(part, list):
+        return all(has_plain_fields(item) for item in part)
+    if not isinstance(part, dict):
+        return True
+    inner = (value for key, value in part.items() if key != "metadata")
+    return set(part.get("metadata", ())) <= _PLAIN_METADATA and all(has_plain_fields(item) for item in inner)
+
+
+def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
+    """Return the rows of the newest version of a small table, for a query that runs now and once.
+
+    Delta's own relation lists the files by two queries over the log, to skip those that cannot have rows for a filter.
+
+    Args:
+        session: the session of the frame.
+        table: the table, which exists.
+
+    Returns:
+        The rows; None for a large table, whose files should be skipped, for one with columns or metadata that Delta's
+        own relation hides, and with an untested version of Delta.
+    """
+    if not can_open(table):
+        return None
+    with active_session(session):  # the JVM's frame belongs to the thread's session
+        version = TableVersion(session, table)
+        files = version.listed_files()
+        if files is None or version.listed_bytes() > _MOST_UNSKIPPED_BYTES:
+            return None
+        return (
+            version.frame(files) if has_plain_fields(json.loads(version.snapshot.metadata().schemaString())) else None
+        )
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:

@@ -89,6 +89,7 @@ class KeyedMerge:
         apply_recorded: applies the recorded deletes to source rows; None if no delete is recorded.
         checks_rows: whether recorded deletes matter to keys that have a row. If not, `apply_recorded` is needed
             for new keys only, because a row that AUTO CDC wrote is newer than each recorded delete of its key.
+        may_delete: whether a source row may delete a row, before `apply_recorded`.
     """
 
     target: CdcTarget
@@ -101,6 +102,7 @@ class KeyedMerge:
     sweeps: bool
     apply_recorded: Callable[[DataFrame], DataFrame] | None
     checks_rows: bool
+    may_delete: bool
 
     def checked_source(self) -> AbstractContextManager[DataFrame]:
         """Return the source rows after the recorded deletes, computed once."""

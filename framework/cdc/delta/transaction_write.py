@@ -124,7 +124,10 @@ class TransactionWrite:
                 added = added.unionByName(_new_rows(source.join(known, _NUMBER, "left_anti"), merge))
             # At most one file per core, regardless of the number of tasks that read.
             added = added.coalesce(self._session.sparkContext.defaultParallelism)
-            upserted, ((deleted, manual),) = self._prepare(added, partial(_remove, decided, transaction))
+            counting = merge.may_delete or merge.apply_recorded is not None
+            upserted, ((deleted, manual),) = self._prepare(
+                added, partial(_remove, decided, transaction, counting=counting)
+            )
         is_unchecked = bool(manual) and merge.apply_recorded is not None and not by_keys
         return None if is_unchecked else CdcMetrics(upserted=upserted, deleted=deleted)
 
@@ -157,14 +160,21 @@ def _decide_by_keys(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> Da
     return merge.decide(checked, rows, how="left", carried=(_IS_MANUAL, LOCATION))
 
 
-def _remove(decided: DataFrame, transaction: Transaction) -> tuple[int, int]:
+def _remove(decided: DataFrame, transaction: Transaction, *, counting: bool) -> tuple[int, int]:
     """Prepare the removal of the rows that are deleted or replaced.
+
+    Args:
+        decided: the decided changes.
+        transaction: the transaction on the target.
+        counting: whether rows may be deleted, or it matters whether a row is manual; else no job counts them.
 
     Returns:
         The number of deleted rows, and the number of manually inserted rows that are replaced.
     """
     change = column(CHANGE)
     transaction.remove(decided.where(change.isin(UPDATED, REMOVED)).select(LOCATION))
+    if not counting:
+        return 0, 0
     # Counted last, because nothing waits for the counts; deletion vectors are written in parallel with new rows.
     row = decided.agg(
         F.count_if(change == F.lit(REMOVED)).alias("deleted"),

@@ -67,6 +67,7 @@ def merge_of(
         apply_recorded=apply_recorded,
         # A row is newer than each recorded delete of its key, but leaves may be older.
         checks_rows=target.is_authored,
+        may_delete=target.is_authored or counts.upserts < counts.effects,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import inheritable_thread_target
 from pyspark.storagelevel import StorageLevel
 
+from framework.foundation.call_sites import without_call_sites
 from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
@@ -122,12 +123,28 @@ def in_background(session: SparkSession, work: Callable[[], T]) -> Iterator[Futu
     result.result()
 
 
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread for the length of the block: the JVM's code reads its settings."""
+    sessions = java_class("org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def thread_target(session: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
     """Return work as the target of a thread: the session is active in it, and it has this thread's job group."""
 
     def run() -> T:
         java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
-        return work()
+        with without_call_sites():
+            return work()
 
     target: Callable[[], T] = inheritable_thread_target(session)(run)
     return target

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
@@ -78,7 +79,8 @@ class TableQueries:
             quarantines: whether rows that expectations drop are marked in place of being dropped.
         """
         target = self.graph.dataset(flow.target)
-        reads = _Reads(queries=self, starts=starts or {})
+        is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
+        reads = _Reads(queries=self, starts=starts or {}, now=is_view)
         with self._lock, SessionSettings(self.spark).applied(settings), reading(reads), starting(reads.start_of):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
@@ -118,11 +120,16 @@ def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reads:
-    """The reads of one query; collects the expectations of the views in between."""
+    """The reads of one query; collects the expectations of the views in between.
+
+    Args:
+        now: whether the query runs at once, and once: a batch join of a stream reads a table again in each batch.
+    """
 
     queries: TableQueries
     more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    now: bool = False
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
@@ -187,6 +194,10 @@ class _Reads:
         store = self.queries.store
         store.check_readable(dataset.spec)
         options = self._started(str(dataset.name), options) if streaming else options
-        reader = spark.readStream if streaming else spark.read
-        frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
+        frame = (
+            read_small_table(spark, store.address(dataset.spec)) if self.now and not (streaming or options) else None
+        )
+        if frame is None:
+            reader = spark.readStream if streaming else spark.read
+            frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
@@ -67,9 +68,16 @@ class ViewRefresher:
         spec = dataset.spec
         address = self.store.address(spec)
         self.store.check_owner(dataset.spec, address)
-        mark = {"sluice": {"computed_from": computed_from, "update": self.update_id}}
-        writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, json.dumps(mark))
-        for key, value in self.store.properties(dataset).items():
+        mark = json.dumps({"sluice": {"computed_from": computed_from, "update": self.update_id}})
+        properties = self.store.properties(dataset)
+        definition = TableDefinition(
+            properties=properties, comment=spec.comment, partition_columns=spec.partition_columns
+        )
+        can_keep = not spec.cluster_by and self.store.exists(address)
+        if can_keep and replace_rows(address, frame, definition, user_metadata=mark):
+            return
+        writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, mark)
+        for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         if spec.comment:
             writer = writer.tableProperty("comment", spec.comment)

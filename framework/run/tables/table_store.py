@@ -35,7 +35,7 @@ from framework.run.tables.table_record import (
     write_record,
 )
 from framework.run.tables.wider_columns import support_types, widen_columns
-from framework.sources.delta.log import LogTip, latest_version, read_tip
+from framework.sources.delta.log import LogTip, latest_version, read_tip, tip_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -249,7 +249,7 @@ class TableStore:
 
     def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
         """Return the partition columns of a table that exists."""
-        return tuple(self._detail(address)["partitionColumns"])
+        return self._metadata(address).partition_columns
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec
@@ -291,8 +291,15 @@ class TableStore:
 
     def _owner(self, address: TableAddress) -> str | None:
         """Return the pipeline in a table's owner property; None if it has none."""
-        owner: str | None = self._detail(address)["properties"].get(OWNER_PROPERTY)
-        return owner
+        return self._metadata(address).properties.get(OWNER_PROPERTY)
+
+    def _metadata(self, address: TableAddress) -> LogTip:
+        """Return the metadata of a table that exists: from its log, or by a query if no small file there has it."""
+        tip = read_tip(self.storage, str(address.path))
+        if tip is not None and tip.table_id is not None:
+            return tip
+        detail = self._detail(address).asDict()
+        return tip_of(-1, {**detail, "configuration": detail["properties"]})
 
     def _detail(self, address: TableAddress) -> Row:
         with unguarded():  # the owner is checked inside query functions too
@@ -302,23 +309,24 @@ class TableStore:
 
     def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
-        detail = self._detail(address)
-        if tuple(detail["partitionColumns"]) != dataset.spec.partition_columns:
+        stored = self._metadata(address)
+        if stored.partition_columns != dataset.spec.partition_columns:
             raise OperationError(
                 "PARTITIONING_CHANGED",
                 location=dataset.spec.location,
                 dataset=dataset.name,
-                stored=", ".join(detail["partitionColumns"]) or "nothing",
+                stored=", ".join(stored.partition_columns) or "nothing",
                 wanted=", ".join(dataset.spec.partition_columns) or "nothing",
             )
         if dataset.widens:  # first: Delta adds no columns beside others of different types
             self._widen(dataset, address, auxiliary)
         self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
-        self._set_properties(dataset, address, detail["properties"])
-        if dataset.spec.comment and dataset.spec.comment != detail["description"]:
+        self._set_properties(dataset, address, stored.properties)
+        if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
-        if dataset.spec.cluster_by and list(dataset.spec.cluster_by) != detail["clusteringColumns"]:
-            self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(dataset.spec.cluster_by)})")
+        wanted = list(dataset.spec.cluster_by)
+        if wanted and wanted != self._detail(address)["clusteringColumns"]:
+            self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(wanted)})")
 
     def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
         """Add the missing columns, nested ones included, by appending an empty DataFrame in one commit."""
@@ -336,7 +344,7 @@ class TableStore:
         if dataset.cdc is not None and self.exists(auxiliary):
             widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema, dataset=dataset)
 
-    def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: dict[str, str]) -> None:
+    def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: Mapping[str, str]) -> None:
         changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}
         if changed:
             pairs = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in sorted(changed.items()))

@@ -34,6 +34,7 @@ class LogTip:
         partition_columns: its partition columns.
         transactions: the last batch of each application that has written to the table, with the time of its commit in
             epoch milliseconds; empty if the checksum file of the newest version does not have them.
+        comment: its comment; None if it has none.
     """
 
     version: int
@@ -42,6 +43,7 @@ class LogTip:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
     transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
+    comment: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,7 @@ def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
         schema=metadata.get("schemaString"),
         properties=metadata.get("configuration") or {},
         partition_columns=tuple(metadata.get("partitionColumns") or ()),
+        comment=metadata.get("description"),
     )
 
 
