@@ -8,19 +8,21 @@ read from checkpoints, without Spark: the snapshot is read to its end, the stage
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.errors import SourceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
 from framework.ingest.state import GatewayState, GatewayStore, SnapshotGeneration, TableState
+from framework.sources.databases.chunks import read_offset
 from framework.sources.databases.tables import TableName
 
 
@@ -162,17 +164,19 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
 
 
 def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | None:
-    """Return the generation of the slot, and the position in its log up to which changes are staged; None before."""
+    """Return the generation of the slot, and the position in its log up to which changes are staged; None before.
+
+    None also for a damaged offset, with which the flow of the changes fails.
+    """
+    from framework.sources.databases.postgres.position_check import StoredPosition
+
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
     if current is None or current.number < state.changes_checkpoint:
         return None
     progress = read_progress(storage, generations.path(changes, changes, current.number))
-    for offset in progress.sources:
-        lsn = json.loads(offset).get("lsn")
-        if lsn is not None:
-            high, _, low = str(lsn).partition("/")
-            return state.slot_generation, (int(high, 16) << 32) | int(low, 16)
+    with suppress(SourceError):
+        return next(((state.slot_generation, StoredPosition.from_json(each).lsn) for each in progress.sources), None)
     return None
 
 
@@ -185,5 +189,7 @@ def _tables(gateway: IngestedGateway, storage: Storage) -> Iterator[TableState]:
 def _is_read(table: IngestedTable, number: int, storage: Storage) -> bool:
     """Return whether a checkpoint generation of a snapshot flow is read to its end."""
     progress = read_progress(storage, GenerationStore(storage).path(table.target, table.snapshot_flow, number))
-    finished = [json.loads(offset).get("finished") is True for offset in progress.sources]
-    return progress.is_settled and bool(finished) and all(finished)
+    with suppress(SourceError):  # of a damaged offset, with which the flow fails
+        offsets = [read_offset(offset) for offset in progress.sources]
+        return progress.is_settled and bool(offsets) and all(each is not None and each.finished for each in offsets)
+    return False

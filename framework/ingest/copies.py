@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import ColumnIdentity, SourceTable
 
 _UNIDENTIFIED = "DATABASE_REPLICA_IDENTITY"
+_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
+"""Of a table: its partitions can't be compared before the other reader of the log has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +97,14 @@ class KnownTable:
         relation: what identified it in its database; 0 if that is not recorded.
         membership: what identified its membership of the publication; 0 if it was no member.
         partitions: its partitions, as text of the dialect; empty if it had none.
+        position: the last position of the changes, as text of the dialect; empty if none was planned.
     """
 
     is_begun: bool
     relation: int = 0
     membership: int = 0
     partitions: str = ""
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +184,7 @@ class CopyFinder:
             self._check_log(session, membership, source, target)
             self.refuse_drift(copy)
         except SluiceError as error:
-            if error.condition in RETRYABLE:
+            if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
                 raise
             located = error.at(self.spec.location)
             return FailedCopy(table=name, target=target, error=located, configuration=each.configuration)
@@ -209,8 +214,6 @@ class CopyFinder:
 
     def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:
         """Refuse a table that is another one than before, or that changed without an entry in the log."""
-        from framework.sources.databases.postgres.partitions import Partitions, lost_changes
-
         known = self.known(source.name, target)
         if known is None:
             return
@@ -220,10 +223,21 @@ class CopyFinder:
         if is_missing or (known.membership and member != known.membership):
             raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=publication_name(self.spec))
         if source.is_partitioned and known.partitions:
-            before = Partitions.from_json(known.partitions)
-            change = lost_changes(session, source.name, source.relation, before)
-            if change is not None:
-                raise UserError("INGESTION_PARTITIONS_CHANGED", table=source.name, change=change)
+            self._check_partitions(session, source, known)
+
+    def _check_partitions(self, session: Session, source: SourceTable, known: KnownTable) -> None:
+        from framework.sources.databases.postgres.lost_changes import Log, lost_changes, unread_log
+        from framework.sources.databases.postgres.partitions import Partitions
+        from framework.sources.databases.postgres.position_check import StoredPosition
+        from framework.sources.databases.postgres.seen_partitions import SeenPartitions
+
+        read = StoredPosition.from_json(known.position).seen if known.position else SeenPartitions()
+        slot, publication = slot_name(self.spec), publication_name(self.spec)
+        log = Log(seen=read, unread=cache(lambda table: unread_log(session, slot, publication, table)))
+        before = Partitions.from_json(known.partitions)
+        change = lost_changes(session, source.name, source.relation, before, log)
+        if change is not None:
+            raise UserError("INGESTION_PARTITIONS_CHANGED", table=source.name, change=change)
 
     def _described(self, source: SourceTable, target: QualifiedName, configuration: TableConfiguration) -> Copy:
         from framework.sources.databases.postgres.types import check_text_columns, column_types

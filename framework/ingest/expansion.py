@@ -39,6 +39,7 @@ from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
 from framework.ingest.payloads import free_name, payload_options, quoted_column
 from framework.ingest.progress import planned_basis
+from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, TableState, copy_elsewhere, generation_sql
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
@@ -169,7 +170,8 @@ class _Expansion:
         changes = changes_name(self.spec, self.registry)
         least = 0 if found is None or found.current is None else found.current.checkpoint
         planned = self._planned(target, snapshot_flow_name(target), least)
-        if found is None or (planned is None and self._planned(changes, changes) is None):
+        staged = self._planned(changes, changes)
+        if found is None or (planned is None and staged is None):
             # Neither its rows nor the log were read: whatever has its name now is the table.
             return KnownTable(is_begun=planned is not None)
         basis = planned_basis(planned or ())
@@ -179,6 +181,7 @@ class _Expansion:
             relation=found.relation,
             membership=membership,
             partitions=found.partitions,
+            position=next(iter(staged or ()), ""),
         )
 
     def _planned(self, target: QualifiedName, flow: QualifiedName, least: int = 0) -> tuple[str, ...] | None:
@@ -259,7 +262,7 @@ class _Expansion:
                 begun = {
                     "generation": state.slot_generation,
                     "advanceTo": state.position,
-                    **_relations(state, copies),
+                    **log_relations(state, copies),
                     "notAfter": self._first_position(state),
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
@@ -421,26 +424,6 @@ class _Expansion:
         own = {name: value for name, value in self.spec.options if name not in foreign}
         common = {"connection": self.spec.connection, "slot": slot_name(self.spec)}
         return {**common, **own, "connectionsFolder": str(self.folder)}
-
-
-def _relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
-    """Return the tables and their partitions with what identifies them in their database, as options."""
-    from framework.sources.databases.postgres.partitions import Partitions
-
-    declared = [each for each in state.tables if each.relation and each.is_declared]
-    known = [(each.table.source_schema, each.table.source_table, str(each.relation)) for each in declared]
-    # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.
-    now = [(copy.table.schema, copy.table.table, str(copy.relation)) for copy in copies if copy.relation]
-    partitions = [
-        (each.table.source_schema, each.table.source_table, oid)
-        for each in declared
-        if each.partitions
-        for oid in Partitions.from_json(each.partitions).files
-    ]
-    return {
-        option: ",".join(".".join(map(quote_identifier, each)) for each in listed)
-        for option, listed in (("relations", [*known, *now]), ("partitions", partitions))
-    }
 
 
 def _raised(error: SourceError) -> str:

@@ -111,7 +111,7 @@ class _Beginning:
                 state = self._with_generation(state, table, request)
         state = self._published(self._identified(state, requests), requests)
         for declared in self._gateway.tables:
-            state = self._with_definition(state, declared)
+            state = self._with_definition(self._with_refresh(state, declared), declared)
         if state != self._stored:
             self._store.write(state)
         self._begin_checkpoints(state)
@@ -163,18 +163,42 @@ class _Beginning:
         with Session(gateway_connection(gateway)) as session:
             return settled_position(session, gateway.slot)
 
+    def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
+        """Return the state with a generation for the full refresh of a copy that has rows of another definition.
+
+        Staged changes of before are not applied to its rows: they may have the same version of the columns, such as
+        those of a column that was made again, and other values.
+        """
+        before, now = self._copy(state, table.target), table.definition
+        known = state.table(table.source)
+        is_outdated = now is not None and before is not None and before.followed_by(now) is None
+        if not is_outdated or known is None or not self._is_refreshed(table.target):
+            return state
+        if not has_rows(self._storage, table.target):
+            return state
+        request = Request(generation=known.number + 1)
+        return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)
+
     def _begun(
-        self, state: GatewayState, table: TableState, request: Request, slot_generation: int, *, lsn: int
+        self,
+        state: GatewayState,
+        table: TableState,
+        request: Request,
+        slot_generation: int,
+        *,
+        lsn: int,
+        is_refresh: bool = False,
     ) -> GatewayState:
         """Return the state with a new generation of a table.
 
-        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary.
+        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary, as
+        it is for a full refresh.
         """
         target = table.table.target
         checkpoint = self._checkpoints.latest_number(target, table.table.snapshot_flow) + 1
         now, before = self._definitions.get(target), self._copy(state, target)
         is_outdated = now is not None and before is not None and before.followed_by(now) is None
-        is_rebuild = before is not None and self._begins_empty(before, now)
+        is_rebuild = before is not None and (is_refresh or self._begins_empty(before, now))
         where = None if is_outdated else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
@@ -209,18 +233,14 @@ class _Beginning:
     def _with_definition(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with the present definition of a copy.
 
-        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused. A
-        full refresh makes it anew, and is continued if the update ends before.
+        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused.
         """
         if table.definition is None:
             return state
         before = self._copy(state, table.target)
         after = None if before is None else before.followed_by(table.definition)
         if before is not None and after is None and has_rows(self._storage, table.target):
-            if not self._is_refreshed(table.target):
-                return state
-            rebuild = self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
-            return state.with_copy(new_copy(table.target, table.definition, rebuild=rebuild))
+            return state
         return state.with_copy(after or new_copy(table.target, table.definition))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:

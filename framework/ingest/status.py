@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,10 +263,11 @@ def _table_gaps(session: Session, state: GatewayState) -> dict[str, str]:
 
 def _stored_offset(state: GatewayState, storage: Storage) -> str | None:
     """Return the stored position in the current slot's log; None before the first."""
-    if staged_position(state, storage) is None:
+    generations, changes = GenerationStore(storage), state.gateway.changes
+    current = generations.current(changes, changes)
+    if current is None or current.number < state.changes_checkpoint:
         return None
-    progress = read_progress(storage, _changes_checkpoint(state, storage))
-    return next((offset for offset in progress.sources if "lsn" in json.loads(offset)), None)
+    return next(iter(read_progress(storage, generations.path(changes, changes, current.number)).sources), None)
 
 
 def _seconds_since_staged(state: GatewayState, storage: Storage, now: datetime) -> float | None:

@@ -240,6 +240,12 @@ def declared(spark: SparkSession, folder: Path, which: int) -> Pipeline:
     return pipeline_of(spark, folder, shop(*objects))
 
 
+def applied(result: UpdateResult) -> set[str]:
+    """Return the tables with changes that an update has applied, also to rows that a chunk had already with them."""
+    flows = {each.flow.table for each in result.flows if each.rows_upserted > 0}
+    return {flow.removesuffix("_cdc_flow") for flow in flows if flow.endswith("_cdc_flow")}
+
+
 @contextmanager
 def after_definitions(action: Callable[[], object]) -> Iterator[None]:
     """Act in an update when it has compared the definitions and begun generations, and no flow has begun."""
@@ -256,23 +262,27 @@ def after_definitions(action: Callable[[], object]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What four updates of one pipeline found, each as a dictionary by table: an update costs what its flows cost.
+    """What five updates of one pipeline found, each as a dictionary by table: an update costs what its flows cost.
 
     Args:
         altered: the held tables of the update in which tables are altered.
         held: those of the next one, which has the second declarations, too.
         followed: the differences of followed copies after it.
         again: the failed flows of the update that reads the held tables again.
+        applied: the tables whose changes it applied.
         differing: the differences of copies after it.
         recorded: the columns of the copy that has become a history.
+        refreshed: the failed flows and the differences of a full refresh after which columns mean other values.
     """
 
     altered: dict[str, str]
     held: dict[str, str]
     followed: dict[str, tuple[Any, Any]]
     again: dict[str, str]
+    applied: set[str]
     differing: dict[str, tuple[Any, Any]]
     recorded: list[str]
+    refreshed: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -311,13 +321,18 @@ def observed(spark: SparkSession, folder: Path, run: Run) -> Course:
     resync(pipeline, *stopped)
     later = ("UPDATE {t} SET b = 'after' WHERE id = 2", "DELETE FROM {t} WHERE id = 3")
     with after_definitions(lambda: change(run, STREAMED, *later)):
-        again = failed_flows(pipeline.run())
+        result = pipeline.run()
     found = differing(pipeline, run, [*STREAMED, *BETWEEN])
     for name, (_, _, where) in REDEFINED.items():
         found |= unequal(pipeline, run, name, name, where)
     recorded = pipeline.table("copies.recorded").columns
+    # A full refresh does not apply these changes again, although the log has the same columns.
+    change(run, ["renamed_and_widened"], "ALTER TABLE {t} DROP COLUMN m", "ALTER TABLE {t} ADD COLUMN m mood_{t}")
+    change(run, ["added"], "ALTER TABLE {t} ALTER b TYPE VARCHAR(10) USING upper(b)")
+    refreshed = failed_flows(pipeline.run(full_refresh=[f"copies.{name}" for name in STREAMED]))
     return Course(
-        altered=altered, held=stopped, followed=followed, again=again, differing=found, recorded=recorded
+        altered=altered, held=stopped, followed=followed, again=failed_flows(result), applied=applied(result),
+        differing=found, recorded=recorded, refreshed=refreshed | differing(pipeline, run, [*STREAMED]),
     )  # fmt: skip
 
 
@@ -339,6 +354,8 @@ def test_an_altered_table_is_exact_or_held_until_it_is_read_again(course: Course
     assert of(STREAMED, course.altered) == dict.fromkeys(STREAMED, _NEWER)
     assert of(STREAMED, course.held) == {name: _CHANGED for name in STREAMED if not ALTERED[name][1]}
     assert [of(STREAMED, found) for found in (course.followed, course.again, course.differing)] == [{}, {}, {}]
+    assert course.applied >= {*STREAMED}
+    assert course.refreshed == {}
 
 
 def test_tables_that_are_altered_twice_between_two_updates_are_followed(course: Course) -> None:

@@ -1,4 +1,4 @@
-"""Partitions that are published beside their table: one of both has no changes of its own, and is refused."""
+"""Partitions whose changes are not in the log, or have the name of their table: their copies are held, or refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework import Pipeline
+from framework.ingest.copies import Copy, CopyFinder, FailedCopy
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.membership import read_membership
@@ -34,6 +36,7 @@ dp.ingest_database(
     ],
 )
 """
+_NEW_PARTITION = "CREATE TABLE {0}_3 PARTITION OF {0} FOR VALUES FROM (20) TO (30)"
 _OWN = "it has a row filter or a list of columns of its own"
 _BELOW = "changes of this partition have the name of public.{}, which is published, too. Copy only one of both"
 _ABOVE = "changes of its partition public.{} have the name of the partition, which is published by itself"
@@ -86,11 +89,39 @@ def test_what_a_publication_leaves_out_of_a_table_is_known(
             partly = read_membership(session, "s", "p").partly
 
 
-def test_a_partition_and_its_table_are_not_copied_from_one_publication(
-    interpreting: SparkSession, folder: Path, run: Run
+def let_partitions_come_and_go(pipeline: Pipeline, run: Run, swap: pytest.MonkeyPatch) -> None:
+    """Have partitions that the catalog does not show at any update, and truncates that the log may not have."""
+    found, late = CopyFinder.find, [f"{_NEW_PARTITION.format('areas')}; INSERT INTO areas VALUES (25, 'late')"]
+
+    def find(finder: CopyFinder, folder: Path) -> tuple[Copy | FailedCopy, ...]:
+        copies = found(finder, folder)
+        while late:
+            run(late.pop())
+        return copies
+
+    # A partition is made after the catalog was read, and filled before the log is.
+    swap.setattr(CopyFinder, "find", find)
+    run("INSERT INTO parts VALUES (4, 'seen'), (16, 'not copied'); DELETE FROM sales WHERE id = 6; TRUNCATE units")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert copied(pipeline, "areas") == at_source(run, "areas")
+    run(f"DROP TABLE areas_3; {_NEW_PARTITION.format('sales')}; INSERT INTO sales VALUES (26, 'gone')")
+    run("DROP TABLE sales_3; INSERT INTO units VALUES (1, 'one'), (11, 'eleven')")
+    result, partitions = pipeline.run(), "INGESTION_PARTITIONS_CHANGED"
+    unreadable = {"sales_cdc_flow": "INGESTION_CHANGE_UNREADABLE"}
+    assert failures(result) == {**of_both_flows(areas=partitions), **unreadable}
+    assert copied(pipeline, "units") == at_source(run, "units")
+    run("TRUNCATE units_1, units_2")
+    resync(pipeline, "areas", "sales")
+    assert failures(pipeline.run()) == of_both_flows(units=partitions)
+    resync(pipeline, "units")
+    assert pipeline.run().state is UpdateState.COMPLETED
+
+
+def test_partitions_whose_changes_are_not_in_the_log_by_their_name_or_not_at_all_are_named(
+    interpreting: SparkSession, folder: Path, run: Run, swap: pytest.MonkeyPatch
 ) -> None:
-    """The changes of rows have one name only: the copy that would miss them is named, and read again exactly."""
-    for table in ("sales", "parts"):
+    """A partition beside its table, one that comes and goes, and truncates: held, and read again exactly."""
+    for table in ("sales", "parts", "areas", "units"):
         run(f"CREATE TABLE {table} (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
         run(f"CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES FROM (0) TO (10)")
         run(f"CREATE TABLE {table}_2 PARTITION OF {table} FOR VALUES FROM (10) TO (20)")
@@ -117,7 +148,6 @@ def test_a_partition_and_its_table_are_not_copied_from_one_publication(
     pipeline = pipeline_of(interpreting, folder, _MODULE)
     resync(pipeline, "parts_1")
     assert pipeline.run().state is UpdateState.COMPLETED
-    run("INSERT INTO parts VALUES (4, 'seen'), (16, 'not copied'); DELETE FROM sales WHERE id = 6")
-    assert pipeline.run().state is UpdateState.COMPLETED
-    for table in ("sales", "parts_1", "others"):
+    let_partitions_come_and_go(pipeline, run, swap)
+    for table in ("sales", "areas", "units", "parts_1", "others"):
         assert copied(pipeline, table) == at_source(run, table), table

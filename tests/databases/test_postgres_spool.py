@@ -16,7 +16,8 @@ from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKin
 from framework.sources.databases.postgres.changes_source import ChangesStreamReader, SpooledPartition
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
 from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
-from tests.support.postgres_log import execute, name, rows_of
+from tests.support.full_disk import full_disk
+from tests.support.postgres_log import execute, name, position, reader, rows_of
 
 _RELATION = Relation(1, name("t"), "d", ())
 _KINDS = [ChangeKind(_RELATION, operation) for operation in ("INSERT", "UPDATE", "DELETE", "TRUNCATE")]
@@ -162,3 +163,17 @@ def test_a_large_transaction_needs_bounded_memory(database: str, tmp_path: Path)
     assert kilobytes < 100 * 1024
     table = pa.concat_tables([pq.read_table(path, columns=["ordinal"]) for path in files])
     assert list(range(300_000)) == table["ordinal"].to_pylist()
+
+
+def test_a_full_disk_ends_a_read_which_gives_the_same_rows_again(database: str, tmp_path: Path) -> None:
+    """Nothing is acknowledged and no part of the batch is left; with space again it is whole."""
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY, a text)")
+    start = position(database, "t")
+    execute(database, "INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 20000) AS i")
+    log = reader(database, start, tmp_path / "spool")
+    with full_disk(10_000), pytest.raises(OSError, match="too large"):
+        log.read_transactions(start.lsn)
+    assert [] == list((tmp_path / "spool").iterdir())
+    (file,) = log.read_transactions(start.lsn).files
+    log.close()
+    assert list(range(20_000)) == pq.read_table(file.path, columns=["ordinal"])["ordinal"].to_pylist()

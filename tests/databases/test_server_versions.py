@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.session import Session
+from tests.databases.test_postgres_partitions import CREATE, EMPTIED, IN_THE_LOG, change_of
+from tests.databases.test_postgres_partitions import (
+    test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable as check_partition_that_is_gone,
+)
 from tests.support.postgres_log import execute, query
 from tests.support.postgres_versions import OTHER_VERSIONS, programs_of
 
@@ -86,6 +91,20 @@ def test_copies_follow_servers_of_all_versions(interpreting: SparkSession, serve
                 assert _copied(pipeline, f"copies_{version}.{table}", order) == _at_source(server, table, order), (
                     version
                 )
+
+
+def test_the_log_of_all_versions_names_the_partitions_of_rows(servers: Servers, tmp_path: Path) -> None:
+    """A partition that comes and goes is noticed; truncates of the table and of its partitions are distinguished."""
+    for version, server in servers.items():
+        execute(server.uri(), "CREATE DATABASE partitions", "CREATE DATABASE truncated", "CREATE DATABASE emptied")
+        gone, truncated, emptied = map(server.uri, ("partitions", "truncated", "emptied"))
+        check_partition_that_is_gone(gone, partial(query, gone), tmp_path / f"gone_{version}")
+        for uri in (truncated, emptied):
+            query(uri, CREATE)
+        statements = IN_THE_LOG["a truncated table with a new partition"]
+        assert change_of(partial(query, truncated), truncated, tmp_path / f"truncated_{version}", statements) is None
+        change, statements = EMPTIED
+        assert change_of(partial(query, emptied), emptied, tmp_path / f"emptied_{version}", statements) == change
 
 
 @pytest.mark.parametrize(

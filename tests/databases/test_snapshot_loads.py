@@ -64,6 +64,14 @@ def newer():
 """
 )
 
+DELETED = """
+@dp.auto_cdc_flow(
+    target="copied", keys=["id"], sequence_by="struct(generation, position)", name="deleted_flow",
+    apply_as_deletes="true", except_column_list=["generation", "position"],
+)
+def deleted():
+    return items(rowFilter="id % 100 = 50").selectExpr("*", "1L AS generation", "1L AS position")
+"""
 APPENDED = f"{MODULE.partition('dp.create')[0]}@dp.table\ndef copied():\n    return items()\n"
 BY_ROWS = APPENDED.replace("items()\n", "items(rowFilter=FILTER).where('rand() >= 0')\n")
 COMPUTED = APPENDED.replace("items()\n", "items().withColumn('label', F.col('label'))\n")
@@ -278,6 +286,16 @@ def test_rows_that_the_target_has_are_compared(
     assert expected == rows_of(made)
     assert_is_stamped(made, folder)
     assert [] == left_in(folder)
+
+
+def test_a_row_that_is_deleted_before_its_chunk_stays_deleted(
+    pipeline: Callable[[str], Pipeline], items: list[tuple[Any, ...]]
+) -> None:
+    """The target has no row of the key, but a tombstone that is newer than the file of the chunk."""
+    assert pipeline(MODULE.partition("@dp.snapshot_flow")[0] + DELETED).run().state is UpdateState.COMPLETED
+    made = pipeline(MODULE + DELETED)
+    assert made.run().state is UpdateState.COMPLETED
+    assert [row for row in items if row[0] % 100 != 50] == rows_of(made)
 
 
 def test_a_text_without_a_hash_is_applied_as_an_event(

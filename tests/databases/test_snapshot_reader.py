@@ -34,6 +34,7 @@ from framework.sources.databases.postgres.snapshot_source import ChunkPartition,
 from framework.sources.databases.tables import TableName
 from tests.support.database_keys import KEYS, KeyCase, create_table
 from tests.support.database_snapshots import MOST_BATCHES, World
+from tests.support.full_disk import full_disk
 
 HOSTILE = (
     "'; DROP TABLE t; --",
@@ -620,3 +621,15 @@ def test_a_chunk_that_fails_leaves_no_file(database: str, tmp_path: Path) -> Non
     with pytest.raises(SourceError):
         reader.write_parquet(chunk, str(tmp_path), LocalFileSystem())
     assert [] == list(tmp_path.iterdir())
+
+
+def test_a_full_disk_ends_a_chunk_which_is_read_again(database: str, tmp_path: Path) -> None:
+    """No part of a file is left, and with space again the chunk has all of its rows."""
+    world = World(database)
+    make_table(world, 50_000)
+    offset, (chunk,) = world.plan_all(chunk_bytes=10**9)
+    reader = world.reader(offset)
+    with full_disk(10_000), pytest.raises(OSError, match="too large"):
+        reader.write_parquet(chunk, str(tmp_path), LocalFileSystem())
+    assert [] == list(tmp_path.iterdir())
+    assert 50_000 == reader.write_parquet(chunk, str(tmp_path), LocalFileSystem()).rows

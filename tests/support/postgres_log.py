@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import StartPosition, ensure_position
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolLimits
 from framework.sources.databases.tables import TableName
@@ -82,11 +83,13 @@ def reader(
     tables: Sequence[tuple[int, TableName]] = (),
     partitions: Sequence[tuple[int, TableName]] = (),
     histories: Sequence[TableName] = (),
+    watch: PartitionWatch | None = None,
 ) -> LogReader:
     """A reader with the types of the database."""
     return LogReader(
         Connection(name="test", uri=uri), start.stored(), spool=Spool(folder, limits), keys=keys, slot_wait_seconds=15,
         keeps_unreadable=keeps_unreadable, tables=tables, partitions=partitions, histories=histories,
+        watch=watch,
     )  # fmt: skip
 
 

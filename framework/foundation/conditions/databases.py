@@ -365,6 +365,11 @@ CONDITIONS: dict[str, Condition] = {
         "publish_via_partition_root.",
         _READ_AGAIN,
     ),
+    "DATABASE_PARTITION_GONE": Condition(
+        "Rows of the table {table} were in its partition {partition}, which is detached or dropped by now. Which rows "
+        "these were is not in the log.",
+        _READ_AGAIN,
+    ),
     "SNAPSHOT_TABLE_REPLACED": Condition(
         "The snapshot began with another table of the name {table} (oid {planned}, now {found}): it was dropped and "
         "created again, or the tables were renamed.",

@@ -150,6 +150,18 @@ def test_another_definition_becomes_durable_with_its_snapshot_only(
     assert _copy(storage) == (copy, (begun,))
 
 
+def test_a_full_refresh_of_a_held_copy_applies_no_change_of_before(storage: LocalStorage) -> None:
+    """A column that was made again has the same version in the log; the refresh is continued by the next update."""
+    made_again = _changed(number=7)
+    assert made_again.log_version == BEFORE.log_version
+    for refreshed in ({ORDERS.target}, set()):
+        begin_generations([_bank(made_again)], storage, ManualClock(), is_refreshed=refreshed.__contains__)
+        copy = CopyState(target=ORDERS.target, definition=made_again, log_versions=(5,), rebuild=2)
+        begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, is_rebuild=True)
+        assert _copy(storage) == (copy, (begun,))
+        assert _is_awaited(storage)
+
+
 def _is_awaited(storage: LocalStorage) -> bool:
     copy = _copy(storage)[0]
     assert copy is not None

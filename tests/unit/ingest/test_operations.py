@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,11 +25,13 @@ from framework.ingest.state import (
     generation_sql,
     refreshed,
 )
-from framework.ingest.status import read_status
+from framework.ingest.status import IngestedState, read_status
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog
 from framework.sources.databases.chunks import Bound, ChunkKind, PlanBasis, SnapshotOffset
+from framework.sources.databases.postgres.catalog import SourceIdentity
+from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.testing.manual_clock import ManualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,6 +85,12 @@ def commit_chunks(storage: LocalStorage, table: IngestedTable, *, finished: bool
     )
     storage.write_text(f"{path}/offsets/0", f"v1\n{{}}\n{offset.to_json()}")
     storage.write_text(f"{path}/commits/0", "v1\n{}")
+
+
+def position(lsn: int) -> str:
+    """Return the offset of a stream of changes."""
+    identity = SourceIdentity(system="1", timeline=1, database="d")
+    return StoredPosition(slot="s", publication="s", lsn=lsn, identity=identity).to_json()
 
 
 def test_the_state_of_a_gateway_survives_its_file(storage: LocalStorage) -> None:
@@ -284,10 +291,20 @@ def test_a_snapshot_is_confirmed_after_the_changes_before_it(storage: LocalStora
     generations = GenerationStore(storage)
     generations.begin(BANK.changes, BANK.changes, reason="test")
     path = generations.path(BANK.changes, BANK.changes, 1)
-    for batch, (lsn, staged) in enumerate((("0/FF", False), ("0/100", True))):
-        storage.write_text(f"{path}/offsets/{batch}", f"v1\n{{}}\n{json.dumps({'slot': 's', 'lsn': lsn})}")
+    # An offset that is damaged, and JSON all the same, has passed no position.
+    reached = [(position(lsn), lsn == 256) for lsn in (255, 256)]
+    damaged = ["5", "null", "[1]", '"lsn"', "-", "{}", position(256).replace("0/100", "?")]
+    for batch, (offset, staged) in enumerate([*((text, False) for text in damaged), *reached]):
+        storage.write_text(f"{path}/offsets/{batch}", f"v1\n{{}}\n{offset}")
         storage.write_text(f"{path}/commits/{batch}", "v1\n{}")
         assert found() == [(True, staged)]
+        assert read_status(storage, NOW)[0].tables[0].state is IngestedState.CONFIRMING
+    chunks = generations.path(orders.target, orders.snapshot_flow, 1)
+    complete = storage.read_text(f"{chunks}/offsets/0") or ""
+    for offset in damaged:
+        storage.write_text(f"{chunks}/offsets/0", f"v1\n{{}}\n{offset}")
+        assert found() == [(False, True)]
+    storage.write_text(f"{chunks}/offsets/0", complete)
     assert [each.where for each in open_confirmations([BANK], storage)] == ["id > 1"]
     generations.complete(orders.target, orders.snapshot_flow, 1)
     assert found() == []

@@ -22,6 +22,7 @@ from framework.sources.databases.postgres.pgoutput import (
     read_row,
     read_update,
 )
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartition
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName
 
 Fragment = Callable[[str], str]
@@ -148,6 +149,7 @@ class ChangeEncoder:
             name that it had at the time.
         partitions: oids of partitions with the names of their tables. The log has partitions by themselves while the
             publication is without `publish_via_partition_root`.
+        watch: sees the partitions that are in the log; none if omitted.
     """
 
     def __init__(
@@ -159,7 +161,9 @@ class ChangeEncoder:
         keeps_unreadable: bool = False,
         tables: Sequence[tuple[int, TableName]] = (),
         partitions: Sequence[tuple[int, TableName]] = (),
+        watch: PartitionWatch | None = None,
     ) -> None:
+        self._watch = watch or PartitionWatch(())
         self._partitions = frozenset(oid for oid, _ in partitions)
         self._tables = dict([*partitions, *tables])
         self._names = frozenset(name for _, name in tables)
@@ -179,6 +183,7 @@ class ChangeEncoder:
 
         The server sends a relation before its first change and after each change of its schema, in every stream.
         """
+        self._watch.relate(relation, self.xid)
         name = self._tables.get(relation.oid)
         if name is not None and name != relation.table:  # it has another name at present, or had one at that time
             relation = replace(relation, table=name)
@@ -244,6 +249,7 @@ class ChangeEncoder:
 
     def truncate(self, message: Truncate) -> None:
         """Add one row for each truncated table."""
+        self._watch.truncate(message, self.xid)
         for oid in message.relations:
             encoder = self._encoder(oid)
             if oid in self._partitions:  # which rows of the table were in it is unknown
@@ -252,6 +258,12 @@ class ChangeEncoder:
                 continue
             self._add_kind(encoder.truncate)
             self._add_payload(None)
+
+    def refuse(self, seen: SeenPartition) -> None:
+        """Add the row of a partition that is gone: which rows of its table were in it is unknown."""
+        encoder = self._encoder(seen.table)
+        fault = SourceError("DATABASE_PARTITION_GONE", table=encoder.relation.table, partition=seen.name)
+        self._add_unreadable(encoder, fault)
 
     def complete(self, pending: PendingRow, values: Row | SourceError | None) -> int:
         """Fill the payload of a pending row with its values, or with the reason why it has none; return its size.

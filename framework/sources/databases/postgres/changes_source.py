@@ -30,6 +30,7 @@ from framework.sources.databases.postgres.membership import read_membership, ref
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch, horizons_of
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpooledFile
 
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
-    "advanceTo", "unreadableRows", "relations", "partitions", "notAfter", "historyTables",
+    "advanceTo", "unreadableRows", "relations", "partitions", "emptyPartitions", "partitionsSince", "notAfter",
+    "historyTables",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -70,6 +72,8 @@ class ChangesRequest:
     keeps_unreadable: bool
     relations: tuple[tuple[int, TableName], ...]
     partitions: tuple[tuple[int, TableName], ...]
+    horizons: dict[int, int]
+    empty: tuple[tuple[int, TableName], ...]
     not_after: int
     histories: tuple[TableName, ...]
 
@@ -80,7 +84,7 @@ class ChangesRequest:
         Raises:
             UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
         """
-        slot = options.text("slot")
+        slot, relations = options.text("slot"), options.relations("relations")
         return cls(
             connection=options.connection(),
             slot=slot,
@@ -95,11 +99,18 @@ class ChangesRequest:
             spool_folder=options.optional("spoolFolder"),
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
-            relations=options.relations("relations"),
+            relations=relations,
             partitions=options.relations("partitions"),
+            empty=options.relations("emptyPartitions"),
+            horizons=horizons_of(relations, options.relations("partitionsSince")),
             not_after=options.number("notAfter", 0, least=0),
             histories=options.tables("historyTables") if options.optional("historyTables") else (),
         )
+
+    @property
+    def known_partitions(self) -> set[int]:
+        """The oids of the partitions that had rows when they were compared."""
+        return {oid for oid, _ in self.partitions} - {oid for oid, _ in self.empty}
 
 
 class SpooledPartition(InputPartition):
@@ -173,7 +184,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._release(stored.lsn)
             return start
         self._batch = batch
-        return _as_dict(stored.at(batch.end))
+        return _as_dict(stored.at(batch.end, stored.seen.then(batch.seen).since(self._request.horizons)))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files of the changes between two offsets; after a restart they are read from the log again."""
@@ -246,6 +257,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 generation=request.generation,
                 tables=request.relations,
                 partitions=request.partitions,
+                watch=PartitionWatch(request.horizons, request.known_partitions),
             )
         return self._log
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import psycopg2
@@ -22,10 +23,12 @@ from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEnc
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
+from framework.sources.databases.postgres.partitions import is_partition
 from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.reading import Goal, Reading, ReadLimit
 from framework.sources.databases.postgres.reread import OmittedValues
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.postgres.stream import (
@@ -57,6 +60,7 @@ class LogReader:
         generation: of the rows.
         tables: oids of tables with their names, see `ChangeEncoder`.
         partitions: oids of partitions with the names of their tables.
+        watch: sees the partitions that are in the log; a change through one that is gone is unreadable.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
         clock: for waiting.
@@ -76,6 +80,7 @@ class LogReader:
         generation: int = 0,
         tables: Sequence[tuple[int, TableName]] = (),
         partitions: Sequence[tuple[int, TableName]] = (),
+        watch: PartitionWatch | None = None,
         slot_wait_seconds: float = 90.0,
         clock: Clock | None = None,
     ) -> None:
@@ -87,6 +92,7 @@ class LogReader:
         self._clock = clock or SystemClock()
         self._buffer = ChangeBuffer()
         types = LogTypes(self._session, text_columns)
+        self._watch = watch or PartitionWatch(())
         self._encoder = ChangeEncoder(
             fragments or types,
             keys or {},
@@ -94,6 +100,7 @@ class LogReader:
             keeps_unreadable=keeps_unreadable,
             tables=tables,
             partitions=partitions,
+            watch=self._watch,
         )
         self._omitted = OmittedValues(self._session, self._clock, histories=histories)
         self._opened: Session | None = None
@@ -204,6 +211,7 @@ class LogReader:
 
     def _read(self, start: int, goal: Goal) -> SpooledBatch:
         self._open_at(start)
+        self._watch.take()
         writer = SpoolWriter(
             self._spool,
             generation=self._generation,
@@ -213,7 +221,7 @@ class LogReader:
         )
         try:
             end = self._deliver(start, goal, writer)
-            return writer.seal(start, end, caught_up=goal.reached)
+            return replace(writer.seal(start, end, caught_up=goal.reached), seen=self._watch.take())
         except BaseException:
             writer.discard()
             raise
@@ -226,6 +234,7 @@ class LogReader:
             writer,
             goal=goal,
             most_pending=lambda: self._omitted.rows_per_query,
+            settle=self._settle,
             start=start,
         )
         goal.renew_silence()
@@ -265,6 +274,16 @@ class LogReader:
             size += self._encoder.complete(pending, values)
         buffer.pending.clear()
         return size
+
+    def _settle(self) -> None:
+        """Look at the new partitions of a transaction: the rows of one that is gone are not in its table any more."""
+        for oid, seen in self._watch.commit():
+            if is_partition(self._session(), oid, seen.table):
+                continue
+            # The transaction may have made it. The log is ahead of visibility.
+            self._omitted.wait_until_visible([seen.xid])
+            if not is_partition(self._session(), oid, seen.table):
+                self._encoder.refuse(seen)
 
     def _require_stream(self) -> ReplicationStream:
         if self._stream is None:

@@ -11,6 +11,7 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
+from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 
 _VERSION = 1
@@ -32,16 +33,18 @@ class StoredPosition:
         publication: the publication.
         lsn: all transactions that end at or before it are durable here.
         identity: the server and the database.
+        seen: partitions and truncates in the log up to there, which the catalog may not show any more.
     """
 
     slot: str
     publication: str
     lsn: int
     identity: SourceIdentity
+    seen: SeenPartitions = field(default_factory=SeenPartitions)
 
-    def at(self, lsn: int) -> StoredPosition:
+    def at(self, lsn: int, seen: SeenPartitions) -> StoredPosition:
         """Return a later position of the same log."""
-        return replace(self, lsn=lsn)
+        return replace(self, lsn=lsn, seen=seen)
 
     def to_json(self) -> str:
         """Return the position as JSON, for `from_json`."""
@@ -51,7 +54,8 @@ class StoredPosition:
             "database": self.identity.database,
         }
         fields = {"slot": self.slot, "publication": self.publication, "lsn": format_lsn(self.lsn), "source": identity}
-        return json.dumps({"version": _VERSION, **fields}, ensure_ascii=False)
+        seen = {"partitions": self.seen.to_value()} if self.seen else {}
+        return json.dumps({"version": _VERSION, **fields, **seen}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> StoredPosition:
@@ -69,10 +73,11 @@ class StoredPosition:
                 timeline=int(value["source"]["timeline"]),
                 database=str(value["source"]["database"]),
             )
+            seen = SeenPartitions.from_value(value["partitions"]) if "partitions" in value else SeenPartitions()
             slot, publication, lsn = str(value["slot"]), str(value["publication"]), parse_lsn(value["lsn"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _invalid(problem=f"it has a missing or malformed field: {error}") from error
-        return cls(slot=slot, publication=publication, lsn=lsn, identity=identity)
+        return cls(slot=slot, publication=publication, lsn=lsn, identity=identity, seen=seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,17 @@ def _end_of_run(messages: list[bytes], first: int) -> int:
 
 
 class Reading:
-    """One read: from messages to rows of the writer."""
+    """One read: from messages to rows of the writer.
+
+    Args:
+        encoder: makes the rows.
+        buffer: holds them.
+        writer: writes them.
+        goal: when the read is done.
+        most_pending: how many rows may be pending.
+        settle: called at the end of each transaction, before it is written.
+        start: where the batch before ends.
+    """
 
     def __init__(
         self,
@@ -95,8 +105,10 @@ class Reading:
         *,
         goal: Goal,
         most_pending: Callable[[], int],
+        settle: Callable[[], None],
         start: int,
     ) -> None:
+        self._settle = settle
         self._in_transaction = False
         self.reply_requested = False
         self._encoder = encoder
@@ -169,6 +181,7 @@ class Reading:
                 self._writer.begin(message)
             case Commit():
                 self._in_transaction = False
+                self._settle()
                 self._writer.commit()
                 self._last_end = self._delivered = message.end
                 return 1 if self._is_done() else None

@@ -101,7 +101,7 @@ class OmittedValues:
         Raises:
             SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE.
         """
-        self._wait_until_visible({row.xid for row in pending})
+        self.wait_until_visible({row.xid for row in pending})
         found: dict[int, Completed] = {}
         for relation in {row.encoder.relation for row in pending}:
             members = [index for index, row in enumerate(pending) if row.encoder.relation == relation]
@@ -110,7 +110,12 @@ class OmittedValues:
                 found.update(zip(piece, rows, strict=True))
         return [found[index] for index in range(len(pending))]
 
-    def _wait_until_visible(self, xids: Iterable[int]) -> None:
+    def wait_until_visible(self, xids: Iterable[int]) -> None:
+        """Wait until queries see these transactions of the log, given by the low 32 bits of their ids.
+
+        Raises:
+            SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE.
+        """
         deadline = self._clock.monotonic() + self._wait_seconds
         with self._session().raw.cursor() as cursor:
             cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")

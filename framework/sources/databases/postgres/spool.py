@@ -10,7 +10,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
+from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 
 SCHEMA = pa.schema(
     [
@@ -84,6 +85,7 @@ class SpooledBatch:
         rows_by_table: by `schema.table`.
         relations: the schemas of the rows, by table and version.
         caught_up: whether all that was committed when the read began is in this batch or before it.
+        seen: partitions and truncates in it.
     """
 
     start: int
@@ -94,6 +96,7 @@ class SpooledBatch:
     rows_by_table: Mapping[str, int]
     relations: tuple[Relation, ...]
     caught_up: bool
+    seen: SeenPartitions = field(default_factory=SeenPartitions)
 
 
 class _Run(NamedTuple):

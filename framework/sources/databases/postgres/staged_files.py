@@ -101,12 +101,10 @@ def write_staged_file(
     if first is None:
         return StagedFile(path=None, rows=0, bytes=0, stats='{"numRecords":0}')
     path = f"{folder.rstrip('/')}/{name}-{uuid4().hex}.{_CODEC}.parquet"
-    metadata: list[pq.FileMetaData] = []
     try:
         with filesystem.open_output_stream(path) as sink:
-            with pq.ParquetWriter(
-                sink, schema, compression=_CODEC, store_decimal_as_integer=True, metadata_collector=metadata
-            ) as writer:
+            # Without a collector of metadata, which hides the error of a full disk behind one of its own.
+            with pq.ParquetWriter(sink, schema, compression=_CODEC, store_decimal_as_integer=True) as writer:
                 for group in chain((first,), groups):
                     statistics.add(group)
                     writer.write_table(group, row_group_size=group.num_rows)
@@ -116,7 +114,7 @@ def write_staged_file(
             filesystem.delete_file(path)
         raise
     return StagedFile(
-        path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(metadata[0]),
+        path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(writer.writer.metadata),
         is_stamped=stamps is not None, has_distinct_keys=stamps is not None and stamps.are_keys_distinct(),
     )  # fmt: skip
 

@@ -1,0 +1,198 @@
+"""What happened to the partitions of a table that the log does not have.
+
+A publication with `publish_via_partition_root` sends the changes of rows, and a TRUNCATE of the partitioned table. It
+sends nothing when a partition is attached with its rows, detached, dropped or truncated by itself. So each update
+compares the partitions with those of the update before, and with those that were in the log since. A partition that is
+created, or rewritten by VACUUM FULL, is no loss: the transactions that wrote its rows distinguish it. If all partitions
+were truncated at once, it is no loss if the log has a TRUNCATE of their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg2
+
+from framework.sources.databases.postgres.faults import named_error
+from framework.sources.databases.postgres.partitions import Partition, Partitions, present_partitions
+from framework.sources.databases.postgres.pgoutput import Relation, Truncate, decode
+from framework.sources.databases.postgres.position import slot_in_use
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions, precedes
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import TableName
+
+# A TRUNCATE changes the entries of all of them. A later change of one of them is not taken for it.
+_REWRITTEN = """
+    SELECT s.xmin::text::bigint
+    FROM pg_class AS c
+    JOIN pg_class AS s ON s.oid IN (c.oid, c.reltoastrelid)
+                       OR s.oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = c.oid)
+    WHERE c.oid = %s
+    ORDER BY age(s.xmin) DESC LIMIT 1
+"""
+_ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin = %s::xid)"
+_PEEK = """
+    SELECT xid::text::bigint, data
+    FROM pg_logical_slot_peek_binary_changes(
+        %s, NULL, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
+    WHERE get_byte(data, 0) IN (ascii('R'), ascii('T'))
+"""
+_READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What is known of the log since the partitions were compared.
+
+    Args:
+        seen: what was read of it.
+        unread: returns what a part of it shows that is not acknowledged, for a table by its oid.
+    """
+
+    seen: SeenPartitions
+    unread: Callable[[int], SeenPartitions]
+
+
+def unread_log(session: Session, slot: str, publication: str, table: int) -> SeenPartitions:
+    """Return what the log that is not acknowledged shows of the partitions of a table, by its oid.
+
+    The server decodes all of it, so this is for what happens seldom.
+
+    Raises:
+        SourceError: DATABASE_SLOT_IN_USE, or the database can't be read.
+    """
+    watch = PartitionWatch([table])
+    try:
+        with session.raw.cursor() as cursor:
+            cursor.execute(_PEEK, [slot, publication])
+            rows = cursor.fetchall()
+    except psycopg2.errors.ObjectInUse:
+        raise slot_in_use(slot, session.rows(_READER, [slot])[0][0]) from None
+    except psycopg2.Error as error:
+        raise named_error(error, session.connection, table=None, connecting=False) from None
+    for xid, data in rows:
+        match decode(bytes(data)):
+            case Relation() as relation:
+                watch.relate(relation, xid)
+            case Truncate() as truncate:
+                watch.truncate(truncate, xid)
+            case _:
+                pass
+    watch.commit()
+    return watch.take()
+
+
+def lost_changes(session: Session, table: TableName, relation: int, before: Partitions, log: Log) -> str | None:
+    """Return what happened to partitions that the log does not have, as the end of a sentence; None for nothing.
+
+    Args:
+        session: of the database.
+        table: the partitioned table.
+        relation: its oid.
+        before: its partitions when they were compared last.
+        log: what is known of the log since.
+
+    Raises:
+        SourceError: the database can't be read.
+    """
+    found = present_partitions(session, relation)
+    links = {f"{each.oid}:{each.attached}" for each in found}
+    seen = log.seen.since({relation: before.oldest})
+    gone = [name for link, name in before.links.items() if link not in links]
+    known = {*map(int, before.files), *(each.oid for each in found)}
+    gone += [each.name for oid, each in seen.partitions.items() if oid not in known]
+    if gone:
+        return f"{', '.join(gone)} was detached or dropped"
+    new = [each for each in found if each.is_leaf and f"{each.oid}:{each.attached}" not in before.links]
+    attached = [each.name for each in new if _has_rows(session, table, each, _attached_rows(each))]
+    if attached:
+        return f"{', '.join(attached)} was attached with its rows"
+    truncated = _Truncates(session=session, table=table, relation=relation, before=before, log=log)
+    compared = [each for each in found if str(each.oid) in before.files]
+    filled = [each for each in compared if each.oid not in before.empty]
+    empty = [each for each in compared if each.oid in before.empty and each.file != before.files[str(each.oid)]]
+    # The file of a table has its oid as its number until the table is rewritten.
+    rewritten = [*empty, *(each for each in new if each.file not in (0, each.oid))]
+    emptied = truncated.of_filled(filled) or truncated.of_empty(rewritten)
+    return f"{', '.join(each.name for each in emptied)} was truncated" if emptied else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Truncates:
+    """Looks for partitions that lost rows by a TRUNCATE that the log does not have."""
+
+    session: Session
+    table: TableName
+    relation: int
+    before: Partitions
+    log: Log
+
+    def of_filled(self, known: Sequence[Partition]) -> Sequence[Partition]:
+        """Return those of the partitions that had rows before."""
+        changed = [each for each in known if each.file != self.before.files[str(each.oid)]]
+        older = f"age('{int(self.before.horizon)}'::xid8::xid) < age(t.xmin)"
+        emptied = [each for each in changed if not _has_rows(self.session, self.table, each, older)]
+        if not emptied or len(emptied) < len(known):
+            return emptied
+        # A TRUNCATE of the table gives all of them new files in one transaction. So does one of all partitions.
+        writers = {self._rewritten(each) for each in emptied}
+        if len(writers) > 1:
+            return emptied
+        (writer,) = writers
+        # Rows of altered columns are written anew. Copies of them are held, see `drift`.
+        is_altered = bool(self.session.rows(_ALTERED, [emptied[0].oid, str(writer)])[0][0])
+        return () if is_altered or self._is_truncated(self.before.oldest, writer) else emptied
+
+    def of_empty(self, rewritten: Sequence[Partition]) -> Sequence[Partition]:
+        """Return those of rewritten partitions that were empty before, or made since."""
+        writers = {each: self._rewritten(each) for each in rewritten}
+        emptied = {
+            each: by
+            for each, by in writers.items()
+            if not _has_rows(self.session, self.table, each, f"age('{by}'::xid) < age(t.xmin)")
+        }
+        return [each for each, by in emptied.items() if self._had_changes(each, by)]
+
+    def _had_changes(self, partition: Partition, rewritten: int) -> bool:
+        """Whether the log has changes of a partition from before it was rewritten, and no TRUNCATE after them."""
+        seen = self.log.seen.partitions.get(partition.oid) or self._unread().partitions.get(partition.oid)
+        return seen is not None and precedes(seen.xid, rewritten) and not self._is_truncated(seen.xid, rewritten)
+
+    def _is_truncated(self, first: int, last: int) -> bool:
+        """Whether the log has a TRUNCATE of the table in a transaction that is not before or after these.
+
+        The transaction of `last` is that of a savepoint if there was one, and has then a higher id.
+        """
+        read = self.log.seen.truncates.get(self.relation)
+        if read is not None and _is_between(first, read, last):
+            return True
+        unread = self._unread().truncates.get(self.relation)
+        return unread is not None and _is_between(first, unread, last)
+
+    def _unread(self) -> SeenPartitions:
+        return self.log.unread(self.relation)
+
+    def _rewritten(self, partition: Partition) -> int:
+        """The transaction that gave a partition its file."""
+        return int(self.session.rows(_REWRITTEN, [partition.oid])[0][0])
+
+
+def _is_between(first: int, xid: int, last: int) -> bool:
+    return not precedes(xid, first) and not precedes(last, xid)
+
+
+def _attached_rows(partition: Partition) -> str:
+    """The condition of rows that were in a table when it became a partition, the same transaction included."""
+    same = f"t.xmin = '{int(partition.attached)}'::xid AND t.cmin::text::bigint < {partition.command}"
+    return f"(age('{int(partition.attached)}'::xid) < age(t.xmin) OR {same})"
+
+
+def _has_rows(session: Session, table: TableName, partition: Partition, condition: str) -> bool:
+    """Whether a partition has a row that meets a condition."""
+    # A role with rights on the partitioned table only reads through it.
+    source, only = f"ONLY {partition.name}", "true"
+    if not partition.is_readable:
+        source, only = table.quoted, f"tableoid = {partition.oid}"
+    query = f"SELECT EXISTS (SELECT FROM {source} AS t WHERE {only} AND {condition})"
+    return bool(session.rows(query, table=table)[0][0])
