@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ def server() -> Iterator[PostgresServer]:
         yield stack.enter_context(PostgresServer(programs=programs))
 
 
-@pytest.fixture
-def database(server: PostgresServer) -> Iterator[str]:
-    """The URI of an empty database; its slots and the database are dropped afterwards."""
+@contextmanager
+def new_database(server: PostgresServer) -> Iterator[str]:
+    """Yield the URI of an empty database; its slots and the database are dropped afterwards."""
     name = f"db_{uuid.uuid4().hex[:12]}"
     admin = psycopg2.connect(server.uri())
     admin.autocommit = True
@@ -53,6 +53,13 @@ def database(server: PostgresServer) -> Iterator[str]:
                 query(server.uri(name), "SELECT pg_drop_replication_slot(%s)", slot)
             cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     admin.close()
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> Iterator[str]:
+    """The URI of an empty database of the test."""
+    with new_database(server) as uri:
+        yield uri
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
+from contextlib import ExitStack, closing
+from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from framework import Pipeline
 from framework.demo.postgres_server import PostgresServer
@@ -17,22 +18,24 @@ from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.session import Session
+from tests.databases.conftest import new_database
 from tests.databases.test_postgres_partitions import CREATE, EMPTIED, IN_THE_LOG, change_of
 from tests.databases.test_postgres_partitions import (
     test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable as check_partition_that_is_gone,
 )
-from tests.support.postgres_log import execute, query
+from tests.support.database_snapshots import World
+from tests.support.postgres_log import brief, execute, name, position, query, reader
 from tests.support.postgres_versions import OTHER_VERSIONS, programs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Servers = Mapping[int, PostgresServer]
-NEWEST = max(OTHER_VERSIONS)
+OLDEST, NEWEST = min(OTHER_VERSIONS), max(OTHER_VERSIONS)
 _MODULE = f"""
 from framework import pipelines as dp
 
-for version in {OTHER_VERSIONS}:
+for version in {(OLDEST, NEWEST)}:
     dp.ingest_database(
         name=f"shop_{{version}}",
         connection=f"server_{{version}}",
@@ -40,7 +43,8 @@ for version in {OTHER_VERSIONS}:
         options={{"chunkBytes": "16k"}},
     )
 """
-_TABLES = {"orders": "id", "sales": "id, day"}
+_NAMES = ("id", "amount", "mood", "tags", "a note")
+_COLUMNS = ", ".join(f'"{name}"' for name in _NAMES)
 _CREATE = (
     """
     CREATE TYPE mood AS ENUM ('sad', 'glad');
@@ -52,18 +56,30 @@ _CREATE = (
     INSERT INTO orders SELECT i, i * 1.0001, 'glad', ARRAY['a', NULL, i::text], repeat('x', 3000) || i
         FROM generate_series(1, 60) i
     """,
-    "CREATE TABLE sales (id INT, day DATE, name TEXT, PRIMARY KEY (day, id)) PARTITION BY RANGE (day)",
-    "CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM ('2026-01-01') TO ('2026-02-01')",
-    "INSERT INTO sales SELECT i, DATE '2026-01-01' + i, 's' FROM generate_series(0, 20) i; ANALYZE",
+    "ANALYZE",
 )
 _CHANGE = (
     "UPDATE orders SET amount = amount + 1 WHERE id % 3 = 0",  # the log has no value of `a note`
     "UPDATE orders SET id = 1000, mood = 'sad' WHERE id = 7; DELETE FROM orders WHERE id = 8",
     "ALTER TABLE orders ADD COLUMN added BOOLEAN; UPDATE orders SET added = true WHERE id = 4",
+)
+_CREATE_PARTITIONS = (
+    "CREATE TABLE sales (id INT, day DATE, name TEXT, PRIMARY KEY (day, id)) PARTITION BY RANGE (day)",
+    "CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM ('2026-01-01') TO ('2026-02-01')",
+    "INSERT INTO sales SELECT i, DATE '2026-01-01' + i, 's' FROM generate_series(0, 20) i; ANALYZE",
+)
+_CHANGE_PARTITIONS = (
     "TRUNCATE sales; INSERT INTO sales VALUES (1, '2026-01-31', 'again')",
     "CREATE TABLE sales_2 PARTITION OF sales FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')",
     "INSERT INTO sales VALUES (2, '2026-02-02', 'new'); UPDATE sales SET day = '2026-02-03' WHERE id = 1",
 )
+_PARTITION_CHANGES = [
+    ("public.sales", "TRUNCATE", None),
+    ("public.sales", "INSERT", {"id": 1, "day": "2026-01-31", "name": "again"}),
+    ("public.sales", "INSERT", {"id": 2, "day": "2026-02-02", "name": "new"}),
+    ("public.sales", "DELETE", {"id": 1, "day": "2026-01-31"}),
+    ("public.sales", "INSERT", {"id": 1, "day": "2026-02-03", "name": "again"}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -74,23 +90,62 @@ def servers() -> Iterator[Servers]:
         yield {version: stack.enter_context(PostgresServer(programs=each)) for version, each in programs.items()}
 
 
-def test_copies_follow_servers_of_all_versions(interpreting: SparkSession, servers: Servers, tmp_path: Path) -> None:
-    """Snapshots and changes: keys that change, values that are not in the log, truncates, partitions, new columns."""
+def test_copies_follow_the_oldest_and_the_newest_server(
+    interpreting: SparkSession, servers: Servers, tmp_path: Path
+) -> None:
+    """Snapshots and changes: keys that change, values that are not in the log, new columns."""
+    servers = {version: servers[version] for version in (OLDEST, NEWEST)}
     connections = {f"server_{version}": server.uri() for version, server in servers.items()}
     (tmp_path / "connections.yml").write_text(json.dumps(connections), "utf-8")
     (tmp_path / "module.py").write_text(_MODULE, "utf-8")
     spec = {"name": "shop", "storage": str(tmp_path / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
     (tmp_path / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
+    pipeline = Pipeline.from_spec(tmp_path / "pipeline.yml", spark=interpreting)
     for statements in (_CREATE, _CHANGE):
         for server in servers.values():
             execute(server.uri(), *statements)
-        pipeline = Pipeline.from_spec(tmp_path / "pipeline.yml", spark=interpreting)
         assert pipeline.run().state is UpdateState.COMPLETED
-        for version, server in servers.items():
-            for table, order in _TABLES.items():
-                assert _copied(pipeline, f"copies_{version}.{table}", order) == _at_source(server, table, order), (
-                    version
-                )
+    columns = f"{_COLUMNS}, added"
+    assert _copied(pipeline) == {
+        version: query(server.uri(), f"SELECT {columns} FROM orders ORDER BY id") for version, server in servers.items()
+    }
+
+
+@pytest.mark.parametrize("version", OTHER_VERSIONS)
+def test_snapshots_and_logs_of_all_versions_have_each_value(servers: Servers, version: int, tmp_path: Path) -> None:
+    """Keys that change, values that are not in the log, new columns, truncates and partitions."""
+    with new_database(servers[version]) as uri:
+        execute(uri, *_CREATE, *_CREATE_PARTITIONS)
+        start = position(uri, "orders", "sales")
+        assert snapshot(uri, "sales") == query(uri, "SELECT * FROM sales ORDER BY id")
+        assert snapshot(uri, "orders") == query(uri, f"SELECT {_COLUMNS} FROM orders ORDER BY id")
+        execute(uri, *_CHANGE, *_CHANGE_PARTITIONS)
+        with closing(reader(uri, start, tmp_path / "spool")) as log:
+            changes = brief(log.read_transactions(start.lsn))
+    assert [change for change in changes if change[0] == "public.sales"] == _PARTITION_CHANGES
+    found = {(operation, row["id"]): row for table, operation, row in changes if table == "public.orders"}
+    updated = [3 * number for number in range(1, 21)]
+    assert [*found] == [
+        *(("UPDATE", each) for each in updated),
+        ("DELETE", 7),
+        ("INSERT", 1000),
+        ("DELETE", 8),
+        ("UPDATE", 4),
+    ]
+    assert [found["UPDATE", each]["a note"] for each in (*updated, 4)] == [
+        f"{'x' * 3000}{each}" for each in (*updated, 4)
+    ]
+    moved = {"id": 1000, "mood": "sad", "tags": ["a", None, "7"], "a note": f"{'x' * 3000}7"}
+    assert {name: found["INSERT", 1000][name] for name in moved} == moved
+    assert found["UPDATE", 4]["added"] is True
+
+
+def snapshot(uri: str, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows of the chunks of a table, in the order of their numbers."""
+    world = World(uri, name(table))
+    offset, chunks = world.plan_all()
+    batches = [batch for chunk in chunks for batch in world.reader(offset).batches(chunk)]
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
 def test_the_log_of_all_versions_names_the_partitions_of_rows(servers: Servers, tmp_path: Path) -> None:
@@ -138,21 +193,14 @@ def test_generated_columns_that_a_publication_sends_are_named(
         assert not read_membership(session, "s", "p").partly
 
 
-def _copied(pipeline: Pipeline, table: str, order: str) -> list[str]:
-    """Return the rows of a copy as JSON, in an order."""
-    rows = pipeline.table(table).selectExpr("*").orderBy(*order.split(", "))
-    return [json.dumps(row.asDict(), default=str, sort_keys=True) for row in rows.collect()]
-
-
-def _at_source(server: PostgresServer, table: str, order: str) -> list[str]:
-    names = query(
-        server.uri(),
-        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
-        "AND attgenerated = '' ORDER BY attnum",
-        table,
-    )
-    columns = [name for (name,) in names]
-    selected = ", ".join(f'"{column}"' for column in columns)
-    found = query(server.uri(), f"SELECT {selected} FROM {table} ORDER BY {order}")
-    rows = [dict(zip(columns, row, strict=True)) for row in found]
-    return [json.dumps(row, default=str, sort_keys=True) for row in rows]
+def _copied(pipeline: Pipeline) -> Mapping[int, list[tuple[Any, ...]]]:
+    """Return the rows of the copies by version, in the order of their keys."""
+    columns = [f"`{column}`" for column in (*_NAMES, "added")]
+    frames = [
+        pipeline.table(f"copies_{version}.orders").selectExpr(f"{version} AS version", *columns)
+        for version in (OLDEST, NEWEST)
+    ]
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for version, *values in reduce(DataFrame.union, frames).orderBy("version", "id").collect():
+        found.setdefault(version, []).append(tuple(values))
+    return found

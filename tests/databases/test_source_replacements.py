@@ -13,6 +13,7 @@ from framework.foundation.failpoints import arm, disarm
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import IngestedState, read_status
 from framework.run.update.results import FlowState, UpdateResult, UpdateState
+from tests.databases.test_columns_change import after_definitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,9 +118,13 @@ def test_another_table_under_the_name_of_a_copied_one_is_never_continued(
     assert ways == {f"public.{table}": f"sluice ingest resync public.{table}" for table in GONE}
     run("UPDATE skipped SET name = 'changed' WHERE id = 3; INSERT INTO blue VALUES (8, 'eight')")
     resync(pipeline, *GONE)
-    assert pipeline.run().state is UpdateState.COMPLETED
-    run("UPDATE blue SET name = 'last'; DELETE FROM green WHERE id = 2; DELETE FROM made_again; DELETE FROM taken_out")
-    assert pipeline.run().state is UpdateState.COMPLETED
+
+    def change() -> None:
+        run("UPDATE blue SET name = 'last'; DELETE FROM green WHERE id = 2; DELETE FROM made_again")
+        run("DELETE FROM taken_out")
+
+    with after_definitions(change):  # the snapshots have begun, and the log has all changes
+        assert pipeline.run().state is UpdateState.COMPLETED
     for table in tables:
         assert copied(pipeline, table) == at_source(run, table), table
     assert copied(pipeline, "skipped") == [(3, "changed")]
@@ -129,7 +134,7 @@ def test_a_table_that_is_swapped_while_its_snapshot_runs_is_not_mixed_with_the_o
     interpreting: SparkSession, folder: Path, run: Run
 ) -> None:
     """No chunk and no change of the other table is in the copy before it is read again from its beginning."""
-    create(run, "orders", "next_orders", rows=8000)
+    create(run, "orders", "next_orders", rows=3000)
     create(run, "others")
     run("CREATE TABLE sales (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
     run("CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM (0) TO (10)")
