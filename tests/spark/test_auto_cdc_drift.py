@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -59,20 +58,21 @@ DRIFTS = (
 )
 
 
-def built(spark: SparkSession, root: Path, scd_type: int) -> World:
-    """A target with an existing table."""
-    return World(spark, root, {"changes": (replace(CHANGES, keys=("id",), scd_type=scd_type), BUILT, False)})
+@pytest.fixture(scope="module", params=TYPES)
+def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A target of each type with an existing table, which no test changes."""
+    spec = replace(CHANGES, keys=("id",), scd_type=request.param)
+    return World(spark, tmp_path_factory.mktemp("built"), {"changes": (spec, BUILT, False)})
 
 
 @pytest.mark.parametrize("drift", DRIFTS, ids=[drift.condition for drift in DRIFTS])
-@pytest.mark.parametrize("scd_type", TYPES)
 def test_a_flow_that_its_stored_target_can_not_follow_is_refused_with_the_remedy(
-    spark: SparkSession, tmp_path: Path, scd_type: int, drift: Drift
+    world: World, swap: pytest.MonkeyPatch, drift: Drift
 ) -> None:
     """One fault names the stored definition, the new one, and the full refresh; the table does not change."""
-    world = built(spark, tmp_path, scd_type)
-    stored, before = spark.table(world.table.sql).schema, world.version()
-    world.flows["changes"] = (drift.spec(world.flows["changes"][0]), drift.ddl, False)
+    scd_type = world.target.scd_type
+    stored, before = world.spark.table(world.table.sql).schema, world.version()
+    swap.setitem(world.flows, "changes", (drift.spec(world.flows["changes"][0]), drift.ddl, False))
     with pytest.raises(UserError) as raised:
         world.plan(stored)
     told = drift.told(scd_type)
@@ -82,22 +82,18 @@ def test_a_flow_that_its_stored_target_can_not_follow_is_refused_with_the_remedy
     assert before == world.version()
 
 
-@pytest.mark.parametrize("scd_type", TYPES)
-def test_a_table_that_auto_cdc_did_not_build_is_no_target(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+def test_a_table_that_auto_cdc_did_not_build_is_no_target(world: World) -> None:
     """A table that AUTO CDC did not create keeps its rows."""
-    world = built(spark, tmp_path, scd_type)
     with pytest.raises(UserError) as raised:
-        world.plan(spark.createDataFrame([], BUILT).schema)
+        world.plan(world.spark.createDataFrame([], BUILT).schema)
     assert "AUTOCDC_TARGET_NOT_OURS" == raised.value.condition
 
 
-@pytest.mark.parametrize("scd_type", TYPES)
-def test_columns_that_are_only_new_are_added_at_every_depth(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+def test_columns_that_are_only_new_are_added_at_every_depth(world: World, swap: pytest.MonkeyPatch) -> None:
     """The stored fields keep their positions."""
-    world = built(spark, tmp_path, scd_type)
     wider = "id INT, email STRING, name STRING, place STRUCT<zip: STRING, city: STRING>, op STRING, seq BIGINT"
-    world.flows["changes"] = (world.flows["changes"][0], wider, False)
-    shown = world.plan(spark.table(world.table.sql).schema).visible_schema
-    interval = {1: [], 2: ["__START_AT", "__END_AT"]}[scd_type]
+    swap.setitem(world.flows, "changes", (world.flows["changes"][0], wider, False))
+    shown = world.plan(world.spark.table(world.table.sql).schema).visible_schema
+    interval = {1: [], 2: ["__START_AT", "__END_AT"]}[world.target.scd_type]
     assert ["id", "name", "place", *interval, "email"] == shown.fieldNames()
     assert "struct<city:string,zip:string>" == shown["place"].dataType.simpleString()

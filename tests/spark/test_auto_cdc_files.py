@@ -13,12 +13,8 @@ from framework.cdc.delta import compaction, transaction, transaction_write
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.events.key_bounds import may_contain
 from framework.cdc.model.metrics import CdcMetrics
-from tests.spark.test_auto_cdc_scd1 import DDL, EXPECTED, FLOWS, GOLDEN
-from tests.spark.test_auto_cdc_scd2 import EXPECTED as INTERVALS
-from tests.spark.test_auto_cdc_scd2 import HISTORY
+from tests.spark.test_auto_cdc_scd1 import EXPECTED, FLOWS, GOLDEN
 from tests.support.cdc_world import World
-
-HISTORY_FLOWS = {"changes": (HISTORY, DDL, False)}
 
 
 def files(world: World) -> int:
@@ -26,17 +22,12 @@ def files(world: World) -> int:
     return len(world.spark.read.format("delta").load(str(world.table.path)).inputFiles())
 
 
-def two_by_two(world: World) -> None:
-    """The golden case in four batches, the newest first."""
-    for start in (6, 4, 2, 0):
-        world.apply("changes", GOLDEN[start : start + 2])
-
-
 def test_small_files_are_compacted(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
     """The rows stay the same, and replayed batches are still skipped."""
     swap.setattr(compaction, "MANY", 3)
     world = World(spark, tmp_path, FLOWS)
-    two_by_two(world)
+    for half in (GOLDEN[4:], GOLDEN[:4]):
+        world.apply("changes", half)
     world.apply("changes", [(number, "New", "N", "INSERT", 9) for number in (1, 2, 3)])
     world.apply("changes", [(4, "New", "N", "INSERT", 9)], batch_id=20)
     assert files(world) <= 3
@@ -44,19 +35,17 @@ def test_small_files_are_compacted(spark: SparkSession, tmp_path: Path, swap: py
     assert sorted([*((number, "New", "N") for number in (1, 2, 3, 4)), *EXPECTED], key=repr) == world.rows()
 
 
-@pytest.mark.parametrize(("flows", "shown"), [(FLOWS, EXPECTED), (HISTORY_FLOWS, INTERVALS)], ids=["scd1", "scd2"])
 def test_a_table_with_too_many_files_to_list_ends_in_the_same_rows(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, flows: dict[str, tuple[object, str, bool]],
-    shown: list[tuple[object, ...]],
-) -> None:  # fmt: skip
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
     """Delta finds the files by the bounds of the batch's keys."""
     swap.setattr(TableVersion, "listed_files", lambda _: None)
     swap.setattr(TableVersion, "listed_batches", lambda _: None)
-    world = World(spark, tmp_path, flows)  # type: ignore[arg-type]  # of the two kinds of flows
+    world = World(spark, tmp_path, FLOWS)
     world.apply("changes", GOLDEN[4:])
     world.apply("changes", GOLDEN[:4], batch_id=7)
     assert world.apply("changes", GOLDEN[:4], batch_id=7).skipped
-    assert shown == world.rows()
+    assert EXPECTED == world.rows()
 
 
 def test_a_batch_of_new_keys_is_appended_without_reading_files(
@@ -83,24 +72,6 @@ def test_a_batch_of_new_keys_is_appended_without_reading_files(
     others = [(number, "Old", "O") for number in range(-100, 200) if number not in (-1, 0)]
     assert (2, 6, 6) == (sum(found), len(found), before)
     assert sorted([(-1, "New", "N"), *others], key=repr) == world.rows()
-
-
-def test_files_without_statistics_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A table whose log has no bounds of keys ends in the same rows."""
-    world = World(spark, tmp_path, FLOWS, properties={"delta.dataSkippingNumIndexedCols": "0"})
-    two_by_two(world)
-    assert EXPECTED == world.rows()
-
-
-def test_an_untested_version_of_delta_is_written_by_merge(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
-) -> None:
-    """The transaction uses Delta's internals, so it runs with tested versions only."""
-    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
-    swap.setattr(transaction.Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
-    world = World(spark, tmp_path, FLOWS)
-    two_by_two(world)
-    assert EXPECTED == world.rows()
 
 
 def test_the_join_depends_on_the_rows_per_changed_key(

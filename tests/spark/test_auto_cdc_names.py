@@ -58,14 +58,25 @@ def test_any_name_may_be_the_name_of_a_column(interpreting: SparkSession, tmp_pa
         values = [value if value is None else f"{value} {name}" for name in names]
         return (key, *values, operation, sequence)
 
-    world.apply("changes", [event("x", "one", "U", 1), event("y", "one", "U", 1)])
-    world.apply("changes", [event("x", "three", "U", 3), event("y", None, "D", 3), event("z", "three", "U", 3)])
-    world.apply("changes", [event("x", "two", "U", 2), event("y", "two", "U", 2)])
+    world.apply(
+        "changes",
+        [
+            *(event(key, "one", "U", 1) for key in ("v", "w", "x", "y")),
+            *(event("v", "three", "U", 3), event("w", None, "D", 3)),
+        ],
+    )
+    world.apply(
+        "changes",
+        [
+            *(event("x", "three", "U", 3), event("y", None, "D", 3), event("z", "three", "U", 3)),
+            *(event("v", "two", "U", 2), event("w", "two", "U", 2)),
+        ],
+    )
     intervals: dict[int, list[tuple[object, ...]]] = {
-        1: [("x", "three"), ("z", "three")],
+        1: [("x", "three"), ("z", "three"), ("v", "three")],
         2: [
-            *(("x", "one", 1, 2), ("x", "two", 2, 3), ("x", "three", 3, None)),
-            *(("y", "one", 1, 2), ("y", "two", 2, 3), ("z", "three", 3, None)),
+            *(("x", "one", 1, 3), ("x", "three", 3, None), ("y", "one", 1, 3), ("z", "three", 3, None)),
+            *(("v", "one", 1, 2), ("v", "two", 2, 3), ("v", "three", 3, None), ("w", "one", 1, 2), ("w", "two", 2, 3)),
         ],
     }
     expected = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -57,29 +57,70 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return World(spark, tmp_path, FLOWS)
 
 
-def test_one_batch_of_all_events_leaves_the_newest_row_per_key(world: World) -> None:
+class Golden(NamedTuple):
+    """A target after one batch of all events of the golden case.
+
+    Args:
+        world: has the target.
+        metrics: of the batch.
+    """
+
+    world: World
+    metrics: CdcMetrics
+
+
+@pytest.fixture(scope="module")
+def golden(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    """The golden case; its tests change no row."""
+    made = World(spark, tmp_path_factory.mktemp("golden"), FLOWS)
+    return Golden(world=made, metrics=made.apply("changes", GOLDEN, batch_id=0))
+
+
+def test_one_batch_of_all_events_leaves_the_newest_row_per_key(golden: Golden) -> None:
     """One batch of all events leaves the newest row of each key whose last event is not a delete."""
-    metrics = world.apply("changes", GOLDEN)
+    assert EXPECTED == golden.world.rows()
+    assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == golden.metrics
+
+
+def test_a_plain_reader_sees_no_tombstones(golden: Golden) -> None:
+    """The target has live rows only; deletes are in the auxiliary table."""
+    assert 3 == golden.world.spark.read.format("delta").load(str(golden.world.table.path)).count()
+    assert ["delete"] == [row["__sluice"]["operation"] for row in golden.world.auxiliary_rows()]
+
+
+def test_a_batch_restores_the_settings_of_its_session(golden: Golden) -> None:
+    """A batch leaves no transaction identifier behind for the next command of its session."""
+    assert golden.world.spark.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
+def test_a_replayed_batch_is_skipped(golden: Golden) -> None:
+    """Applying a batch a second time commits nothing to either table."""
+    world = golden.world
+    before, tombstones = world.version(), len(world.auxiliary_rows())
+    assert world.apply("changes", GOLDEN, batch_id=0).skipped
+    assert (before, tombstones) == (world.version(), len(world.auxiliary_rows()))
     assert EXPECTED == world.rows()
-    assert CdcMetrics(rows=8, upserted=3, deleted=0, late=0) == metrics
+
+
+def test_a_new_generation_can_reread_all_events(golden: Golden) -> None:
+    """After a reset of the flow's checkpoint, the same events in batches with the old numbers change no row."""
+    world = golden.world
+    world.generation["changes"] += 1
+    assert not world.apply("changes", GOLDEN, batch_id=0).skipped
+    assert EXPECTED == world.rows()
 
 
 def test_events_in_reverse_order_with_the_snapshot_last_end_in_the_same_rows(world: World) -> None:
-    """Events from last to first, then a snapshot of old rows, end in the same rows; no deleted row returns."""
+    """Events from last to first, then a snapshot of old rows, end in the same rows; no deleted row returns.
+
+    The log folder without a commit that a kill left in place of the auxiliary table does not block the flow.
+    """
+    Path(str(world.auxiliary.path), "_delta_log").mkdir(parents=True)
     world.apply("changes", GOLDEN[:3:-1])
     world.apply("changes", GOLDEN[3::-1])
     metrics = world.apply("snapshot", [(123, "Isabel", "Old"), (124, "Raul", "Old"), (200, "New", "New")])
     assert [*EXPECTED, (200, "New", "New")] == world.rows()
     assert CdcMetrics(rows=3, upserted=1, deleted=0, late=2) == metrics
-
-
-def test_a_replayed_batch_is_skipped(world: World) -> None:
-    """Applying a batch a second time commits nothing to either table."""
-    world.apply("changes", GOLDEN, batch_id=0)
-    before, tombstones = world.version(), len(world.auxiliary_rows())
-    assert world.apply("changes", GOLDEN, batch_id=0).skipped
-    assert (before, tombstones) == (world.version(), len(world.auxiliary_rows()))
-    assert EXPECTED == world.rows()
 
 
 def test_a_tie_has_the_same_winner_in_any_order_of_arrival(world: World) -> None:
@@ -88,14 +129,6 @@ def test_a_tie_has_the_same_winner_in_any_order_of_arrival(world: World) -> None
     world.apply("changes", [(1, "Bea", "B", "INSERT", 5), (2, "Ada", "A", "INSERT", 5)])
     (_, *one), (_, *other) = world.rows()
     assert one == other
-
-
-def test_a_new_generation_can_reread_all_events(world: World) -> None:
-    """After a reset of the flow's checkpoint, the same events in batches with the old numbers change no row."""
-    world.apply("changes", GOLDEN, batch_id=0)
-    world.generation["changes"] += 1
-    assert not world.apply("changes", GOLDEN, batch_id=0).skipped
-    assert EXPECTED == world.rows()
 
 
 def test_a_commit_that_conflicts_with_another_process_is_retried(world: World) -> None:
@@ -136,28 +169,26 @@ def test_a_concurrent_delete_of_another_process_is_applied(world: World, swap: p
     assert ([(2, "Bea", "B")], []) == (world.rows(), deletes)
 
 
-def test_a_kill_during_the_creation_of_the_auxiliary_table_does_not_block_the_flow(world: World) -> None:
-    """The log folder without a commit that Delta leaves is not a table."""
-    Path(str(world.auxiliary.path), "_delta_log").mkdir(parents=True)
-    world.apply("changes", [(1, "Ada", "A", "INSERT", 1), (2, None, None, "DELETE", 1)])
-    world.apply("changes", [(2, "Bea", "B", "INSERT", 0)])
-    assert world.rows() == [(1, "Ada", "A")]
-
-
-@pytest.mark.parametrize("name", ["cdc.after_tombstones", "cdc.after_merge"])
-def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World, name: str) -> None:
-    """The replayed batch ends in the same rows, whatever another flow applied in between."""
+def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World) -> None:
+    """The batch dies twice, after each commit; the replay ends in the same rows, whatever another flow applied."""
     world.apply("changes", GOLDEN[:4])
-    arm(name, action=stop)
-    try:
-        with pytest.raises(Stopped):
-            world.apply("changes", GOLDEN[4:], batch_id=7)
-    finally:
-        disarm()
-    world.apply("snapshot", [(123, "Isabel", "Old"), (125, "Mercedes", "Old")])
+    for point in ("cdc.after_tombstones", "cdc.after_merge"):
+        arm(point, action=stop)
+        try:
+            with pytest.raises(Stopped):
+                world.apply("changes", GOLDEN[4:], batch_id=7)
+        finally:
+            disarm()
+        world.apply("snapshot", [(123, "Isabel", "Old"), (125, "Mercedes", "Old")])
     world.apply("changes", GOLDEN[4:], batch_id=7)
     assert EXPECTED == world.rows()
     assert {123} == {row["userId"] for row in world.auxiliary_rows()}
+
+
+@pytest.fixture(scope="module")
+def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A target to which nothing was ever written."""
+    return World(spark, tmp_path_factory.mktemp("empty"), FLOWS)
 
 
 @pytest.mark.parametrize(
@@ -176,26 +207,11 @@ def test_replaying_a_batch_repairs_a_crash_between_its_commits(world: World, nam
     ],
 )
 def test_a_batch_that_violates_the_contract_writes_nothing(
-    world: World, rows: list[tuple[object, ...]], condition: str, fields: dict[str, object]
+    empty: World, rows: list[tuple[object, ...]], condition: str, fields: dict[str, object]
 ) -> None:
     """The error has the counts of null keys and null sequences, and neither table has a new commit."""
-    before = world.version()
     with pytest.raises(OperationError) as raised:
-        world.apply("changes", rows)
+        empty.apply("changes", rows, batch_id=0)
     assert condition == raised.value.condition
     assert fields == {key: raised.value.fields[key] for key in fields}
-    assert (before, []) == (world.version(), world.auxiliary_rows())
-
-
-def test_a_plain_reader_sees_no_tombstones(world: World) -> None:
-    """The target has live rows only; deletes are in the auxiliary table."""
-    world.apply("changes", GOLDEN)
-    assert 3 == world.spark.read.format("delta").load(str(world.table.path)).count()
-    assert ["delete"] == [row["__sluice"]["operation"] for row in world.auxiliary_rows()]
-
-
-def test_a_batch_restores_the_settings_of_its_session(world: World) -> None:
-    """A batch leaves no transaction identifier behind for the next command of its session."""
-    key = "spark.databricks.delta.write.txnAppId"
-    world.apply("changes", GOLDEN)
-    assert world.spark.conf.get(key, None) is None
+    assert (0, []) == (empty.version(), empty.auxiliary_rows())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,12 +65,20 @@ class Source:
         return offset_is_drained(offset, read_tip(self.storage, self.table))
 
 
-@pytest.fixture
-def source(spark: SparkSession, tmp_path: pathlib.Path) -> Source:
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A table of three versions, 0 to 2, of two files each."""
-    source = Source(spark=spark, folder=tmp_path)
+    source = Source(spark=spark, folder=tmp_path_factory.mktemp("written"))
     for _ in range(3):
         source.append()
+    return source
+
+
+@pytest.fixture
+def source(written: Source, tmp_path: pathlib.Path) -> Source:
+    """The table in a folder of the test."""
+    source = Source(spark=written.spark, folder=tmp_path)
+    shutil.copytree(written.table, source.table)
     return source
 
 

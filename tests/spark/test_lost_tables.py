@@ -49,10 +49,10 @@ def declared(world: EngineWorld, *flows: str) -> Callable[[], None]:
     return declare
 
 
-@pytest.fixture
-def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+@pytest.fixture(scope="module")
+def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
     """A pipeline whose table was deleted after both of its flows had run, and new rows for both."""
-    world = EngineWorld(interpreting, tmp_path)
+    world = EngineWorld(spark.newSession(), tmp_path_factory.mktemp("lost"))
     world.feed([(1,), (2,), (3,)], "id INT")
     world.feed([(10,)], "id INT", "other")
     assert world.run(declared(world, "first", "second")).state is UpdateState.COMPLETED
@@ -60,6 +60,12 @@ def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
     world.feed([(4,)], "id INT")
     world.feed([(20,)], "id INT", "other")
     return world
+
+
+@pytest.fixture
+def world(lost: EngineWorld, tmp_path: Path) -> EngineWorld:
+    """The pipeline that lost its table, in a folder of the test."""
+    return lost.copy(tmp_path)
 
 
 def at(world: EngineWorld, path: str | None) -> Callable[[], None]:

@@ -24,16 +24,22 @@ def name(table: str) -> QualifiedName:
     return QualifiedName(catalog="main", schema="s", table=table)
 
 
-@pytest.fixture
-def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+@pytest.fixture(scope="module")
+def sources(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
     """Two source tables of three commits, with one row each, and a folder of files."""
-    world = EngineWorld(interpreting, tmp_path)
+    world = EngineWorld(spark.newSession(), tmp_path_factory.mktemp("sources"))
     for number in range(3):
         world.feed([(number,)], "id INT")
         world.feed([(10 + number,)], "id INT", "other")
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "one.json").write_text('{"id": 100}\n', "utf-8")
+    (world.root / "files").mkdir()
+    (world.root / "files" / "one.json").write_text('{"id": 100}\n', "utf-8")
     return world
+
+
+@pytest.fixture
+def world(sources: EngineWorld, tmp_path: Path) -> EngineWorld:
+    """The sources in a folder of the test, before the first update."""
+    return sources.copy(tmp_path)
 
 
 def declare(world: EngineWorld) -> None:
