@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from framework.session.server.protocol import Connection, socket_path
+from framework.views.session import session_json
 from tests.support.command_line import SLUICE, environment, result_of
 
 MASTER = ("--master", "local[2]")
@@ -100,13 +101,20 @@ class Room:
 
     def start(self, *arguments: str) -> Any:
         """Start the session if there is none, and return its status."""
-        done = self.sluice("session", "start", *MASTER, *arguments)
-        assert done.returncode == 0, done.stderr
+        if not self.status()["running"]:
+            done = self.sluice("session", "start", *MASTER, *arguments)
+            assert done.returncode == 0, done.stderr
         return self.status()
 
     def status(self) -> Any:
-        """Return the status, as the command prints it."""
-        return result_of(self.sluice("session", "status", "-o", "json"))
+        """Return the status that `sluice session status -o json` prints, without a process for it."""
+        connection = Connection.to(self.socket, _DEADLINE_SECONDS)
+        if connection is None:
+            return session_json(None)
+        try:
+            return session_json(connection.ask({"want": "status"}))
+        finally:
+            connection.close()
 
     def log(self) -> str:
         """Return what the server printed: why it replaced a JVM."""

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -87,7 +86,8 @@ LEAVE_EVERYTHING = f"""{LISTENERS}
         def onQueryProgress(self, event): pass
         def onQueryTerminated(self, event): pass
 
-    spark = Pipeline(name="first", master="local[2]").spark
+    spark = Pipeline(name="first", master="local[2]", spark_conf={{"spark.sql.shuffle.partitions": "7"}}).spark
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
     spark.range(3).createTempView("left_view")
     spark.range(3).createGlobalTempView("left_global")
@@ -100,10 +100,28 @@ LEAVE_EVERYTHING = f"""{LISTENERS}
     spark.streams.addListener(Listener())
     context.addSparkListener(jvm.org.apache.spark.scheduler.StatsReportListener())
     print(json.dumps({{
+        "partitions": partitions,
         "views": sorted(table.name for table in spark.catalog.listTables() if table.isTemporary),
         "stats": "StatsReportListener" in listeners(context.listenerBus()),
         "streams": listeners(context.listenerBus()).count("StreamingQueryListenerBus"),
     }}))
+"""
+STARTS = """
+    import os
+    from framework.session import spark_session
+    from framework.session.cold_start import take_cold_start
+
+    # In place of the start of a JVM, which takes seconds: what it would be started with.
+    spark_session.launch_directly = spark_session.open_session = lambda given: given
+    reasons = []
+    for settings, variables, folder in %r:
+        os.environ.update(variables)
+        os.chdir(folder)
+        spark_session.start_session(app_name="a start", master="local[2]", spark_conf=settings)
+        reasons.append(take_cold_start().refusal)
+        for name in variables:
+            del os.environ[name]
+    print(json.dumps(reasons))
 """
 LEAVE_WHAT_LASTS = """
     spark = Pipeline(name="first", master="local[2]").spark
@@ -172,6 +190,7 @@ def is_one(done: subprocess.CompletedProcess[str]) -> bool:
 
 def used_since(room: Room, before: Any) -> int:
     """Return how many commands used the same JVM since a status."""
+    until(lambda: room.status()["user"] is None, "the end of the last command's use")
     now = room.status()
     assert (now["jvm"], now["user"]) == (before["jvm"], None), room.log()
     return int(now["commands"] - before["commands"])
@@ -189,9 +208,11 @@ def test_commands_of_the_folder_use_its_one_jvm(room: Room, session: Any) -> Non
 
 
 def test_a_session_that_is_ready_is_not_started_twice(room: Room, session: Any) -> None:
-    """A second `start` prints the status of the first one."""
+    """A second `start` prints the status of the first one, and `status` prints what the server answers."""
     done = room.sluice("session", "start", *MASTER)
     assert done.stdout.startswith(f"Spark is ready for the commands in {room.folder} (process {session['pid']}, ")
+    printed = result_of(room.sluice("session", "status", "-o", "json"))
+    assert printed == {**room.status(), "idle_seconds": printed["idle_seconds"]}
     assert used_since(room, session) == 0
 
 
@@ -205,8 +226,6 @@ def test_a_second_command_starts_cold_and_names_the_user(room: Room, session: An
         assert (stop.returncode, stop.stdout) == (1, "")
         assert stop.stderr.startswith(f"[SESSION_IN_USE] Process {os.getpid()} (pytest a-test) uses ")
     assert used_since(room, session) == 0
-    assert is_one(room.sluice(*ONE))
-    assert used_since(room, session) == 1
 
 
 def test_edited_code_is_used_at_once(room: Room, session: Any) -> None:
@@ -222,38 +241,32 @@ def test_edited_code_is_used_at_once(room: Room, session: Any) -> None:
 
 
 def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room, session: Any, tmp_path: Path) -> None:
-    """Standard error names an environment variable without its value, and a setting that only a start can set."""
-    other = room.sluice(*ONE, AWS_PROFILE="not-for-eyes")
-    assert is_one(other)
-    assert other.stderr == f"{REFUSED} it was started with other values of environment variables (AWS_PROFILE).\n"
-    spec = room.project("bigger", NUMBERS, spark_conf={"spark.driver.memory": "1500m"})
-    bigger = room.sluice(*ONE, *spec)
-    assert is_one(bigger)
-    reason = "it was started with other settings that only a start can set (spark.driver.memory)"
-    assert bigger.stderr == f"{REFUSED} {reason}.\n"
-    elsewhere = room.sluice(*ONE, "--spec", str(room.folder / "pipeline.yml"), folder=tmp_path)
-    assert is_one(elsewhere)
-    assert elsewhere.stderr == ""
+    """The reason names an environment variable without its value, and a setting that only a start can set.
+
+    There is none in another folder, or with SLUICE_SESSION=off.
+    """
+    here = str(room.folder)
+    cases: list[tuple[dict[str, str], dict[str, str], str]] = [
+        ({}, {"AWS_PROFILE": "not-for-eyes"}, here),
+        ({"spark.driver.memory": "1500m"}, {}, here),
+        ({}, {"SLUICE_SESSION": "off"}, here),
+        ({}, {}, str(tmp_path)),
+    ]
+    assert room.script(STARTS % cases) == [
+        "it was started with other values of environment variables (AWS_PROFILE)",
+        "it was started with other settings that only a start can set (spark.driver.memory)",
+        None,
+        None,
+    ]
     assert used_since(room, session) <= 1  # the one that compared the settings in the JVM
 
 
-def test_options_and_a_variable_turn_the_session_off(room: Room, session: Any) -> None:
-    """`--cold` and SLUICE_SESSION=off start Spark without a word."""
-    for done in (room.sluice(*ONE, "--cold"), room.sluice(*ONE, SLUICE_SESSION="off")):
-        assert is_one(done)
-        assert done.stderr == ""
+def test_an_option_turns_the_session_off(room: Room, session: Any) -> None:
+    """`--cold` starts Spark without a word."""
+    done = room.sluice(*ONE, "--cold")
+    assert is_one(done)
+    assert done.stderr == ""
     assert used_since(room, session) == 0
-
-
-def test_settings_of_a_command_are_set_in_the_warm_session(room: Room, session: Any) -> None:
-    """A setting of the spec that a session can change needs no start, and ends with the command."""
-    source = """
-        spark = Pipeline(name="settings", master="local[2]", spark_conf=%s).spark
-        print(json.dumps(spark.conf.get("spark.sql.shuffle.partitions")))
-    """
-    assert room.script(source % {"spark.sql.shuffle.partitions": "7"}) == "7"
-    assert room.script(source % {}) == "2"
-    assert used_since(room, session) == 2
 
 
 NOTHING = {
@@ -274,12 +287,15 @@ NOTHING = {
 
 
 def test_nothing_of_a_command_is_there_for_the_next(room: Room, session: Any) -> None:
-    """Views, caches, functions, settings, Java properties, listeners and folders end with their command."""
-    clean = room.script(FIND_EVERYTHING)
+    """Views, caches, functions, settings, Java properties, listeners and folders end with their command.
+
+    A setting of the spec that a session can change needs no start, and ends with the command too.
+    """
     left = room.script(LEAVE_EVERYTHING)
-    assert left == {"views": ["left_cached", "left_view"], "stats": True, "streams": clean["streams"] + 1}
-    assert room.script(FIND_EVERYTHING) == {**NOTHING, "streams": clean["streams"]}
-    assert used_since(room, session) == 3
+    streams = left.pop("streams")
+    assert left == {"partitions": "7", "views": ["left_cached", "left_view"], "stats": True}
+    assert room.script(FIND_EVERYTHING) == {**NOTHING, "streams": streams - 1}
+    assert used_since(room, session) == 2
 
 
 def test_a_jvm_that_would_keep_something_is_replaced(room: Room, session: Any) -> None:
@@ -294,14 +310,13 @@ def test_a_jvm_that_would_keep_something_is_replaced(room: Room, session: Any) -
 def test_auto_cdc_works_in_command_after_command(room: Room, session: Any) -> None:
     """The callbacks of a stream reach the Python of their own command."""
     spec = room.project("users", USERS, configuration={"data": str(room.folder / "users-data")})
-    names = [("Ann", "Bob"), ("Anna", "Bob")]
-    for seq, (ann, _) in enumerate(names):
-        rows = [{"id": 1, "name": ann, "seq": seq}, *([] if seq else [{"id": 2, "name": "Bob", "seq": seq}])]
+    for seq, names in enumerate((("Ann", "Bob"), ("Anna",))):
+        rows = [{"id": number, "name": name, "seq": seq} for number, name in enumerate(names)]
         room.write(f"users-data/{seq}.json", "\n".join(map(json.dumps, rows)))
         assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
-        found = room.sluice("sql", "SELECT name FROM users ORDER BY id", *spec, *MASTER, "-o", "json")
-        assert tuple(row["name"] for row in result_of(found)) == names[seq]
-    assert used_since(room, session) == 4
+    found = room.sluice("sql", "SELECT name FROM users ORDER BY id", *spec, *MASTER, "-o", "json")
+    assert [row["name"] for row in result_of(found)] == ["Anna", "Bob"]
+    assert used_since(room, session) == 3
 
 
 def is_locked(lock: Path) -> bool:
@@ -359,6 +374,7 @@ def test_an_update_whose_jvm_is_killed_says_so_and_loses_nothing(room: Room, ses
     assert 1 == errors.count("numbers: FAILED"), errors
     assert "Traceback" not in errors
     assert "py4j" not in errors
+    room.start()
     assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
     rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
     assert [row["n"] for row in rows] == list(range(6))
@@ -371,9 +387,7 @@ def test_a_killed_jvm_ends_the_session_and_the_next_command_starts_cold(room: Ro
     until(lambda: not runs(session["pid"]), "the end of the server")
     assert room.status() == {"running": False}
     assert not room.socket.exists()
-    later = room.sluice(*ONE)
-    assert is_one(later)
-    assert later.stderr == ""
+    assert room.script(STARTS % [({}, {}, str(room.folder))]) == [None]
 
 
 def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, session: Any) -> None:
@@ -381,37 +395,24 @@ def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, sess
     os.kill(session["pid"], signal.SIGKILL)
     until(lambda: not runs(session["jvm"]), "the end of the JVM")
     assert room.socket.exists()
-    done = room.sluice(*ONE)
-    assert is_one(done)
-    assert done.stderr == ""
-    again = room.start()
-    assert again["pid"] != session["pid"]
+    assert room.script(STARTS % [({}, {}, str(room.folder))]) == [None]
+    again = room.start("--idle-minutes", "7")
+    assert (again["pid"] != session["pid"], again["ends_after_idle_seconds"]) == (True, 420)
     assert is_one(room.sluice(*ONE))
     assert used_since(room, again) == 1
 
 
 @pytest.mark.usefixtures("session")
-def test_a_stopped_session_leaves_nothing_and_an_idle_one_stops_itself(room: Room) -> None:
-    """After `stop`, and after the idle time, no process and no socket is left."""
+def test_a_stopped_session_leaves_nothing(room: Room) -> None:
+    """After `stop` no process and no socket is left, and a second `stop` says so.
+
+    `tests/unit/session` has the other ends: the idle time, the folder and the login.
+    """
     done = room.sluice("session", "stop")
     assert done.returncode == 0
     assert not room.socket.exists()
     until(lambda: not any(map(runs, room.processes())), "the end of the stopped session")
-    room.start("--idle-minutes", "0.05")
-    until(lambda: not any(map(runs, room.processes())), "the end of the idle session")
-    assert not room.socket.exists()
     assert room.sluice("session", "stop").stdout.startswith("No session runs for this folder")
-
-
-def test_a_session_ends_with_its_folder(room: Room, tmp_path: Path) -> None:
-    """A project folder that is deleted takes its session with it; nothing runs there for the idle time."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    done = room.sluice("session", "start", *MASTER, folder=folder)
-    assert done.returncode == 0, done.stderr
-    assert any(map(runs, room.processes()))
-    shutil.rmtree(folder)
-    until(lambda: not any(map(runs, room.processes())), "the end of the session")
 
 
 def test_a_session_ends_with_the_login_that_started_it(room: Room, tmp_path: Path) -> None:

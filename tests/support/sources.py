@@ -1,4 +1,4 @@
-"""The project's source, parsed once, for the tests of style rules."""
+"""The project's source, read and parsed once, for the tests of style rules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A Python file: its path from the root of the repository, its text and its tree."""
+    """A Python file: its path from the root of the repository, and its text."""
 
     path: str
     text: str
-    tree: ast.Module
 
     @property
     def module(self) -> str:
         """The dotted name of the module."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def tree(self) -> ast.Module:
+        """The parsed text."""
+        return _parsed(self.text)
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 @cache
@@ -31,7 +40,7 @@ def sources(folder: str) -> tuple[Source, ...]:
     files = sorted((ROOT / folder).rglob("*.py"))
     texts = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in files}
     return tuple(
-        Source(path=path, text=text, tree=ast.parse(text))
+        Source(path=path, text=text)
         for path, text in texts.items()
         if "/new_project/templates/" not in path and "/fixtures/" not in path and "conformance/modules/" not in path
     )

@@ -9,17 +9,21 @@ from typing import Any
 import pytest
 
 from framework.deploy.api.workspace import Workspace
+from framework.deploy.deployer import Deployer
 from framework.deploy.plan.diff import ChangeClass
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict
 from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, lost_answer, serve_workspace, throttled
 from framework.testing.workspace.exchange import Request
+from framework.testing.workspace.stand_in import StandIn
+from tests.support.direct_workspace import DirectWorkspace
 from tests.support.ingestion_bundle import (
     GATEWAY,
     GATEWAY_NAME,
     HOUR,
     TABLE,
+    USER,
     bundle_of,
     deployer_of,
     gateway_calls,
@@ -408,7 +412,7 @@ class _Crash(BaseException):
     """The deployer dies."""
 
 
-class _Dying(Workspace):
+class _Dying(DirectWorkspace):
     """A workspace after whose nth call the caller is dead, and makes no call any more."""
 
     left = 0
@@ -436,25 +440,27 @@ class _Dying(Workspace):
 
 
 def test_a_crash_after_any_single_call_converges_at_the_next_deploy() -> None:
-    """After a crash at any call, the next deploy creates what is missing, nothing twice, and the plan is empty."""
+    """After a crash at any call, the next deploy creates what is missing, nothing twice, and the plan is empty.
+
+    There is a deploy for each call of a deploy, so they go without HTTP.
+    """
     finished = False
     for calls in range(200):
-        with serve_workspace() as served:
-            deployer = deployer_of(served, specs())
-            dying = _Dying(served.config(), clock=served.clock)
-            dying.left = calls
-            deployer = type(deployer)(dying, bundle_of(specs()), user="ada@example.com", table=TABLE)
-            try:
-                deployer.deploy()
-                finished = True
-            except _Crash:
-                served.clock.sleep(2 * HOUR)
-                deployer_of(served, specs()).deploy()
-            names = sorted(each.name for each in served.pipelines.by_id.values())
-            assert names == ["flights", GATEWAY_NAME, "sqlserver ingestion"], calls
-            assert (len(served.jobs.by_id), served.pipeline(GATEWAY_NAME).puts) == (1, 0), calls
-            assert served.catalog.grants[("schema", "main.staging")] == {"r": {"SELECT"}}, calls
-            assert verdicts(served, specs()) == {}, calls
+        served = StandIn()
+        dying = _Dying(served)
+        dying.left = calls
+        try:
+            Deployer(dying, bundle_of(specs()), user=USER, table=TABLE).deploy()
+            finished = True
+        except _Crash:
+            served.clock.sleep(2 * HOUR)
+            Deployer(DirectWorkspace(served), bundle_of(specs()), user=USER, table=TABLE).deploy()
+        names = sorted(each.name for each in served.pipelines.by_id.values())
+        assert names == ["flights", GATEWAY_NAME, "sqlserver ingestion"], calls
+        assert (len(served.jobs.by_id), served.pipeline(GATEWAY_NAME).puts) == (1, 0), calls
+        assert served.catalog.grants[("schema", "main.staging")] == {"r": {"SELECT"}}, calls
+        plan = Deployer(DirectWorkspace(served), bundle_of(specs()), user=USER, table=TABLE).plan()
+        assert {each.verdict for each in plan.changes} == {Verdict.NOTHING}, calls
         if finished:
             break
     assert finished

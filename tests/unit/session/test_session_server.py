@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from framework.session.server import process
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
+from framework.session.server.process import SessionServer
 from framework.session.server.protocol import Connection, claimed, is_private, listening, socket_path
+from framework.testing.manual_clock import ManualClock
 
 IDENTITY = SessionIdentity(
     folder="/project",
@@ -175,3 +179,42 @@ def test_a_login_ends_with_its_process() -> None:
 def test_another_process_with_the_number_of_the_login_is_not_the_login() -> None:
     """The time of the start belongs to the login."""
     assert Login(pid=os.getpid(), started="1").has_ended()
+
+
+class UnusedJvm:
+    """A JVM that no command uses; it ends after some looks at it, so that a server that goes on ends too.
+
+    Args:
+        meanwhile: what happens before the first look.
+    """
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+        self._looks = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        if self._looks == 0:
+            self._meanwhile()
+        self._looks += 1
+        return self._looks < 3
+
+
+@pytest.mark.parametrize("end", ["none", "idle time", "login", "folder", "socket"])
+def test_a_session_ends_with_its_idle_time_its_login_its_folder_and_its_socket(
+    private: Path, swap: pytest.MonkeyPatch, end: str
+) -> None:
+    """A server without a command ends as soon as one of them is over, and starts no other JVM."""
+    swap.setattr(process, "_POLL_SECONDS", 0.01)
+    clock, path, folder = ManualClock(), private / "a.sock", private / "project"
+    folder.mkdir()
+    swap.chdir(folder)
+    ends = {"idle time": lambda: clock.sleep(61), "folder": folder.rmdir, "socket": path.unlink}
+    jvm: Any = UnusedJvm(ends.get(end, lambda: None))
+    baseline: Any = None
+    login = Login(pid=os.getpid(), started="1") if end == "login" else Login()
+    served = SessionServer(jvm, IDENTITY, baseline, login=login, clock=clock, idle_seconds=60)
+    with listening(path) as server:
+        assert not served.serve(server, path)
+    assert jvm.alive is (end != "none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -33,17 +34,23 @@ PORTS = {
     ),
     "print": ("an observer of events; the command line prints", set()),
 }
+_OF_OS = ("environ", "getenv", "putenv")
 _EDGES = ("framework/cli/", "framework/testing/")
 
 
-def uses(source: Source) -> Iterator[tuple[str, int]]:
+@cache
+def uses(source: Source) -> list[tuple[str, int]]:
     """Each use of a port's subject in the file, with its line."""
+    return [*_uses(source)]
+
+
+def _uses(source: Source) -> Iterator[tuple[str, int]]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names if alias.name in ("time", "random"))
         elif isinstance(node, ast.ImportFrom) and node.module in ("time", "random"):
             yield node.module, node.lineno
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv", "os.putenv"):
+        elif isinstance(node, ast.Attribute) and node.attr in _OF_OS and ast.unparse(node.value) == "os":
             yield "os.environ", node.lineno
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield "print", node.lineno
