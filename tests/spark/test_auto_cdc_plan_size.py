@@ -15,6 +15,7 @@ from framework.cdc import apply as applying
 from framework.cdc.delta import merge_write, target_write, transaction_write
 from framework.cdc.spark import execution
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.foundation.jvm_cache import java_class
 from tests.support.cdc_world import World
 
 SPEC = AutoCdcSpec(
@@ -113,6 +114,18 @@ def test_few_rows_of_many_columns_are_interpreted(
     assert modes == {mode}
     assert compiling.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
     assert world.rows("id", "c0") == [(1, "one"), (2, "two")]
+
+
+def test_batches_with_deletes_share_their_generated_code(compiling: SparkSession, tmp_path: Path) -> None:
+    """No value of a batch, and no time, is a part of the code: the fourth batch compiles nothing."""
+    world = wide_world(compiling, tmp_path, 1)
+    compiled = java_class("org.apache.spark.metrics.source.CodegenMetrics").METRIC_COMPILATION_TIME().getCount
+    before = 0
+    for sequence in range(1, 5):
+        before = compiled()
+        world.apply("changes", [(1, "one", "U", sequence), (2, "two", "D", sequence)])
+    assert before > 0
+    assert before == compiled()
 
 
 @pytest.mark.parametrize("scd_type", [1, 2])

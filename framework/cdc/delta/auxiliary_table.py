@@ -138,12 +138,22 @@ def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> Dat
 
 def record_of(target: CdcTarget, *, operation: Column, point: Column, content: Column | None = None) -> Column:
     """Return the struct column of the auxiliary table for an operation at a point, for an upsert with its content."""
-    made = {OPERATION_KIND: operation, RECORDED_AT: F.current_timestamp()}
+    made = {OPERATION_KIND: operation, RECORDED_AT: _now()}
     if content is not None:
         made[CONTENT] = content
     fields = struct_of(target.auxiliary_schema, HIDDEN_COLUMN).fields
     parts = {name: point.getField(name) for name in target.point_type.names} | made
     return F.struct(*(parts.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))
+
+
+def _now() -> Column:
+    """Return the time at which a row is computed.
+
+    Spark writes `current_timestamp` into generated code as a number, so the code of each batch would be compiled again,
+    and run slowly until then.
+    """
+    milliseconds = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis"))
+    return F.timestamp_millis(milliseconds.cast("bigint"))
 
 
 def read_auxiliary_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
