@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from framework import Pipeline
 from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
@@ -75,23 +77,19 @@ class Files:
             (folder / "pipeline.yml").write_text(json.dumps(spec))
         return str(folder / "pipeline.yml")
 
-    def kill(self, killed: Mapping[str, Sequence[CrashPoint]]) -> list[str]:
-        """Return copies as kills at these points leave them; one update of each start passes its points."""
-        jobs: list[CrashJob] = []
-        names: list[str] = []
-        for start, points in killed.items():
-            copies = {f"{start}-{point}": point for point in points}
-            folders = {str(self.root / name): point for name, point in copies.items()}
-            jobs.append(CrashJob(spec=self.copy(f"{start} killed", of=start), copies=folders))
-            names += copies
-        kill_updates(jobs, workspace=self.root, spark_conf=INTERPRETED)
-        for start in killed:  # no copy can refer to files of the update that it comes from
-            shutil.rmtree(self.root / f"{start} killed")
-        return names
+    def job(self, start: str, points: Sequence[CrashPoint]) -> CrashJob:
+        """An update of a copy, which is copied at each of these points and killed at the last one."""
+        copies = {str(self.root / case_name(start, point)): point for point in points}
+        return CrashJob(spec=self.copy(f"{start} killed", of=start), copies=copies)
 
     def pipeline(self, name: str) -> Pipeline:
         """Return the pipeline of a copy, as in a new process."""
         return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
+
+
+def case_name(start: str, point: CrashPoint) -> str:
+    """The folder of one killed update."""
+    return f"{start}-{point.name}-{point.nth}"
 
 
 def rows(pipeline: Pipeline, table: str = "readings") -> list[dict[str, Any]]:
@@ -100,48 +98,70 @@ def rows(pipeline: Pipeline, table: str = "readings") -> list[dict[str, Any]]:
     return sorted(({k: v for k, v in row.items() if v is not None} for row in found), key=json.dumps)
 
 
-def test_after_a_kill_the_next_update_has_each_row_once(interpreting: SparkSession, tmp_path: Path) -> None:
-    """Killed at each pair of durable writes of the source, at the first start and when a new column has come."""
-    files = Files(spark=interpreting, root=tmp_path)
-    first = [{"id": str(number), "sensor": str(number % 2)} for number in range(3)]
-    for row in first:
+READINGS = [{"id": str(number), "sensor": str(number % 3)} for number in range(4)]
+READINGS[2]["unit"] = READINGS[3]["unit"] = "°C"
+
+
+def readings(session: SparkSession, root: Path) -> Files:
+    """A pipeline that has not run, and one that ran before a new column came."""
+    files = Files(spark=session, root=root)
+    for row in READINGS[:2]:
         files.put(f"{row['id']}.json", row)
     files.copy("fresh")
     files.copy("begun", of="fresh")
     assert files.pipeline("begun").run().state is UpdateState.COMPLETED
-    more = [{"id": str(number), "sensor": str(number % 4), "unit": "°C"} for number in range(3, 6)]
-    for row in more:
+    for row in READINGS[2:]:
         files.put(f"{row['id']}.json", row)
-    points = {begun: [CrashPoint(name=point) for start, point in POINTS if start == begun] for begun, _ in POINTS}
-    names = files.kill(points)
-    assert len(names) == len(POINTS)
-    for name in names:
-        pipeline = files.pipeline(name)
-        assert pipeline.run().state is UpdateState.COMPLETED, name
-        assert rows(pipeline) == sorted([*first, *more], key=json.dumps), name
-        assert rows(pipeline, "sensors") == [{"sensor": "0"}, {"sensor": "1"}, {"sensor": "3"}], name
+    return files
 
 
-def test_after_a_kill_while_types_widen_each_row_is_there_once_in_the_wider_types(
-    interpreting: SparkSession, tmp_path: Path
-) -> None:
-    """Values, keys and sequences that need wider types; a table, and a target of AUTO CDC with a late event."""
-    files = Files(spark=interpreting, root=tmp_path, module="wider.py")
+def widening(session: SparkSession, root: Path) -> Files:
+    """A pipeline that ran before values, a key and a sequence came that need wider types."""
+    files = Files(spark=session, root=root, module="wider.py")
     files.text("1.csv", "id,amount,op,seq", "1,10,u,1", "2,20,u,2", "3,30,d,9")
     files.copy("begun")
     assert files.pipeline("begun").run().state is UpdateState.COMPLETED
     files.text("2.csv", "id,amount,op,seq", "1,10.5,u,11", "5000000000,1.5,u,5000000000", "2,0,d,12", "3,31,u,8")
-    names = files.kill({"begun": [CrashPoint(name=point, nth=nth) for point, nth in WIDENING]})
-    assert len(names) == len(WIDENING)
+    return files
+
+
+@pytest.fixture(scope="module")
+def wreckage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
+    """Copies of both pipelines as kills at all points leave them, all of one process."""
+    session = spark.newSession()
+    read = readings(session, tmp_path_factory.mktemp("readings"))
+    widened = widening(session, tmp_path_factory.mktemp("balances"))
+    points = {begun: [CrashPoint(name=point) for start, point in POINTS if start == begun] for begun, _ in POINTS}
+    jobs = [read.job(start, points[start]) for start in points]
+    jobs.append(widened.job("begun", [CrashPoint(name=point, nth=nth) for point, nth in WIDENING]))
+    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
+    for job in jobs:  # no copy can refer to files of the update that it comes from
+        shutil.rmtree(Path(job.spec).parent)
+    return read, widened
+
+
+@pytest.mark.parametrize(("start", "point"), POINTS)
+def test_after_a_kill_the_next_update_has_each_row_once(wreckage: tuple[Files, Files], start: str, point: str) -> None:
+    """Killed at each pair of durable writes of the source, at the first start and when a new column has come."""
+    pipeline = wreckage[0].pipeline(case_name(start, CrashPoint(name=point)))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert rows(pipeline) == READINGS
+    assert rows(pipeline, "sensors") == [{"sensor": "0"}, {"sensor": "1"}, {"sensor": "2"}]
+
+
+@pytest.mark.parametrize(("point", "nth"), WIDENING)
+def test_after_a_kill_while_types_widen_each_row_is_there_once_in_the_wider_types(
+    wreckage: tuple[Files, Files], point: str, nth: int
+) -> None:
+    """Values, keys and sequences that need wider types; a table, and a target of AUTO CDC with a late event."""
     most = 5_000_000_000
-    for name in names:
-        pipeline = files.pipeline(name)
-        assert pipeline.run().state is UpdateState.COMPLETED, name
-        found = pipeline.table("readings").select("id", "amount", "op", "seq")
-        assert [kind for _, kind in found.dtypes] == ["bigint", "double", "string", "bigint"], name
-        assert sorted(tuple(row) for row in found.collect()) == [
-            (1, 10.0, "u", 1), (1, 10.5, "u", 11), (2, 0.0, "d", 12), (2, 20.0, "u", 2), (3, 30.0, "d", 9),
-            (3, 31.0, "u", 8), (most, 1.5, "u", most),
-        ], name  # fmt: skip
-        balances = pipeline.table("balances").select("id", "amount", "seq").collect()
-        assert sorted(tuple(row) for row in balances) == [(1, 10.5, 11), (most, 1.5, most)], name
+    pipeline = wreckage[1].pipeline(case_name("begun", CrashPoint(name=point, nth=nth)))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    found = pipeline.table("readings").select("id", "amount", "op", "seq")
+    assert [kind for _, kind in found.dtypes] == ["bigint", "double", "string", "bigint"]
+    assert sorted(tuple(row) for row in found.collect()) == [
+        (1, 10.0, "u", 1), (1, 10.5, "u", 11), (2, 0.0, "d", 12), (2, 20.0, "u", 2), (3, 30.0, "d", 9),
+        (3, 31.0, "u", 8), (most, 1.5, "u", most),
+    ]  # fmt: skip
+    balances = pipeline.table("balances").select("id", "amount", "seq").collect()
+    assert sorted(tuple(row) for row in balances) == [(1, 10.5, 11), (most, 1.5, most)]

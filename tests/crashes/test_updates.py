@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 
-MODULE = Path(__file__).parent / "fixtures" / "bank" / "bank.py"
+FIXTURES = Path(__file__).parent / "fixtures"
+MODULE, OF_HISTORIES = FIXTURES / "bank" / "bank.py", FIXTURES / "history" / "history.py"
 ACCOUNT, AMOUNT = "account INT, owner STRING", "account INT, amount INT"
 CHANGE = "account INT, owner STRING, operation STRING, position INT"
 
@@ -157,25 +158,33 @@ POINTS = [
 EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
 # tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py, files are read in test_cloud_files.py,
-# those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py, the rest in
-# test_histories.py. The lists of files are merged in tests/unit/sources/test_file_log.py, types become wider in
-# test_cloud_files.py.
+# those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py. The lists of files
+# are merged in tests/unit/sources/test_file_log.py, types become wider in test_cloud_files.py.
 ELSEWHERE = {
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
-    "lease.before_cleaning", "cdc.after_events", "snapshots.after_claim", "snapshots.before_mark", "prune.after_mark",
-    "prune.before_table", "prune.before_unmark", "cloud_files.before_start", "cloud_files.after_start",
+    "lease.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
+    "cloud_files.before_start", "cloud_files.after_start",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine",
     "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
     "cloud_files.after_known", "resets.after_begin", "tables.before_wider_types", "tables.after_wider_types",
 }  # fmt: skip
 
+# Targets with SCD type 2, of changes and of snapshots. One update passes these failpoints.
+PLACES = ("cdc.after_events", "snapshots.after_claim", "snapshots.before_mark")
+HISTORIES: Mapping[str, Rows] = {
+    "owners": [(1, "Ann", 1, None), (2, "Bob", 2, 4), (3, "Cy", 5, 9)],
+    "people": [(1, "Ann", 1, 2), (1, "Anna", 2, None), (2, "Bob", 1, 2), (3, "Cy", 2, None)],
+}
+
 
 def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     """The last kill of a triggered and of a continuous update at each failpoint.
 
-    Rebuilds pass most failpoints, and the first ones are passed on the way there.
+    Rebuilds pass most failpoints, and the first ones are passed on the way there. A rewind is killed once: it can't be
+    copied, and tests/spark/test_rewind.py interrupts one at each of its failpoints.
     """
-    return list({(point[0] == "continuous", point[1]): point for point in points}.values())
+    places = [("rewind" if point[0] == "rewind" else point[1], point[0] == "continuous") for point in points]
+    return list(dict(zip(places, points, strict=True)).values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,10 +256,14 @@ def kept(pipeline: Pipeline) -> Rows:
     return sorted(tuple(row) for row in found.selectExpr("row:account::int", "row:amount::int").collect())
 
 
-def points_asked_for(items: Sequence[pytest.Item]) -> list[tuple[str, str, int]]:
-    """Return the failpoints of the selected tests of this file: `-k` kills no more updates than it needs."""
+def points_asked_for(items: Sequence[pytest.Item]) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Return the failpoints of the selected tests of this file, of updates and of histories.
+
+    `-k` kills no more updates than it needs.
+    """
     chosen = [item.callspec.params for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
-    return [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
+    points = [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
+    return points, [each["place"] for each in chosen if "place" in each]
 
 
 @pytest.fixture(scope="module")
@@ -294,35 +307,53 @@ def halfway(bank: Bank) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wreckage(
-    bank: Bank, halfway: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Bank:
-    """The storages of all selected cases, as a kill at the failpoint leaves them: an update for each scenario.
+def histories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bank:
+    """Changes that come late and say the same twice, and two snapshots."""
+    bank = Bank(spark=spark, root=tmp_path_factory.mktemp("histories"), module=OF_HISTORIES)
+    repeated = [(1, "Ann", "INSERT", 1), (1, "Ann", "UPDATE", 3)]
+    gone = [(2, "Bob", "INSERT", 2), (2, None, "DELETE", 4), (3, None, "DELETE", 9), (3, "Cy", "INSERT", 5)]
+    bank.feed("changes", CHANGE, *repeated, *gone)
+    bank.feed("snapshot_1", ACCOUNT, (1, "Ann"), (2, "Bob"))
+    bank.feed("snapshot_2", ACCOUNT, (1, "Anna"), (3, "Cy"))
+    return bank
 
-    It is copied at each failpoint, and killed at the last one. The copies are all that is left, so that none of them
-    can refer to files of the update that they come from.
+
+@pytest.fixture(scope="module")
+def wreckage(
+    bank: Bank, halfway: Path, histories: Bank, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Bank:
+    """The storages of all selected cases, as a kill at the failpoint leaves them, all of one process.
+
+    An update is copied at each failpoint, and killed at the last one. The copies are all that is left, so that none of
+    them can refer to files of the update that they come from.
     """
     assert halfway.is_file()
-    asked = points_asked_for(request.session.items)
+    asked, places = points_asked_for(request.session.items)
     if any(SCENARIOS[scenario].start == "ahead" for scenario, _, _ in asked):
         bank.copy("ahead", of="begun")
         assert bank.pipeline("ahead").run().state is UpdateState.COMPLETED
-    points: dict[str, list[CrashPoint]] = defaultdict(list)
+    # By update: scenarios that differ only in what follows have one.
+    killed: dict[str, Scenario] = {}
+    copies: dict[str, dict[str, CrashPoint]] = defaultdict(dict)
     jobs = []
-    for scenario, failpoint, nth in asked:
-        point = CrashPoint(name=failpoint, nth=nth)
-        if SCENARIOS[scenario].rewinds:  # the mark of a rewind has the paths of tables: a copy would continue elsewhere
-            spec = bank.copy(case_name(scenario, point), of=SCENARIOS[scenario].start)
+    for name, failpoint, nth in asked:
+        scenario, point = SCENARIOS[name], CrashPoint(name=failpoint, nth=nth)
+        if scenario.rewinds:  # the mark of a rewind has the paths of tables: a copy would continue elsewhere
+            spec = bank.copy(case_name(name, point), of=scenario.start)
             jobs.append(CrashJob(spec=str(spec), point=point, rewind_to=bank.first_update))
         else:
-            points[scenario].append(point)
-    for scenario, passed in points.items():
-        spec = bank.copy(f"{scenario} killed", of=SCENARIOS[scenario].start)
-        copies = {str(bank.root / case_name(scenario, point)): point for point in passed}
-        jobs.append(CrashJob(spec=str(spec), arguments=SCENARIOS[scenario].update, copies=copies))
+            update = f"{scenario.start} {scenario.update}"
+            killed[update] = scenario
+            copies[update][str(bank.root / case_name(name, point))] = point
+    for number, (update, scenario) in enumerate(killed.items()):
+        spec = bank.copy(f"killed {number}", of=scenario.start)
+        jobs.append(CrashJob(spec=str(spec), arguments=scenario.update, copies=copies[update]))
+    if places:
+        folders = {str(histories.root / place): CrashPoint(name=place) for place in places}
+        jobs.append(CrashJob(spec=str(histories.copy("killed")), copies=folders))
     kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
-    for scenario in points:
-        shutil.rmtree(bank.root / f"{scenario} killed")
+    for folder in (*bank.root.glob("killed *"), *histories.root.glob("killed")):
+        shutil.rmtree(folder)
     return bank
 
 
@@ -347,6 +378,23 @@ def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
     assert [name for names in copies for name in names if name != "rebuild.json"] == []
 
 
+@pytest.mark.usefixtures("wreckage")
+@pytest.mark.parametrize("place", PLACES)
+def test_after_a_kill_the_next_update_ends_in_the_same_histories(histories: Bank, place: str) -> None:
+    """Each event and each snapshot counts once; one more update changes nothing."""
+    pipeline = histories.pipeline(place)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert {name: rows(pipeline, name) for name in HISTORIES} == HISTORIES
+    commits = commits_of(histories, place)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert commits_of(histories, place) == commits
+
+
+def commits_of(bank: Bank, name: str) -> list[str]:
+    """The commits of all tables of a copy."""
+    return sorted(map(str, (bank.root / name / "storage" / "tables").rglob("_delta_log/*.json")))
+
+
 def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank, halfway: Path) -> None:
     """While a rebuild is unfinished the table has the rows from before, and its flow the checkpoint from before."""
     pipeline = bank.pipeline(halfway.parent.name)
@@ -359,4 +407,4 @@ def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank
 
 def test_every_failpoint_has_an_update_that_is_killed_there() -> None:
     """No pair of durable writes is omitted."""
-    assert {failpoint for _, failpoint, _ in POINTS} | ELSEWHERE == FAILPOINTS
+    assert {failpoint for _, failpoint, _ in POINTS} | {*PLACES} | ELSEWHERE == FAILPOINTS

@@ -18,6 +18,7 @@ from framework import Pipeline
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.views.doctor import cost_text
+from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +100,7 @@ class Story:
         self._broker = broker
         self.pipeline = Pipeline(
             name="kafka", modules=[self.declare], storage=folder / "storage", schema="shop", master="local[2]",
-            spark_conf={"spark.driver.extraClassPath": jars}, development=True,
+            spark_conf={"spark.driver.extraClassPath": jars, **INTERPRETED}, development=True,
         )  # fmt: skip
         self.seen = 0
 

@@ -12,9 +12,11 @@ SCRIPT = """
 import sys
 from framework import Pipeline, pipelines as dp
 from framework.session.spark_session import start_session, stop_session
+from tests.support.settings import INTERPRETED
 
 root = sys.argv[1]
 spark = start_session(app_name="hive", master="local[2]", short=True, spark_conf={
+    **INTERPRETED,
     "spark.sql.catalogImplementation": "hive",
     "spark.sql.warehouse.dir": root + "/warehouse",
     "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root}/metastore;create=true",

@@ -1,4 +1,7 @@
-"""A standalone cluster on loopback: pipelines run on it as they are, and its executors read a database in parallel."""
+"""The main pipeline on real data, on a standalone cluster on loopback; its executors read a database in parallel.
+
+One update fills all tables. The demo's tables equal those that pandas computes from the package's frames.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,32 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import psycopg2
 import pytest
+import yaml
+from pyspark.sql import functions as sql
 
 from framework import Pipeline
+from framework.demo.demo import RESULT, run_demo
 from framework.demo.postgres_server import PostgresServer
 from framework.demo.project import prepare_folder
-from tests.e2e.flights_oracle import expected_flights, sorted_rows
+from tests.e2e.flights_oracle import EXPECTED, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
-from tests.e2e.test_flights import MONTHS, plain, rounded
 from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.record.events import Event
 
 pytestmark = pytest.mark.cluster
+MONTHS = 1
 # What an operator sets for a small cluster, in Spark's own file. Spark shuffles into 200 tasks by default and Delta
 # reads a table in 50. Three processes that live for a minute are done before their compilers pay off.
 FOR_A_SMALL_CLUSTER = {
@@ -38,7 +47,7 @@ FOR_A_SMALL_CLUSTER = {
     **INTERPRETED,
 }
 # A filter that takes half a second for each chunk, once: chunks that are read in parallel are seen together.
-MODULE = """
+DATABASE_MODULE = """
 from pyspark.sql import SparkSession
 
 from framework import pipelines as dp
@@ -66,77 +75,83 @@ def merged_snapshot():
 """
 
 
-@pytest.fixture(scope="module")
-def update(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], None]]:
-    """Runs an update of the pipeline in a folder on a cluster of two executors."""
-    root = tmp_path_factory.mktemp("cluster")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The demo's folder after the update.
+
+    Args:
+        spark: the test's session.
+        folder: the demo's folder.
+        result: what the command printed.
+        orders: the rows of the database.
+        at_once: how many sessions of the database read a chunk at the same time.
+    """
+
+    spark: SparkSession
+    folder: Path
+    result: Any
+    orders: list[tuple[Any, ...]]
+    at_once: set[int]
+
+    def pipeline(self, spec: str = "pipeline.yml") -> Pipeline:
+        """The pipeline in the test's session."""
+        return Pipeline.from_spec(self.folder / spec, spark=self.spark)
+
+
+def run_on_cluster(root: Path, spec: Path) -> Any:
+    """Run an update on a cluster of two executors, and return its result."""
     configured = root / "conf"
     configured.mkdir()
-    (configured / "spark-defaults.conf").write_text(
-        "".join(f"{key} {value}\n" for key, value in FOR_A_SMALL_CLUSTER.items()), encoding="utf-8"
-    )
+    settings = "".join(f"{key} {value}\n" for key, value in FOR_A_SMALL_CLUSTER.items())
+    (configured / "spark-defaults.conf").write_text(settings, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "SPARK_CONF_DIR": str(configured),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+    }
     with standalone_cluster(root / "cluster", workers=2) as master:
-
-        def run(folder: Path) -> None:
-            spec = str(folder / "pipeline.yml")
-            command = [sys.executable, "-m", "framework", "run", "--spec", spec, "--master", master]
-            environment = {
-                **os.environ,
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-                "SPARK_CONF_DIR": str(configured),
-                "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-            }
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
-            assert done.returncode == 0, done.stderr[-3000:]
-
-        yield run
+        command = [sys.executable, "-m", "framework", "run", "--spec", str(spec), "--master", master, "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
 
 
-def test_the_pipeline_runs_on_a_cluster_as_it_is(
-    spark: SparkSession, update: Callable[[Path], None], tmp_path: Path
-) -> None:
-    """The same spec, `--master`, the same table."""
-    folder = tmp_path / "flights"
+def spec_with_database(folder: Path) -> Path:
+    """Write a spec of the same pipeline with the tables of the database, beside the demo's own."""
+    spec = yaml.safe_load((folder / "pipeline.yml").read_text("utf-8"))
+    spec["libraries"].append({"file": {"path": "database.py"}})
+    spec["configuration"]["folder"] = str(folder)
+    (folder / "database.py").write_text(DATABASE_MODULE, "utf-8")
+    path = folder / "cluster.yml"
+    path.write_text(yaml.safe_dump(spec), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Updated:
+    """The demo's folder after one update of January and of a table of a database."""
+    root = tmp_path_factory.mktemp("cluster")
+    folder = root / "flights"
     prepare_folder(folder, MONTHS)
-    update(folder)
-    pipeline = Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
-    found = plain(pipeline.table("flights")).toPandas()
-    assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected_flights(MONTHS)))
-
-
-def test_executors_read_chunks_of_a_database_in_parallel(
-    spark: SparkSession, update: Callable[[Path], None], tmp_path: Path
-) -> None:
-    """Two executors read two chunks at a time; each row is in the table once."""
+    spec = spec_with_database(folder)
     with PostgresServer() as server, closing(psycopg2.connect(server.uri())) as connection:
         connection.autocommit = True
         cursor = connection.cursor()
         cursor.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name TEXT)")
         cursor.execute("INSERT INTO orders SELECT i, repeat('x', 99) || i FROM generate_series(1, 3000) i")
         cursor.execute("ANALYZE orders")
-        (tmp_path / "connections.yml").write_text(f"bank: {server.uri()}\n", "utf-8")
-        (tmp_path / "module.py").write_text(MODULE, "utf-8")
-        spec = {
-            "name": "shop", "storage": str(tmp_path / "storage"), "configuration": {"folder": str(tmp_path)},
-            "libraries": [{"file": {"path": "module.py"}}],
-        }  # fmt: skip
-        (tmp_path / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
+        (folder / "connections.yml").write_text(f"bank: {server.uri()}\n", "utf-8")
         at_once: set[int] = set()
         ended = threading.Event()
         watching = threading.Thread(target=_watch, args=(server.uri(), ended, at_once), daemon=True)
         watching.start()
-        update(tmp_path)
+        result = run_on_cluster(root, spec)
         ended.set()
         watching.join(10)
-        pipeline = Pipeline.from_spec(tmp_path / "pipeline.yml", spark=spark)
         cursor.execute("SELECT id, name FROM orders ORDER BY id")
-        expected = cursor.fetchall()
-        for target in ("orders", "merged"):
-            assert [tuple(row) for row in pipeline.table(target).orderBy("id").collect()] == expected, target
-    files = {path.name for path in (tmp_path / "storage").rglob("*.parquet") if "_delta_log" not in str(path)}
-    assert any(name.startswith("snapshot-") for name in files)  # the files of the readers are those of the table
-    assert not [*(tmp_path / "storage" / "staged").rglob("*.parquet")]
-    assert max(at_once) >= 2
+        orders = cursor.fetchall()
+    return Updated(spark=spark, folder=folder, result=result, orders=orders, at_once=at_once)
 
 
 def _watch(uri: str, ended: threading.Event, at_once: set[int]) -> None:
@@ -147,3 +162,67 @@ def _watch(uri: str, ended: threading.Event, at_once: set[int]) -> None:
         while not ended.wait(0.05):
             cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
             at_once.add(cursor.fetchone()[0])  # type: ignore[index]
+
+
+def plain(frame: DataFrame) -> DataFrame:
+    """The frame with dates as text and times as text in UTC, as the oracle has them."""
+    columns = []
+    for field in frame.schema.fields:
+        kind = field.dataType.typeName()
+        column = sql.col(field.name)
+        if kind == "timestamp":
+            column = sql.date_format(column, "yyyy-MM-dd'T'HH:mm:ss'Z'").alias(field.name)
+        elif kind == "date":
+            column = column.cast("string").alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
+
+
+def rounded(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """The rows with floats to nine digits: sums of floats depend on their order."""
+    return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
+
+
+@pytest.mark.parametrize("table", sorted(EXPECTED))
+def test_every_final_table_agrees_with_pandas_to_the_row(updated: Updated, table: str) -> None:
+    """Snapshot, late, repeated and cancelled events together end in the figures of the source itself.
+
+    The modules run on a cluster as they are: the same pipeline, `--master`, the same tables.
+    """
+    assert updated.result["state"] == "COMPLETED"
+    found = plain(updated.pipeline().table(table)).toPandas()
+    expected = EXPECTED[table](MONTHS)
+    assert sorted(found.columns) == sorted(expected.columns)
+    assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected))
+
+
+def test_the_expectations_count_what_is_wrong_with_the_weather(updated: Updated) -> None:
+    """Passed and failed of each expectation, as pandas counts them."""
+    flow = next(each for each in updated.result["flows"] if each["flow"].endswith(".weather_observations"))
+    counts = {each["name"]: (each["passed"], each["failed"]) for each in flow["expectations"]}
+    assert counts == expected_weather_counts(MONTHS)
+
+
+def test_executors_read_chunks_of_a_database_in_parallel(updated: Updated) -> None:
+    """Two executors read two chunks at a time; each row is in the table once."""
+    pipeline = updated.pipeline("cluster.yml")
+    for target in ("orders", "merged"):
+        assert [tuple(row) for row in pipeline.table(target).orderBy("id").collect()] == updated.orders, target
+    storage = updated.folder / ".sluice" / "flights"
+    files = {path.name for path in storage.rglob("*.parquet") if "_delta_log" not in str(path)}
+    assert any(name.startswith("snapshot-") for name in files)  # the files of the readers are those of the table
+    assert not [*(storage / "staged").rglob("*.parquet")]
+    assert max(updated.at_once) >= 2
+
+
+def test_the_demo_of_the_same_folder_finds_nothing_to_do_and_shows_the_worst_delays(updated: Updated) -> None:
+    """Another process, without the cluster, goes on where the update ended; the tables are not touched."""
+    heard: list[Event] = []
+    demo = run_demo(folder=updated.folder, months=MONTHS, master=None, progress=heard.append)
+    assert demo.update.is_idle
+    assert heard
+    shown = pd.DataFrame(demo.result_rows, columns=list(demo.result_columns))
+    expected = EXPECTED[RESULT](MONTHS).sort_values("mean_delay_minutes", ascending=False).head(len(shown))
+    assert len(shown) == 8
+    assert rounded(sorted_rows(shown)) == rounded(sorted_rows(expected))
+    assert shown["mean_delay_minutes"].is_monotonic_decreasing

@@ -8,21 +8,28 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from framework import Pipeline
-from framework.run.update.results import UpdateState
-from tests.e2e.session_room import MASTER, Room, opened_room
+from tests.e2e.session_room import MASTER, Room, opened_room, until
 from tests.support.command_line import SLUICE, environment, result_of, sluice
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PROGRESS_LINE = re.compile(r"\d\d:\d\d:\d\d  \w+: .+|\d\d:\d\d:\d\d  [\w ]+: .+")
 
+BAD_MODULE = """
+from framework import pipelines as dp
+
+@dp.materialized_view
+def totals():
+    return spark.read.table("ordres")
+
+@dp.table
+def orders():
+    return spark.readStream.table("nowhere")
+"""
 SLOW_MODULE = """
 from pyspark import pipelines as dp
 
@@ -118,75 +125,65 @@ def test_events_and_checkpoints_need_no_spark(project: Path) -> None:
     ]
 
 
-def test_the_projects_own_test_passes(project: Path) -> None:
-    """`pytest` passes in a new project."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    done = subprocess.run(command, cwd=project, env=environment(), check=False, capture_output=True, text=True)
+def test_the_projects_own_test_passes(warm: Room) -> None:
+    """`pytest` passes in a new project, and its pipeline finds the session of the folder."""
+    before = warm.status()["commands"]
+    done = warm.command([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"])
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+    until(lambda: warm.status()["commands"] == before + 1, "the use of the session")
 
 
-def test_wrong_definitions_end_with_2_and_leave_nothing_behind(tmp_path: Path) -> None:
+def test_wrong_definitions_end_with_2_and_leave_nothing_behind(warm: Room) -> None:
     """All faults are reported with file and line, and no folder is created."""
-    (tmp_path / "pipeline.yml").write_text("name: bad\nlibraries: [{file: {path: bad.py}}]\n", encoding="utf-8")
-    module = """
-from framework import pipelines as dp
-
-@dp.materialized_view
-def totals():
-    return spark.read.table("ordres")
-
-@dp.table
-def orders():
-    return spark.readStream.table("nowhere")
-"""
-    (tmp_path / "bad.py").write_text(module, encoding="utf-8")
-    done = sluice(tmp_path, "run", *MASTER)
+    spec = warm.project("bad", BAD_MODULE)
+    before = files_of(warm)
+    done = warm.sluice("run", *spec, *MASTER)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Did you mean" in done.stderr
     for line in (6, 10):
         assert f"bad.py:{line}" in done.stderr
     assert "Traceback" not in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["bad.py", "pipeline.yml"]
+    assert files_of(warm) == before
 
 
-def interrupt(folder: Path, number: signal.Signals) -> tuple[int, Any]:
-    """Start an update, send it a signal when its flow has committed a batch, and wait for its end."""
-    command = [*SLUICE, "run", *MASTER, "--param", "nap=400", "-o", "json"]
-    offsets = folder / ".sluice" / "slow" / "checkpoints"
-    before = len(list(offsets.rglob("commits/*")))
+def files_of(room: Room) -> list[str]:
+    """All files and folders of the project but those of Python."""
+    found = room.folder.rglob("*")
+    return sorted(str(path) for path in found if "__pycache__" not in path.parts and ".pyc" not in path.suffixes)
+
+
+def interrupt(room: Room, options: tuple[str, str], number: signal.Signals, variables: dict[str, str]) -> Any:
+    """Start an update, send it a signal when its flow has committed a batch, and return its code and its result."""
+    command = [*SLUICE, "run", *options, *MASTER, "--param", "nap=400", "-o", "json"]
+    checkpoints = room.folder / ".sluice" / "slow" / "checkpoints"
+    before = len(list(checkpoints.rglob("commits/*")))
     with subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=room.folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        while process.poll() is None and len(list(offsets.rglob("commits/*"))) <= before:
-            try:
+        while process.poll() is None and len(list(checkpoints.rglob("commits/*"))) <= before:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
-            except subprocess.TimeoutExpired:
-                continue
         process.send_signal(number)
         out, _ = process.communicate(timeout=120)
     return process.returncode, json.loads(out)
 
 
-def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once."""
-    (tmp_path / "data").mkdir()
+def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(warm: Room) -> None:
+    """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once.
+
+    Ctrl-C comes to a command with a JVM of its own, and SIGTERM to one that uses the session of the folder.
+    """
     for number in range(12):
-        (tmp_path / "data" / f"{number:02}.json").write_text(f'{{"n": {number}}}\n', encoding="utf-8")
-    spec = f"""
-name: slow
-libraries: [{{file: {{path: slow.py}}}}]
-configuration: {{numbers.data: {tmp_path}/data, nap: "0"}}
-"""
-    (tmp_path / "pipeline.yml").write_text(spec, encoding="utf-8")
-    (tmp_path / "slow.py").write_text(SLOW_MODULE, encoding="utf-8")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        code, result = interrupt(tmp_path, number)
+        warm.write(f"numbers/{number:02}.json", f'{{"n": {number}}}\n')
+    spec = warm.project("slow", SLOW_MODULE, configuration={"numbers.data": f"{warm.folder}/numbers", "nap": "0"})
+    for number, variables in ((signal.SIGINT, environment()), (signal.SIGTERM, warm.variables)):
+        code, result = interrupt(warm, spec, number, variables)
         assert (code, result["state"]) == (128 + number, "CANCELED")
         assert [flow["state"] for flow in result["flows"]] == ["STOPPED"]
-    events = result_of(sluice(tmp_path, "events", "--type", "update_progress", "-o", "json"))
+    events = result_of(warm.sluice("events", *spec, "--type", "update_progress", "-o", "json"))
     states = [event["details"]["update_progress"]["state"] for event in events]
     assert states.count("CANCELED") == 2
-    pipeline = Pipeline.from_spec(tmp_path / "pipeline.yml", spark=spark)
-    assert pipeline.run().state is UpdateState.COMPLETED
-    assert sorted(row["n"] for row in pipeline.table("numbers").collect()) == list(range(12))
+    assert result_of(warm.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+    rows = result_of(warm.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
+    assert [row["n"] for row in rows] == list(range(12))

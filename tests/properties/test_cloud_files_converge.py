@@ -33,7 +33,7 @@ from tests.support.seeds import fresh_seed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HISTORIES = min(int(os.environ.get("SLUICE_WORLDS", "6")), 40)
+HISTORIES = min(int(os.environ.get("SLUICE_WORLDS", "4")), 40)
 ROUNDS = 3 if HISTORIES <= 6 else 8
 FAULTS = (
     "cloud_files.before_start", "cloud_files.after_start", "cloud_files.after_files", "cloud_files.after_columns",

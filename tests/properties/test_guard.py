@@ -31,7 +31,7 @@ from tests.support.ingestion_bundle import GATEWAY, GATEWAY_NAME, HOUR, USER, bu
 Specs = dict[str, dict[str, Any]]
 Edit = tuple[str, tuple[str | int, ...], Any]
 
-EXAMPLES = int(os.environ.get("SLUICE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("SLUICE_EXAMPLES", "40"))
 MANY = settings(max_examples=EXAMPLES, deadline=None)
 SOME = settings(max_examples=EXAMPLES // 3, deadline=None)
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=6)
