@@ -155,7 +155,7 @@ def files_of(room: Room) -> list[str]:
 
 def interrupt(room: Room, options: tuple[str, str], number: signal.Signals, variables: dict[str, str]) -> Any:
     """Start an update, send it a signal when its flow has committed a batch, and return its code and its result."""
-    command = [*SLUICE, "run", *options, *MASTER, "--param", "nap=400", "-o", "json"]
+    command = [*SLUICE, "run", *options, *MASTER, "--param", "nap=2000", "-o", "json"]
     checkpoints = room.folder / ".sluice" / "slow" / "checkpoints"
     before = len(list(checkpoints.rglob("commits/*")))
     with subprocess.Popen(
@@ -174,7 +174,7 @@ def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(warm: Room) -> No
 
     Ctrl-C comes to a command with a JVM of its own, and SIGTERM to one that uses the session of the folder.
     """
-    for number in range(12):
+    for number in range(6):
         warm.write(f"numbers/{number:02}.json", f'{{"n": {number}}}\n')
     spec = warm.project("slow", SLOW_MODULE, configuration={"numbers.data": f"{warm.folder}/numbers", "nap": "0"})
     for number, variables in ((signal.SIGINT, environment()), (signal.SIGTERM, warm.variables)):
@@ -186,4 +186,4 @@ def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(warm: Room) -> No
     assert states.count("CANCELED") == 2
     assert result_of(warm.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
     rows = result_of(warm.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
-    assert [row["n"] for row in rows] == list(range(12))
+    assert [row["n"] for row in rows] == list(range(6))

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -61,8 +62,6 @@ PRICES = """
         return spark.range(3).select(price("id").alias("price"))
 """
 USERS = """
-    from pyspark import pipelines as dp
-
     @dp.temporary_view
     def changes():
         files = spark.readStream.format("json").schema("id INT, name STRING, seq INT")
@@ -228,16 +227,36 @@ def test_a_second_command_starts_cold_and_names_the_user(room: Room, session: An
     assert used_since(room, session) == 0
 
 
-def test_edited_code_is_used_at_once(room: Room, session: Any) -> None:
-    """A function has the new code of a module beside the pipeline, and of one that its Python worker imports."""
-    spec = room.project("prices", PRICES)
-    for rate, tax in ((1, 0), (10, 5000)):
+@pytest.fixture(scope="module")
+def shop(room: Room) -> Any:
+    """The rows of a project after two updates, and how many commands used the session: two updates and a query.
+
+    Before the second update there were other code and more events.
+    """
+    before = room.start()
+    spec = room.project("shop", dedent(PRICES) + dedent(USERS), configuration={"data": str(room.folder / "users-data")})
+    for seq, (rate, tax, names) in enumerate(((1, 0, ["Ann", "Bob"]), (10, 5000, ["Anna"]))):
         room.write("rates.py", f"def rated(n):\n    return n * {rate}\n")
         room.write("lib/taxes.py", f"TAX = {tax}\n")
+        rows = [{"id": number, "name": name, "seq": seq} for number, name in enumerate(names)]
+        room.write(f"users-data/{seq}.json", "\n".join(map(json.dumps, rows)))
         assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
-        rows = room.sluice("sql", "SELECT price FROM prices ORDER BY price", *spec, *MASTER, "-o", "json")
-        assert [row["price"] for row in result_of(rows)] == [n * rate + tax for n in range(3)]
-    assert used_since(room, session) == 4
+    query = "SELECT sort_array(collect_list(%s)) AS found FROM %s"
+    both = " UNION ALL ".join(query % each for each in (("string(price)", "prices"), ("name", "users")))
+    found = result_of(room.sluice("sql", both, *spec, *MASTER, "-o", "json"))
+    return [row["found"] for row in found], used_since(room, before)
+
+
+def test_edited_code_is_used_at_once(shop: Any) -> None:
+    """A function has the new code of a module beside the pipeline, and of one that its Python worker imports."""
+    (prices, _), used = shop
+    assert (prices, used) == (["5000", "5010", "5020"], 3)
+
+
+def test_auto_cdc_works_in_command_after_command(shop: Any) -> None:
+    """The callbacks of a stream reach the Python of their own command."""
+    (_, users), used = shop
+    assert (users, used) == (["Anna", "Bob"], 3)
 
 
 def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room, session: Any, tmp_path: Path) -> None:
@@ -307,18 +326,6 @@ def test_a_jvm_that_would_keep_something_is_replaced(room: Room, session: Any) -
     assert used_since(room, fresh) == 1
 
 
-def test_auto_cdc_works_in_command_after_command(room: Room, session: Any) -> None:
-    """The callbacks of a stream reach the Python of their own command."""
-    spec = room.project("users", USERS, configuration={"data": str(room.folder / "users-data")})
-    for seq, names in enumerate((("Ann", "Bob"), ("Anna",))):
-        rows = [{"id": number, "name": name, "seq": seq} for number, name in enumerate(names)]
-        room.write(f"users-data/{seq}.json", "\n".join(map(json.dumps, rows)))
-        assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
-    found = room.sluice("sql", "SELECT name FROM users ORDER BY id", *spec, *MASTER, "-o", "json")
-    assert [row["name"] for row in result_of(found)] == ["Anna", "Bob"]
-    assert used_since(room, session) == 3
-
-
 def is_locked(lock: Path) -> bool:
     """Return whether a process holds a lock."""
     with lock.open("rb") as file:
@@ -329,51 +336,53 @@ def is_locked(lock: Path) -> bool:
     return False
 
 
-def test_the_lock_of_a_killed_update_is_free_only_when_its_jvm_is_dead(room: Room, session: Any) -> None:
-    """No stream of the killed update runs when the next one may start, and that ends with every row once."""
+def commits(storage: Path) -> int:
+    """The number of batches that the update has committed."""
+    return len([*storage.rglob("commits/*")])
+
+
+@contextmanager
+def in_the_middle(room: Room, spec: tuple[str, str], storage: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run an update in the session until it has committed a batch; it would run for some more seconds."""
+    before = commits(storage)
+    with subprocess.Popen(
+        [*SLUICE, "run", *spec, *MASTER, "--param", "nap=2"],
+        cwd=room.folder, env=room.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        until(lambda: process.poll() is not None or commits(storage) > before, "a batch")
+        yield process
+
+
+def test_updates_that_lose_their_command_or_their_jvm_end_with_every_row_once(room: Room, session: Any) -> None:
+    """The lock of a killed update is free only when its JVM is dead, so no stream of it runs beside the next update.
+
+    An update whose JVM is killed ends with one condition, without a traceback and without retries.
+    """
     for number in range(6):
         room.write(f"slow-data/{number:02}.json", f'{{"n": {number}}}\n')
     spec = room.project("slow", SLOW, configuration={"data": str(room.folder / "slow-data"), "nap": "0"})
     storage = room.folder / ".sluice" / "slow"
-    # After two batches it would run for eight more seconds.
-    command = [*SLUICE, "run", *spec, *MASTER, "--param", "nap=2"]
-    with subprocess.Popen(
-        command, cwd=room.folder, env=room.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        until(lambda: process.poll() is not None or len([*storage.rglob("commits/*")]) > 1, "two batches")
-        status = room.connection().ask({"want": "status"})
-        assert status is not None
+    with in_the_middle(room, spec, storage) as process:
+        status = room.status()
         assert (status["jvm"], status["user"]["pid"]) == (session["jvm"], process.pid)
         assert is_locked(storage / "update.lock")
         process.kill()
         process.communicate(timeout=60)
     until(lambda: not is_locked(storage / "update.lock"), "a free lock")
     assert not runs(session["jvm"])
-    assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
-    rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
-    assert [row["n"] for row in rows] == list(range(6))
-    after = room.status()
-    assert (after["pid"], after["jvm"] != session["jvm"]) == (session["pid"], True)
-
-
-def test_an_update_whose_jvm_is_killed_says_so_and_loses_nothing(room: Room, session: Any) -> None:
-    """One condition without a traceback, and no retries; the next update ends with every row once."""
-    for number in range(6):
-        room.write(f"lost-data/{number:02}.json", f'{{"n": {number}}}\n')
-    spec = room.project("lost", SLOW, configuration={"data": str(room.folder / "lost-data"), "nap": "0"})
-    storage = room.folder / ".sluice" / "lost"
-    with subprocess.Popen(
-        [*SLUICE, "run", *spec, *MASTER, "--param", "nap=0.5"],
-        cwd=room.folder, env=room.variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        until(lambda: process.poll() is not None or len([*storage.rglob("commits/*")]) > 1, "two batches")
-        os.kill(session["jvm"], signal.SIGKILL)
+    until(lambda: room.status().get("jvm", session["jvm"]) != session["jvm"], "a new JVM")
+    fresh = room.status()
+    assert fresh["pid"] == session["pid"]
+    with in_the_middle(room, spec, storage) as process:
+        os.kill(fresh["jvm"], signal.SIGKILL)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "[SPARK_LOST] The Java process of Spark ended" in errors, errors
     assert 1 == errors.count("numbers: FAILED"), errors
     assert "Traceback" not in errors
     assert "py4j" not in errors
+    assert commits(storage) < 6
+    until(lambda: not room.status()["running"], "the end of the session")
     room.start()
     assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
     rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
