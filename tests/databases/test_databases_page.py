@@ -36,6 +36,7 @@ def test_the_modules_of_the_page_copy_their_tables(
     pipeline = Pipeline.from_spec(folder / "pipeline.yml", spark=interpreting)
     assert pipeline.run().state is UpdateState.COMPLETED
     run("UPDATE customers SET city = 'Oaxaca' WHERE id % 2 = 0; DELETE FROM customers WHERE id > 1990")
+    run("UPDATE customers SET id = id + 10000 WHERE id % 11 = 0")
     run("INSERT INTO customers VALUES (5000, 'new', 'Tijuana', 0.1); UPDATE sales.prices SET price = 11")
     assert pipeline.run().state is UpdateState.COMPLETED
     rows = run("SELECT id, name, city, balance FROM customers ORDER BY id")

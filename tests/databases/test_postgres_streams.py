@@ -155,37 +155,6 @@ def orders():
     assert "Traceback" not in error.render()
 
 
-def test_snapshot_and_changes_make_the_source(interpreting: SparkSession, folder: Path, run: Run) -> None:
-    """Rows that change between the chunks and afterwards end as they are at the source."""
-    for name, key in (("accounts", "aid"), ("branches", "bid"), ("tellers", "tid")):
-        balance = f"{name[0]}balance"
-        more = "" if name == "branches" else ", bid INT"
-        run(f"CREATE TABLE pgbench_{name} ({key} INT PRIMARY KEY{more}, {balance} INT, filler CHAR(84))")
-    run(
-        "CREATE TABLE pgbench_history (tid INT, bid INT, aid INT, delta INT, mtime TIMESTAMP, filler CHAR(22), "
-        "hid BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY)"
-    )
-    run("INSERT INTO pgbench_accounts (aid, bid, abalance, filler) SELECT i, 1, 0, 'a' FROM generate_series(1, 5000) i")
-    run("INSERT INTO pgbench_tellers (tid, bid, tbalance) SELECT i, 1, 0 FROM generate_series(1, 10) AS i")
-    run("INSERT INTO pgbench_branches VALUES (1, 0, NULL); ANALYZE")
-    module = (Path(__file__).parent / "fixtures" / "bank" / "bank.py").read_text("utf-8")
-    pipeline = pipeline_of(interpreting, folder, module)
-    assert pipeline.run().state is UpdateState.COMPLETED
-    run("UPDATE pgbench_accounts SET abalance = aid WHERE aid % 3 = 0; DELETE FROM pgbench_accounts WHERE aid % 7 = 0")
-    run("UPDATE pgbench_accounts SET aid = aid + 100000 WHERE aid % 11 = 0")
-    run("TRUNCATE pgbench_tellers; INSERT INTO pgbench_tellers VALUES (77, 1, 5, NULL)")
-    run("INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 1, 1, 5, '2024-01-01 00:00:00.123456')")
-    assert pipeline.run().state is UpdateState.COMPLETED
-    for target, key, columns in (
-        ("accounts", "aid", "aid, bid, abalance, filler"),
-        ("branches", "bid", "bid, bbalance, filler"),
-        ("tellers", "tid", "tid, bid, tbalance, filler"),
-        ("history", "hid", "hid, tid, bid, aid, delta, mtime, filler"),
-    ):
-        copied = [tuple(row) for row in pipeline.table(target).select(*columns.split(", ")).orderBy(key).collect()]
-        assert copied == run(f"SELECT {columns} FROM pgbench_{target} ORDER BY {key}")
-
-
 def pipeline_of(spark: SparkSession, folder: Path, module: str) -> Pipeline:
     """Return a pipeline of one module with its storage in the folder."""
     (folder / "module.py").write_text(module, "utf-8")
@@ -193,6 +162,6 @@ def pipeline_of(spark: SparkSession, folder: Path, module: str) -> Pipeline:
         name="bank",
         modules=[folder / "module.py"],
         storage=str(folder / "storage"),
-        configuration={"bank.folder": str(folder), "bank.chunk_bytes": "100k"},
+        configuration={"bank.folder": str(folder)},
         spark=spark,
     )

@@ -13,7 +13,7 @@ from framework.foundation.failpoints import arm, disarm
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import IngestedState, read_status
 from framework.run.update.results import FlowState, UpdateResult, UpdateState
-from tests.databases.test_columns_change import after_definitions
+from tests.databases.test_columns_change import after_definitions, applied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def test_another_table_under_the_name_of_a_copied_one_is_never_continued(
     create(run, *tables)
     pipeline = pipeline_of(interpreting, folder)
     assert pipeline.run().state is UpdateState.COMPLETED
-    before = {table: copied(pipeline, table) for table in tables}
+    before = {table: copied(pipeline, table) for table in GONE}
     run("ALTER TABLE blue RENAME TO next_one; ALTER TABLE green RENAME TO blue; ALTER TABLE next_one RENAME TO green")
     run("INSERT INTO blue VALUES (4, 'was green'); INSERT INTO green VALUES (5, 'was blue')")
     run("DROP TABLE made_again")
@@ -117,16 +117,16 @@ def test_another_table_under_the_name_of_a_copied_one_is_never_continued(
     ways = {each.source: each.way_out for each in gateway.tables if each.state is IngestedState.GAP}
     assert ways == {f"public.{table}": f"sluice ingest resync public.{table}" for table in GONE}
     run("UPDATE skipped SET name = 'changed' WHERE id = 3; INSERT INTO blue VALUES (8, 'eight')")
-    resync(pipeline, *GONE)
-
-    def change() -> None:
-        run("UPDATE blue SET name = 'last'; DELETE FROM green WHERE id = 2; DELETE FROM made_again")
-        run("DELETE FROM taken_out")
-
-    with after_definitions(change):  # the snapshots have begun, and the log has all changes
-        assert pipeline.run().state is UpdateState.COMPLETED
-    for table in tables:
+    resync(pipeline, "blue", "made_again")
+    # The snapshots have begun, and the log has all changes.
+    with after_definitions(lambda: run("UPDATE blue SET name = 'last'; UPDATE made_again SET id = 9 WHERE id = 1")):
+        result = pipeline.run()
+    assert failures(result) == of_both_flows(green=replaced, taken_out=unpublished)
+    assert applied(result) == {"blue", "made_again", "skipped"}
+    for table in ("blue", "made_again", "renamed", "kept"):
         assert copied(pipeline, table) == at_source(run, table), table
+    for table in ("green", "taken_out"):
+        assert copied(pipeline, table) == before[table]
     assert copied(pipeline, "skipped") == [(3, "changed")]
 
 
