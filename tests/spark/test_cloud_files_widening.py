@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F
@@ -134,87 +134,184 @@ def test_a_target_that_may_widen_takes_all_types_that_any_target_takes(
     assert can_widen(DataType.fromDDL(stored), DataType.fromDDL(found)) is is_taken
 
 
-def test_columns_of_typed_files_widen_at_every_depth_in_one_update(landing: Landing) -> None:
-    """Each supported change of Parquet, a new column beside it, and values that no wider type has are rescued."""
-    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
-    narrow = (
+FILES: dict[str, dict[str, Any]] = {
+    "typed": {**WIDENS, "cloudFiles.format": "parquet"},
+    "csv": {**TYPED, "cloudFiles.format": "csv", "header": "true", "cloudFiles.schemaHints": "h INT"},
+    "json": {**TYPED, "prefersDecimal": "true"},
+    "texts": WIDENS,
+    "xml": {**TYPED, "cloudFiles.format": "xml", "rowTag": "r"},
+    "restored": {**WIDENS, "cloudFiles.format": "parquet"},
+    "constrained": {**WIDENS, "cloudFiles.format": "parquet"},
+}
+OF_TWO = {"of_two": {}, "of_two_kept": {"sluice.quarantine": "true"}}
+"""The tables of two flows, and their properties."""
+
+
+def _tables(landing: Landing) -> Callable[[], None]:
+    """A table for each folder of files, and those of two flows."""
+    spark = landing.world.spark
+
+    def declared() -> None:
+        landing.declare(FILES)()
+        for table, given in OF_TWO.items():
+            dp.create_streaming_table(table, table_properties=given)
+            for folder in ("a", "b"):
+
+                @dp.append_flow(target=table, name=f"{folder}_{table}")
+                def rows(folder: str = folder) -> DataFrame:
+                    reader = spark.readStream.format("cloudFiles").options(**{"cloudFiles.format": "parquet", **WIDENS})
+                    return reader.load(str(landing.root / folder)).drop("_rescued_data")
+
+    return declared
+
+
+def _land_narrow(landing: Landing) -> None:
+    """The first file of each folder."""
+    write(
+        landing, "parquet", "typed",
         "cast(1 AS TINYINT) AS b, 1 AS i, 1L AS l, 1.5f AS f, cast(1.25 AS DECIMAL(5,2)) AS d, date'2025-01-31' AS t, "
-        "1 AS n, named_struct('x', 1) AS s, array(1) AS a, map('k', 1) AS m, 1 AS text"
-    )
-    write(landing, "parquet", "t", narrow)
-    assert landing.run(tables) == {}
-    assert "delta.enableTypeWidening" not in properties(landing, "t")
-    wide = (
-        "1000 AS b, 5000000000L AS i, cast(1.5 AS DECIMAL(3,1)) AS l, 0.1d AS f, cast(1.2345 AS DECIMAL(9,4)) AS d, "
-        "timestamp_ntz'2025-01-31 12:00:00' AS t, 0.5d AS n, named_struct('x', 5000000000L) AS s, "
-        "array(5000000000L) AS a, map('k', 5000000000L) AS m, 'no number' AS text, 7 AS more"
-    )
-    write(landing, "parquet", "t", wide)
-    result = landing.world.run(landing.declare(tables))
-    assert [flow.error for flow in result.flows if flow.error] == []
-    assert properties(landing, "t")["delta.enableTypeWidening"] == "true"
-    assert columns(landing, "t") == (
-        "b int, i bigint, l decimal(21,1), f float, d decimal(9,4), t timestamp_ntz, n double, s struct<x:bigint>, "
-        "a array<bigint>, m map<string,bigint>, text int, more int"
-    )
-    first = {
-        "b": 1, "i": 1, "l": Decimal("1.0"), "f": 1.5, "d": Decimal("1.2500"), "t": DAY, "n": 1.0,
-        "s": {"x": 1}, "a": [1], "m": {"k": 1}, "text": 1,
-    }  # fmt: skip
-    second = {
-        "b": 1000, "i": MOST, "l": Decimal("1.5"), "d": Decimal("1.2345"), "t": NOON,
-        "n": 0.5, "s": {"x": MOST}, "a": [MOST], "m": {"k": MOST}, "more": 7,
-    }  # fmt: skip
-    assert sorted(shown(landing, "t"), key=lambda row: row[0]["b"]) == [
-        (first, {}),
-        (second, {"f": "0.1", "text": "no number"}),
-    ]
-    assert landing.run(tables) == {}
-    assert len(landing.rows("t")) == 2
-
-
-def test_queries_find_the_rows_from_before_in_files_whose_statistics_have_the_narrow_type(landing: Landing) -> None:
-    """Delta skips files by the statistics of their time; a FLOAT stays one, because its texts there are not exact."""
-    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
-    write(
-        landing, "parquet", "t",
-        "0.1f AS f, 10 AS i, 10L AS l, 10 AS n, cast(1.5 AS DECIMAL(3,1)) AS d, date'2025-01-31' AS t",
+        "1 AS n, named_struct('x', 1, '`x`', 3, 'y', 'y') AS s, array(1) AS a, map('k', 1) AS m, 1 AS text, "
+        "2 AS ```q```, 'x' AS q, "
+        "0.1f AS sf, 10 AS si, 10L AS sl, 10 AS sn, cast(1.5 AS DECIMAL(3,1)) AS sd, date'2025-01-31' AS st",
     )  # fmt: skip
-    assert landing.run(tables) == {}
-    write(
-        landing, "parquet", "t",
-        "0.3d AS f, 99.5 AS i, 99.5 AS l, 99.5d AS n, 9.125 AS d, timestamp_ntz'2025-02-28 01:00:00' AS t",
-    )  # fmt: skip
-    assert landing.run(tables) == {}
-    frame = landing.world.spark.read.format("delta").load(landing.world.path("t"))
-    kept = landing.world.spark.createDataFrame(frame.collect(), frame.schema)
-    assert kept.count() == 2
-    day = "timestamp_ntz'2025-01-31 00:00:00'"
-    for condition in (
-        "f > 0.1d", "f = cast(0.1f AS DOUBLE)", "f < 0.2d", "i < 10.5", "i = 10", "i >= 9.9", "l < 10.5", "l = 10",
-        "n < 10.5", "n = 10", "d = 1.5", "d < 1.501", f"t = {day}", f"t <= {day}", f"t > {day} - INTERVAL 1 HOUR",
-    ):  # fmt: skip
-        assert frame.where(condition).count() == kept.where(condition).count() > 0, condition
-
-
-def test_types_of_text_files_widen_with_what_is_inferred(landing: Landing) -> None:
-    """CSV has all numbers, JSON decimals if they are preferred; hints and texts stay, what has no type is rescued."""
-    tables: dict[str, dict[str, Any]] = {
-        "csv": {**TYPED, "cloudFiles.format": "csv", "header": "true", "cloudFiles.schemaHints": "h INT"},
-        "json": {**TYPED, "prefersDecimal": "true"},
-        "texts": WIDENS,
-        "xml": {**TYPED, "cloudFiles.format": "xml", "rowTag": "r"},
-    }
     landing.text("csv/1.csv", "id,n,h,t\n1,1,1,2025-01-31\n")
     landing.put("json/1.json", {"id": 1, "at": {"n": 1}, "x": 1.5, "d": "a"})
     landing.put("texts/1.json", {"id": 1})
     landing.text("xml/1.xml", "<r><id>1</id></r>")
-    assert landing.run(tables) == {}
+    write(landing, "parquet", "restored", "1 AS id, named_struct('x', 1, 'a', array(1)) AS s")
+    write(landing, "parquet", "constrained", "1 AS id, 10 AS amount")
+    write(landing, "parquet", "a", "1 AS id, named_struct('x', 1) AS s")
+    write(landing, "parquet", "b", "2 AS id, named_struct('x', 2) AS s")
+
+
+def _land_wide(landing: Landing) -> None:
+    """The second file of each folder."""
+    write(
+        landing, "parquet", "typed",
+        "1000 AS b, 5000000000L AS i, cast(1.5 AS DECIMAL(3,1)) AS l, 0.1d AS f, cast(1.2345 AS DECIMAL(9,4)) AS d, "
+        "timestamp_ntz'2025-01-31 12:00:00' AS t, 0.5d AS n, "
+        f"named_struct('x', {MOST}, '`x`', {MOST}, 'y', 'y') AS s, array({MOST}) AS a, map('k', {MOST}) AS m, "
+        f"'no number' AS text, 7 AS more, {MOST} AS ```q```, 'x' AS q, "
+        "0.3d AS sf, 99.5 AS si, 99.5 AS sl, 99.5d AS sn, 9.125 AS sd, timestamp_ntz'2025-02-28 01:00:00' AS st",
+    )  # fmt: skip
     landing.text("csv/2.csv", f"id,n,h,t\n{MOST},1.5,{MOST},soon\n")
     landing.put("json/2.json", {"id": 2, "at": {"n": 1.5}, "x": 12.25, "d": 7})
     landing.put("texts/2.json", {"id": 1.5})
     landing.text("xml/2.xml", "<r><id>2</id></r>")
-    assert landing.run(tables) == {}
+    write(landing, "parquet", "restored", "2 AS id, named_struct('x', 2.25, 'a', array(2.25)) AS s")
+    write(landing, "parquet", "constrained", "5000000000L AS id, 10.25 AS amount")
+    write(landing, "parquet", "a", "5000000000L AS id, named_struct('x', 5000000000L) AS s")
+    write(landing, "parquet", "b", "3 AS id, named_struct('x', 3) AS s")
+
+
+class Widened(NamedTuple):
+    """The tables of `_tables` after updates over narrow files, over wide ones, and over what follows.
+
+    Args:
+        landing: has the tables.
+        errors: of each update, by table.
+        seen: columns and rows of `of_two` and `constrained` after the second update.
+    """
+
+    landing: Landing
+    errors: list[dict[str, str]]
+    seen: dict[str, tuple[str, list[Any]]]
+
+
+@pytest.fixture(scope="module")
+def widened(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Widened:
+    """All tables widen in the second update; between the updates, one is restored, and one gets a constraint."""
+    root = tmp_path_factory.mktemp("widened")
+    landing = Landing(world=EngineWorld(spark.newSession(), root), root=root / "landing")
+    world, errors = landing.world, list[dict[str, str]]()
+
+    def update(**request: Any) -> None:
+        # One flow after the other: the second one of a folder begins when the first one has recorded wider types.
+        alone = {"pipelines.maxParallelFlows": "1"}
+        result = world.pipeline(_tables(landing), configuration=alone).run(**request)
+        errors.append({flow.flow.table: str(flow.error) for flow in result.flows if flow.error})
+
+    _land_narrow(landing)
+    update()
+    assert "delta.enableTypeWidening" not in properties(landing, "typed")
+    narrow = world.versions("restored") - 1
+    table = f"delta.`{world.path('constrained')}`"
+    world.spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT Positive CHECK (amount > 0)")
+    _land_wide(landing)
+    update()
+    seen = {name: (columns(landing, name), landing.rows(name)) for name in (*OF_TWO, "constrained")}
+    world.spark.sql(f"RESTORE TABLE delta.`{world.path('restored')}` TO VERSION AS OF {narrow}")
+    for statement in _statements(errors[1]["constrained"]):
+        world.spark.sql(statement)
+    write(landing, "parquet", "restored", "3 AS id, named_struct('x', 10.25, 'a', array(10.25)) AS s")
+    write(landing, "parquet", "a", "4L AS id, named_struct('x', 4L) AS s")
+    write(landing, "parquet", "b", "5.5 AS id, named_struct('x', 5.5) AS s")
+    update()
+    write(landing, "parquet", "constrained", "2 AS id, -1 AS amount")
+    update(refresh=["constrained"])
+    return Widened(landing=landing, errors=errors, seen=seen)
+
+
+def _statements(error: str) -> list[str]:
+    """The statements that an error advises."""
+    return error.partition("the update again: ")[2].rstrip(".").split("; ")
+
+
+def test_each_table_takes_what_it_can(widened: Widened) -> None:
+    """Of all updates, only those of the table with a constraint fail."""
+    assert [list(failed) for failed in widened.errors] == [[], ["constrained"], [], ["constrained"]]
+
+
+def test_columns_of_typed_files_widen_at_every_depth_in_one_update(widened: Widened) -> None:
+    """Each supported change of Parquet, a new column beside it, and values that no wider type has are rescued.
+
+    Backticks around a name are a part of it: such a column and such a field widen, and those without them stay.
+    """
+    landing = widened.landing
+    assert properties(landing, "typed")["delta.enableTypeWidening"] == "true"
+    assert columns(landing, "typed").partition(", sf ")[0] == (
+        "b int, i bigint, l decimal(21,1), f float, d decimal(9,4), t timestamp_ntz, n double, "
+        "s struct<x:bigint,`x`:bigint,y:string>, a array<bigint>, m map<string,bigint>, text int, `q` bigint, q string"
+    )
+    assert columns(landing, "typed").endswith(", more int")
+    first = {
+        "b": 1, "i": 1, "l": Decimal("1.0"), "f": 1.5, "d": Decimal("1.2500"), "t": DAY, "n": 1.0,
+        "s": {"x": 1, "`x`": 3, "y": "y"}, "a": [1], "m": {"k": 1}, "text": 1, "`q`": 2, "q": "x",
+    }  # fmt: skip
+    second = {
+        "b": 1000, "i": MOST, "l": Decimal("1.5"), "d": Decimal("1.2345"), "t": NOON,
+        "n": 0.5, "s": {"x": MOST, "`x`": MOST, "y": "y"}, "a": [MOST], "m": {"k": MOST}, "more": 7, "`q`": MOST,
+        "q": "x",
+    }  # fmt: skip
+    skipped = ("sf", "si", "sl", "sn", "sd", "st")
+    found = [({k: v for k, v in row.items() if k not in skipped}, rest) for row, rest in shown(landing, "typed")]
+    assert sorted(found, key=lambda row: row[0]["b"]) == [
+        (first, {}),
+        (second, {"f": "0.1", "text": "no number", "sf": "0.3"}),
+    ]
+
+
+def test_queries_find_the_rows_from_before_in_files_whose_statistics_have_the_narrow_type(widened: Widened) -> None:
+    """Delta skips files by the statistics of their time; a FLOAT stays one, because its texts there are not exact."""
+    landing = widened.landing
+    frame = landing.world.spark.read.format("delta").load(landing.world.path("typed"))
+    kept = landing.world.spark.createDataFrame(frame.collect(), frame.schema)
+    day = "timestamp_ntz'2025-01-31 00:00:00'"
+    conditions = (
+        "sf > 0.1d", "sf = cast(0.1f AS DOUBLE)", "sf < 0.2d", "si < 10.5", "si = 10", "si >= 9.9", "sl < 10.5",
+        "sl = 10", "sn < 10.5", "sn = 10", "sd = 1.5", "sd < 1.501", f"st = {day}", f"st <= {day}",
+        f"st > {day} - INTERVAL 1 HOUR",
+    )  # fmt: skip
+    (counts,) = kept.selectExpr(*(f"count_if({condition})" for condition in conditions)).collect()
+    assert {condition: frame.where(condition).count() for condition in conditions} == dict(
+        zip(conditions, counts, strict=True)
+    )
+    assert min(counts) > 0
+
+
+def test_types_of_text_files_widen_with_what_is_inferred(widened: Widened) -> None:
+    """CSV has all numbers, JSON decimals if they are preferred; hints and texts stay, what has no type is rescued."""
+    landing = widened.landing
     assert columns(landing, "csv") == "id bigint, n double, h int, t date"
     assert shown(landing, "csv") == [
         ({"id": 1, "n": 1.0, "h": 1, "t": date(2025, 1, 31)}, {}),
@@ -227,6 +324,46 @@ def test_types_of_text_files_widen_with_what_is_inferred(landing: Landing) -> No
     ]
     assert [row["id"] for row in landing.rows("texts")] == ["1", "1.5"]
     assert [row["id"] for row in landing.rows("xml")] == [1, 2]
+
+
+def test_a_restore_to_narrower_fields_of_a_struct_is_mended_before_a_row_is_written(widened: Widened) -> None:
+    """Delta would convert the values to the fields of the table: 10.25 in a whole number is 10."""
+    landing = widened.landing
+    assert columns(landing, "restored") == "id int, s struct<x:decimal(12,2),a:array<decimal(12,2)>>"
+    one, wide = Decimal("1.00"), Decimal("10.25")
+    assert landing.rows("restored") == [
+        {"id": 1, "s": {"x": one, "a": [one]}},
+        {"id": 3, "s": {"x": wide, "a": [wide]}},
+    ]
+
+
+def test_a_column_with_a_constraint_names_the_statements_that_make_it_wider(widened: Widened) -> None:
+    """Delta refuses the change. No row is written; after the statements as they stand there, all rows are checked."""
+    landing, error = widened.landing, widened.errors[1]["constrained"]
+    table = f"delta.`{landing.world.path('constrained')}`"
+    assert error.startswith("[CONSTRAINT_KEEPS_TYPE]"), error
+    assert "positive (amount > 0)" in error
+    assert "`amount` from int to decimal(12,2)" in error
+    assert [row["id"] for row in widened.seen["constrained"][1]] == [1]
+    assert [each.partition(table)[2].split()[0] for each in _statements(error)] == ["DROP", "ALTER", "ADD"]
+    assert columns(landing, "constrained") == "id bigint, amount decimal(12,2)"
+    # The row that violates the constraint came later, and is not there.
+    assert landing.rows("constrained") == [
+        {"id": 1, "amount": Decimal("10.00")},
+        {"id": MOST, "amount": Decimal("10.25")},
+    ]
+
+
+@pytest.mark.parametrize("table", OF_TWO)
+def test_two_flows_of_one_table_have_all_of_their_values_whichever_is_wider(widened: Widened, table: str) -> None:
+    """The narrower one is cast to the columns of the table; when it becomes the wider one, the table follows.
+
+    Two tables read the same folders: the flow that records a wider type widens its own table only.
+    """
+    assert widened.seen[table][0] == "id bigint, s struct<x:bigint>"
+    assert columns(widened.landing, table) == "id decimal(21,1), s struct<x:decimal(21,1)>"
+    found = sorted((row["id"], row["s"]["x"]) for row in widened.landing.rows(table))
+    assert found == [(Decimal(number), Decimal(number)) for number in ("1", "2", "3", "4", "5.5", "5000000000")]
 
 
 def _pipeline(landing: Landing) -> Callable[[], None]:
@@ -390,22 +527,6 @@ def test_a_rewind_to_before_the_auxiliary_table_had_wider_rows_is_mended(landing
     assert [step for step in landing.world.pipeline(declared).plan().steps if isinstance(step, CreateTable)] == []
 
 
-def test_a_restore_to_narrower_fields_of_a_struct_is_mended_before_a_row_is_written(landing: Landing) -> None:
-    """Delta would convert the values to the fields of the table: 10.25 in a whole number is 10."""
-    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
-    write(landing, "parquet", "t", "1 AS id, named_struct('x', 1, 'a', array(1)) AS s")
-    assert landing.run(tables) == {}
-    narrow = landing.world.versions("t") - 1
-    write(landing, "parquet", "t", "2 AS id, named_struct('x', 2.25, 'a', array(2.25)) AS s")
-    assert landing.run(tables) == {}
-    landing.world.spark.sql(f"RESTORE TABLE delta.`{landing.world.path('t')}` TO VERSION AS OF {narrow}")
-    write(landing, "parquet", "t", "3 AS id, named_struct('x', 10.25, 'a', array(10.25)) AS s")
-    assert landing.run(tables) == {}
-    assert columns(landing, "t") == "id int, s struct<x:decimal(12,2),a:array<decimal(12,2)>>"
-    one, wide = Decimal("1.00"), Decimal("10.25")
-    assert landing.rows("t") == [{"id": 1, "s": {"x": one, "a": [one]}}, {"id": 3, "s": {"x": wide, "a": [wide]}}]
-
-
 def test_the_table_of_a_sink_that_would_lose_a_part_of_wider_values_is_not_written(landing: Landing) -> None:
     """The user's table stays as it is; when its columns are wider, the flow goes on where it was."""
     spark, table = landing.world.spark, str(landing.root / "out")
@@ -437,31 +558,6 @@ def test_the_table_of_a_sink_that_would_lose_a_part_of_wider_values_is_not_writt
     assert rows == [(Decimal("1.00"), 1, "1"), (Decimal("10.25"), MOST, "1.5")]
 
 
-def test_a_column_with_a_constraint_names_the_statements_that_make_it_wider(landing: Landing) -> None:
-    """Delta refuses the change. No row is written; after the statements as they stand there, all rows are checked."""
-    spark, tables = landing.world.spark, {"t": {"cloudFiles.format": "parquet", **WIDENS}}
-    write(landing, "parquet", "t", "1 AS id, 10 AS amount")
-    assert landing.run(tables) == {}
-    table = f"delta.`{landing.world.path('t')}`"
-    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT Positive CHECK (amount > 0)")
-    write(landing, "parquet", "t", "5000000000L AS id, 10.25 AS amount")
-    (error,) = (str(flow.error) for flow in landing.world.run(landing.declare(tables)).flows if flow.error)
-    assert error.startswith("[CONSTRAINT_KEEPS_TYPE]"), error
-    assert "positive (amount > 0)" in error
-    assert "`amount` from int to decimal(12,2)" in error
-    assert [row["id"] for row in landing.rows("t")] == [1]
-    statements = error.partition("the update again: ")[2].rstrip(".").split("; ")
-    assert [each.partition(table)[2].split()[0] for each in statements] == ["DROP", "ALTER", "ADD"]
-    for statement in statements:
-        spark.sql(statement)
-    assert landing.run(tables) == {}
-    assert columns(landing, "t") == "id bigint, amount decimal(12,2)"
-    assert landing.rows("t") == [{"id": 1, "amount": Decimal("10.00")}, {"id": MOST, "amount": Decimal("10.25")}]
-    write(landing, "parquet", "t", "2 AS id, -1 AS amount")
-    assert list(landing.run(tables)) == ["t"]
-    assert len(landing.rows("t")) == 2
-
-
 def test_a_column_that_others_are_generated_from_keeps_its_type(spark: SparkSession, tmp_path: Path) -> None:
     """Delta refuses the change, and has no statement for it. The error names both, and no row is written."""
     world = EngineWorld(spark, tmp_path)
@@ -488,51 +584,3 @@ def test_a_column_that_others_are_generated_from_keeps_its_type(spark: SparkSess
     assert world.rows("t") == [(1, 2)]
     assert world.run(declared("INT")).state is UpdateState.COMPLETED
     assert world.rows("t") == [(1, 2), (2, 4)]
-
-
-def test_backticks_around_a_name_are_a_part_of_it(landing: Landing) -> None:
-    """A column and a field with such a name widen, and those that have the name without them stay."""
-    tables = {"t": {"cloudFiles.format": "parquet", **WIDENS}}
-    write(landing, "parquet", "t", "1 AS id, 2 AS ```a```, 'x' AS a, named_struct('`f`', 3, 'f', 'y') AS s")
-    assert landing.run(tables) == {}
-    write(landing, "parquet", "t", f"2 AS id, {MOST} AS ```a```, 'x' AS a, named_struct('`f`', {MOST}, 'f', 'y') AS s")
-    assert landing.run(tables) == {}
-    assert columns(landing, "t") == "id int, `a` bigint, a string, s struct<`f`:bigint,f:string>"
-    assert landing.rows("t") == [
-        {"id": 1, "`a`": 2, "a": "x", "s": {"`f`": 3, "f": "y"}},
-        {"id": 2, "`a`": MOST, "a": "x", "s": {"`f`": MOST, "f": "y"}},
-    ]
-
-
-@pytest.mark.parametrize("quarantine", [False, True])
-def test_two_flows_of_one_table_have_all_of_their_values_whichever_is_wider(
-    landing: Landing, *, quarantine: bool
-) -> None:
-    """The narrower one is cast to the columns of the table; when it becomes the wider one, the table follows."""
-    spark, given = landing.world.spark, {"sluice.quarantine": "true"} if quarantine else {}
-
-    def declared() -> None:
-        dp.create_streaming_table("t", table_properties=given)
-        for name in ("a", "b"):
-
-            @dp.append_flow(target="t", name=name)
-            def rows(name: str = name) -> DataFrame:
-                reader = spark.readStream.format("cloudFiles").options(**{"cloudFiles.format": "parquet", **WIDENS})
-                return reader.load(str(landing.root / name)).drop("_rescued_data")
-
-    def failed() -> list[str]:
-        return [str(flow.error) for flow in landing.world.run(declared).flows if flow.error]
-
-    write(landing, "parquet", "a", "1 AS id, named_struct('x', 1) AS s")
-    write(landing, "parquet", "b", "2 AS id, named_struct('x', 2) AS s")
-    assert failed() == []
-    write(landing, "parquet", "a", "5000000000L AS id, named_struct('x', 5000000000L) AS s")
-    write(landing, "parquet", "b", "3 AS id, named_struct('x', 3) AS s")
-    assert failed() == []
-    assert columns(landing, "t") == "id bigint, s struct<x:bigint>"
-    write(landing, "parquet", "a", "4L AS id, named_struct('x', 4L) AS s")
-    write(landing, "parquet", "b", "5.5 AS id, named_struct('x', 5.5) AS s")
-    assert failed() == []
-    assert columns(landing, "t") == "id decimal(21,1), s struct<x:decimal(21,1)>"
-    found = sorted((row["id"], row["s"]["x"]) for row in landing.rows("t"))
-    assert found == [(Decimal(number), Decimal(number)) for number in ("1", "2", "3", "4", "5.5", "5000000000")]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COPIES = QualifiedName(catalog="main", schema="s", table="copies")
-AT_ONCE = {"pipelines.trigger.interval": "0 seconds"}
+OFTEN = {"pipelines.trigger.interval": "200 milliseconds"}
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def test_rows_reach_every_kind_of_target_and_views_follow(world: EngineWorld) ->
         ("changes", '{"id": 1, "name": "Ada", "at": 1}'),
     ):
         files(world, name, row)
-    pipeline = world.pipeline(lambda: shop(world), configuration=AT_ONCE)
+    pipeline = world.pipeline(lambda: shop(world), configuration=OFTEN)
 
     def total() -> list[tuple[Any, ...]]:
         return world.rows("totals") if world.versions("totals") else []
@@ -149,7 +149,7 @@ def test_a_failing_flow_is_degraded_and_heals_while_its_neighbour_goes_on(world:
 
     files(world, "a", '{"id": 1}')
     files(world, "b", '{"id": 1}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
 
     def health(name: str, running: RunningUpdate) -> FlowHealth | None:
         return next((flow.health for flow in running.flows if flow.flow.table == name), None)
@@ -185,7 +185,7 @@ def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_st
 
     files(world, "a", '{"id": -1}')
     files(world, "b", '{"id": 1}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
     with started(pipeline) as running:
         until(lambda: any(flow.health is FlowHealth.FAILED for flow in running.flows), running, may_fail=True)
         files(world, "b", '{"id": 2}')
@@ -234,7 +234,7 @@ def test_a_stop_in_the_middle_of_a_batch_loses_nothing_and_the_pipeline_runs_aga
             return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
 
     files(world, "a", '{"id": 1}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
     running = pipeline.start()
     assert inside.wait(240)
     stopper = threading.Thread(target=running.stop)
@@ -262,7 +262,7 @@ def test_run_blocks_until_it_is_stopped_from_another_thread(world: EngineWorld) 
             return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
 
     files(world, "a", '{"id": 1}')
-    pipeline, refused = world.pipeline(declare, configuration=AT_ONCE), list[str]()
+    pipeline, refused = world.pipeline(declare, configuration=OFTEN), list[str]()
 
     def observe(event: Event) -> None:
         if event.event_type == "flow_progress" and event.details["flow_progress"].get("metrics"):
@@ -295,7 +295,7 @@ def test_a_full_refresh_in_a_continuous_update_is_done_first_and_goes_on(world: 
             return world.spark.readStream.schema("id INT").json(str(world.root / "a"))
 
     files(world, "a", '{"id": 1}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
     pipeline.run()
     files(world, "a", '{"id": 2}')
     running = pipeline.start(full_refresh=["copies"])
@@ -362,7 +362,7 @@ def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: Eng
 
     for name in ("grown", "steady"):
         files(world, name, '{"id": "1"}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
 
     def is_read(table: str, count: int) -> bool:
         return world.versions(table) > 0 and len(world.rows(table)) == count
@@ -406,7 +406,7 @@ def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
             return reader.load(str(world.root / "grown")).drop("_rescued_data")
 
     files(world, "grown", '{"id": "1"}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
     with started(pipeline) as running:
         until(lambda: world.versions("grown") > 0 and world.rows("grown") == [("1",)], running)
         slow.set()
@@ -438,7 +438,7 @@ def test_wider_types_of_files_restart_their_flow_and_its_readers(world: EngineWo
         dp.create_auto_cdc_flow(target="applied", source="grown", keys=["id"], sequence_by="n")
 
     files(world, "grown", '{"id": 1, "n": 1}')
-    pipeline = world.pipeline(declare, configuration=AT_ONCE)
+    pipeline = world.pipeline(declare, configuration=OFTEN)
 
     def is_read(count: int) -> bool:
         tables = ("readers", "applied")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
@@ -26,45 +24,50 @@ COPY = "checkpoints/main.s.copy/main.s.copy"
 TABLES = ("tables/main/s/copy", "tables/main/s/target")
 
 
-@pytest.mark.parametrize("parts", [("",), ("offsets", "commits"), ("offsets",)], ids=["all", "batches", "offsets"])
-def test_a_deleted_checkpoint_of_an_appended_table_is_foretold(
-    interpreting: SparkSession, tmp_path: Path, parts: tuple[str, ...]
-) -> None:
+PARTS = {"all": ("",), "batches": ("offsets", "commits"), "offsets": ("offsets",)}
+"""The parts of a checkpoint that are deleted, by the table of its flow."""
+
+
+def test_a_deleted_checkpoint_of_an_appended_table_is_foretold(interpreting: SparkSession, tmp_path: Path) -> None:
     """Others go on; the checkpoint may be put back, and a reset reads everything again when that is asked for."""
     world = EngineWorld(interpreting, tmp_path)
+    names = (*PARTS, "other")
 
     def declare() -> None:
-        @dp.table
-        def copy() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
+        for name in names:
+            dp.table(name=name)(lambda: world.spark.readStream.format("delta").load(world.source()))
 
-        @dp.table
-        def other() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
+    def checkpoint(name: str) -> Path:
+        return tmp_path / "storage" / "checkpoints" / f"main.s.{name}" / f"main.s.{name}" / "1"
 
     world.feed([(1,)], "id INT")
     assert world.run(declare).state is UpdateState.COMPLETED
-    checkpoint = tmp_path / "storage" / "checkpoints" / "main.s.copy" / "main.s.copy" / "1"
-    for part in parts:
-        shutil.move(checkpoint / part, tmp_path / "moved" / part)
+    for name, parts in PARTS.items():
+        (tmp_path / "moved" / name).mkdir(parents=True)
+        for part in parts:
+            shutil.move(checkpoint(name) / part, tmp_path / "moved" / name / (part or "all"))
     world.feed([(2,)], "id INT")
     pipeline = world.pipeline(declare)
     steps = [step for step in pipeline.plan().steps if isinstance(step, RunFlow)]
-    assert {step.flow.table: step.broken and step.broken.condition for step in steps} == {"copy": GONE, "other": None}
+    assert {step.flow.table: step.broken and step.broken.condition for step in steps} == {
+        **dict.fromkeys(PARTS, GONE), "other": None
+    }  # fmt: skip
     for other in (FlowState.COMPLETED, FlowState.IDLE):
         result = pipeline.run()
-        assert states(result) == {"copy": FlowState.FAILED, "other": other}
+        assert states(result) == {**dict.fromkeys(PARTS, FlowState.FAILED), "other": other}
         assert {flow.error.condition for flow in result.flows if flow.error is not None} == {GONE}
-    assert (world.rows("copy"), world.rows("other")) == ([(1,)], [(1,), (2,)])
+    one, both = [(1,)], [(1,), (2,)]
+    assert {name: world.rows(name) for name in names} == {**dict.fromkeys(PARTS, one), "other": both}
 
-    for part in parts:
-        shutil.move(tmp_path / "moved" / part, checkpoint / part)
+    for name, parts in PARTS.items():
+        for part in parts:
+            shutil.move(tmp_path / "moved" / name / (part or "all"), checkpoint(name) / part)
     assert pipeline.run().state is UpdateState.COMPLETED
-    assert world.rows("copy") == [(1,), (2,)]
+    assert {name: world.rows(name) for name in PARTS} == dict.fromkeys(PARTS, both)
 
-    shutil.rmtree(checkpoint)
-    assert pipeline.run(reset_checkpoints={"copy": "startingVersion=0"}).state is UpdateState.COMPLETED
-    assert world.rows("copy") == [(1,), (1,), (2,), (2,)]
+    shutil.rmtree(checkpoint("all"))
+    assert pipeline.run(reset_checkpoints={"all": "startingVersion=0"}).state is UpdateState.COMPLETED
+    assert world.rows("all") == [(1,), (1,), (2,), (2,)]
 
 
 def test_a_checkpoint_that_has_written_no_batch_may_be_deleted(interpreting: SparkSession, tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F
@@ -249,9 +249,9 @@ def query(rows: DataFrame, name: str, *, changed: bool) -> DataFrame:
     return rows.union(rows.where("id < 0")) if name == "source_added" and changed else rows
 
 
-def declare(world: EngineWorld, *, changed: bool) -> None:
+def declare(world: EngineWorld, *, changed: bool, names: Sequence[str] = (*BREAKS, HEALTHY)) -> None:
     """One flow for each break, and a sound one."""
-    for name in (*BREAKS, HEALTHY):
+    for name in names:
 
         def read(name: str = name) -> DataFrame:
             rows = world.spark.readStream.format("delta").load(world.source(name))
@@ -267,11 +267,10 @@ def declare(world: EngineWorld, *, changed: bool) -> None:
             dp.table(name=name)(read)
 
 
-@pytest.fixture
-def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
+def world_of(spark: SparkSession, root: Path, *names: str) -> EngineWorld:
     """One source for each flow, with the old rows."""
-    world = EngineWorld(interpreting, tmp_path)
-    for name in (*BREAKS, HEALTHY):
+    world = EngineWorld(spark, root)
+    for name in names:
         feed(world, name, OLD)
     return world
 
@@ -291,8 +290,11 @@ def chosen(finding: Finding, case: Break) -> WayOut:
     return finding.ways[number_of(finding, case.way) - 1]
 
 
-def test_each_broken_flow_is_explained_and_repaired(world: EngineWorld, swap: pytest.MonkeyPatch) -> None:
+def test_each_broken_flow_is_explained_and_repaired(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
     """Each finding has condition, diagnosis and cost of the table; its way out leaves exactly the announced rows."""
+    world = world_of(interpreting, tmp_path, *BREAKS, HEALTHY)
     before = world.pipeline(lambda: declare(world, changed=False))
     assert before.run().state is UpdateState.COMPLETED
     assert before.doctor.examine().findings == ()
@@ -326,7 +328,8 @@ def test_each_broken_flow_is_explained_and_repaired(world: EngineWorld, swap: py
     ended = {}
     for name, case in BREAKS.items():
         number = number_of(findings[name], case.way)
-        treatment = pipeline.doctor.treat(findings[name], number, reason="the test broke it")
+        alone = world.pipeline(lambda name=name: declare(world, changed=True, names=(name,)))  # type: ignore[misc]
+        treatment = alone.doctor.treat(findings[name], number, reason="the test broke it")
         assert treatment.result is not None
         ended[name] = treatment.result.state
     assert set(ended.values()) == {UpdateState.COMPLETED}, ended
@@ -370,18 +373,42 @@ def test_the_states_of_the_table_are_those_of_spark(interpreting: SparkSession) 
     assert len(states) > 30
 
 
-def test_a_roll_back_is_offered_only_to_a_sound_generation(world: EngineWorld) -> None:
+class RolledBack(NamedTuple):
+    """Two flows whose second checkpoint is damaged: one of AUTO CDC, and an append.
+
+    Args:
+        world: has them.
+        pipeline: declares them.
+        findings: of the doctor, by flow.
+    """
+
+    world: EngineWorld
+    pipeline: Pipeline
+    findings: dict[str, Finding]
+
+
+@pytest.fixture(scope="module")
+def rolled_back(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RolledBack:
+    """A reset has read the new rows with a new checkpoint, which then lost a file."""
+    names = ("deleted_from_cdc", "metadata_missing")
+    world = world_of(spark.newSession(), tmp_path_factory.mktemp("rolled_back"), *names)
+    pipeline = world.pipeline(lambda: declare(world, changed=False, names=names))
+    pipeline.run()
+    for name in names:
+        feed(world, name, NEW)
+    pipeline.run(reset_checkpoints={f"main.s.{name}": "startingVersion=1" for name in names})
+    assert world.rows("metadata_missing") == [*OLD, *NEW]
+    for name in names:
+        second = world.root / "storage/checkpoints" / f"main.s.{name}" / f"main.s.{name}" / "2"
+        (second / "metadata").unlink()
+        (second / ".metadata.crc").unlink(missing_ok=True)
+    return RolledBack(world=world, pipeline=pipeline, findings=found_by(pipeline))
+
+
+def test_a_roll_back_is_offered_only_to_a_sound_generation(rolled_back: RolledBack) -> None:
     """A damaged checkpoint rolls back to the kept one, the cost counts what is read again, and AUTO CDC takes it."""
-    name = "deleted_from_cdc"
-    pipeline = world.pipeline(lambda: declare(world, changed=False))
-    flow = f"main.s.{name}"
-    pipeline.run(refresh=[name])
-    feed(world, name, NEW)
-    pipeline.run(reset_checkpoints={flow: "startingVersion=1"})
-    second = world.root / "storage/checkpoints" / flow / flow / "2"
-    (second / "metadata").unlink()
-    (second / ".metadata.crc").unlink(missing_ok=True)
-    (finding,) = pipeline.doctor.examine([name]).findings
+    world, pipeline, name = rolled_back.world, rolled_back.pipeline, "deleted_from_cdc"
+    finding, flow = rolled_back.findings[name], f"main.s.{name}"
     first = finding.ways[0]
     assert (first.way.name, first.command) == (
         "ROLL_BACK", f"sluice checkpoints rollback {flow} --target {flow} --to 1 && sluice run --refresh {flow}"
@@ -394,19 +421,10 @@ def test_a_roll_back_is_offered_only_to_a_sound_generation(world: EngineWorld) -
     assert (world.rows(name), pipeline.doctor.examine([name]).findings) == ([*OLD, *NEW], ())
 
 
-def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(world: EngineWorld) -> None:
+def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(rolled_back: RolledBack) -> None:
     """The command has the permission to repeat rows, the cost is their number, and exactly these are there twice."""
     name = "metadata_missing"
-    pipeline = world.pipeline(lambda: declare(world, changed=False))
-    flow = f"main.s.{name}"
-    pipeline.run(refresh=[name])
-    feed(world, name, NEW)
-    pipeline.run(reset_checkpoints={flow: "startingVersion=1"})
-    assert world.rows(name) == [*OLD, *NEW]
-    second = world.root / "storage/checkpoints" / flow / flow / "2"
-    (second / "metadata").unlink()
-    (second / ".metadata.crc").unlink(missing_ok=True)
-    (finding,) = pipeline.doctor.examine([name]).findings
+    finding, flow = rolled_back.findings[name], f"main.s.{name}"
     (number,) = (number for number, way in enumerate(finding.ways, 1) if way.way.name == "ROLL_BACK")
     way = finding.ways[number - 1]
     assert (
@@ -414,8 +432,8 @@ def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(world: EngineWo
         == f"sluice checkpoints rollback {flow} --target {flow} --to 1 --allow-repeats && sluice run --refresh {flow}"
     )
     assert cost_text(way.cost) == "lost: none; repeated: at most 2 rows; read again: at most 2 rows"
-    pipeline.doctor.treat(finding, number)
-    assert world.rows(name) == sorted([*OLD, *NEW, *NEW])
+    rolled_back.pipeline.doctor.treat(finding, number)
+    assert rolled_back.world.rows(name) == sorted([*OLD, *NEW, *NEW])
 
 
 def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from framework.sources.delta import unread
 from framework.sources.delta.log import read_tip
 from framework.sources.delta.source import DeltaSource, table_source
 from framework.sources.port import SourcePosition
-from tests.spark.test_continuous import AT_ONCE, started
+from tests.spark.test_continuous import OFTEN, started
 from tests.support.engine_world import EngineWorld, states
 from tests.support.running_updates import until
 
@@ -255,7 +255,7 @@ def test_a_continuous_update_starts_the_flows_whose_partitions_moved(world: Engi
     """While one partition gets row after row, the flow of the other one has no batch; then it reads its rows."""
     ddl = "source_table STRING, id INT, at INT"
     world.feed([("one", 1, 1), ("two", 1, 1)], ddl)
-    with started(world.pipeline(lambda: targets(world), configuration=AT_ONCE)) as running:
+    with started(world.pipeline(lambda: targets(world), configuration=OFTEN)) as running:
         until(lambda: world.versions("one") >= 2 and len(world.rows("one")) == 1, running)
         until(lambda: world.versions("two") >= 2 and len(world.rows("two")) == 1, running)
         until(lambda: {flow.health.value for flow in running.flows if flow.flow.table == "follow"} == {"IDLE"}, running)

@@ -49,8 +49,6 @@ class World:
         self.on: dict[str, str] = ON
         self.least = "0"
         self.columns = "*"
-        self.feed(1, 5)
-        self.feed(2, -5)
 
     def feed(self, number: int, amount: int) -> None:
         """Append a row in one commit."""
@@ -90,15 +88,34 @@ class World:
 
 
 @pytest.fixture
-def world(interpreting: SparkSession, tmp_path: Path) -> Iterator[World]:
-    """A valid and a faulty row."""
-    yield World(EngineWorld(interpreting, tmp_path))
+def unread(interpreting: SparkSession, tmp_path: Path) -> Iterator[World]:
+    """A valid and a faulty row, before the first update."""
+    made = World(EngineWorld(interpreting, tmp_path))
+    made.feed(1, 5)
+    made.feed(2, -5)
+    yield made
+    disarm()
+
+
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A valid and a faulty row after the first update; tests go on from copies of it."""
+    made = World(EngineWorld(spark.newSession(), tmp_path_factory.mktemp("first")))
+    made.feed(1, 5)
+    made.feed(2, -5)
+    made.run()
+    return made
+
+
+@pytest.fixture
+def world(first: World, tmp_path: Path) -> Iterator[World]:
+    """A valid and a faulty row after the first update, in a folder of the test."""
+    yield World(first.made.copy(tmp_path))
     disarm()
 
 
 def test_a_flow_that_moves_to_another_table_leaves_the_rows_of_the_first_one(world: World) -> None:
     """The batches of both tables have the same numbers; a replay writes the rows of its own table only."""
-    world.run()
     world.target = "second"
     world.run()
     assert world.kept() == [("first", 2, "open"), ("second", 2, "open")]
@@ -110,7 +127,6 @@ def test_a_flow_that_moves_to_another_table_leaves_the_rows_of_the_first_one(wor
 
 def test_rows_of_a_deleted_checkpoint_are_not_taken_for_those_of_its_successor(world: World) -> None:
     """A checkpoint that is deleted by hand is begun again with the same number, and reads everything again."""
-    world.run()
     world.feed(3, -6)
     world.run()
     shutil.rmtree(world.made.root / "storage" / "checkpoints")
@@ -118,20 +134,19 @@ def test_rows_of_a_deleted_checkpoint_are_not_taken_for_those_of_its_successor(w
     assert world.kept() == [("first", 2, "open"), ("first", 3, "open"), ("first", 3, "superseded")]
 
 
-def test_a_batch_that_runs_again_without_the_quarantine_leaves_no_row_in_it(world: World) -> None:
+def test_a_batch_that_runs_again_without_the_quarantine_leaves_no_row_in_it(unread: World) -> None:
     """The setting and the expectation are gone when the batch is decided anew."""
     arm("quarantine.after_rows", action=stop)
-    assert world.pipeline().run().state is UpdateState.FAILED
+    assert unread.pipeline().run().state is UpdateState.FAILED
     disarm()
-    world.on, world.least = {}, "-9"
-    world.run()
-    assert world.made.rows("first") == [(1, 5), (2, -5)]
-    assert world.kept() == []
+    unread.on, unread.least = {}, "-9"
+    unread.run()
+    assert unread.made.rows("first") == [(1, 5), (2, -5)]
+    assert unread.kept() == []
 
 
 def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None:
     """A roll-back and a full refresh lie before the moment or after it; each row is open once, as it was then."""
-    world.run()
     world.feed(3, -6)
     world.run(reset_checkpoints={"taken": "startingVersion=2"})
     roll_back_checkpoint(world.pipeline().storage, world.made.name, "main.s.taken", 1, allow_repeats=True)
@@ -153,32 +168,31 @@ def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None
 
 
 @pytest.mark.parametrize("point", ["quarantine.after_claim", "quarantine.after_replay"])
-def test_a_pipeline_with_another_name_has_its_rows(world: World, point: str) -> None:
+def test_a_pipeline_with_another_name_has_its_rows(unread: World, point: str) -> None:
     """It lists, shows and replays them, also those of a replay that ended in between under the former name: once."""
-    world.run()
-    before = world.made.name
-    world.made.name = "renamed"
-    assert world.kept() == [("first", 2, "open")]
-    (waiting,) = world.pipeline().quarantine.waiting()
+    unread.run()
+    before = unread.made.name
+    unread.made.name = "renamed"
+    assert unread.kept() == [("first", 2, "open")]
+    (waiting,) = unread.pipeline().quarantine.waiting()
     assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
-    world.made.name, world.least = before, "-9"
+    unread.made.name, unread.least = before, "-9"
     arm(point, action=stop)
     with pytest.raises(StoppedHereError):
-        world.pipeline().quarantine.replay("taken")
+        unread.pipeline().quarantine.replay("taken")
     disarm()
-    world.made.name = "renamed"
-    assert world.pipeline().quarantine.replay("taken").passed == (1 if point == "quarantine.after_claim" else 0)
-    assert world.kept() == [("first", 2, "replayed")]
-    assert world.made.rows("first") == [(1, 5), (2, -5)]
-    world.feed(3, -10)
-    world.run()
-    assert world.pipeline().quarantine.drop("taken") == 1
-    assert world.kept() == [("first", 2, "replayed")]
+    unread.made.name = "renamed"
+    assert unread.pipeline().quarantine.replay("taken").passed == (1 if point == "quarantine.after_claim" else 0)
+    assert unread.kept() == [("first", 2, "replayed")]
+    assert unread.made.rows("first") == [(1, 5), (2, -5)]
+    unread.feed(3, -10)
+    unread.run()
+    assert unread.pipeline().quarantine.drop("taken") == 1
+    assert unread.kept() == [("first", 2, "replayed")]
 
 
 def test_a_pipeline_whose_code_has_errors_drops_no_rows_of_another_one(world: World) -> None:
     """Both share the storage: the rows can be read until the code is corrected, and only those of its name dropped."""
-    world.run()
     owner, world.made.name, world.columns = world.made.name, "other", "nothing"
     assert world.kept() == [("first", 2, "open")]
     with pytest.raises(UserError, match="QUARANTINE_FLOW_NOT_FOUND"):
@@ -191,7 +205,6 @@ def test_a_pipeline_whose_code_has_errors_drops_no_rows_of_another_one(world: Wo
 
 def test_a_replay_that_fails_names_the_cause_and_writes_nothing(world: World) -> None:
     """A constraint of the table, an expectation that raises, and columns that the quarantine needs for itself."""
-    world.run()
     world.made.spark.sql(f"ALTER TABLE delta.`{world.made.path('first')}` ADD CONSTRAINT c CHECK (amount > 0)")
     for least, cause in (("-9", "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"), ("10 / (amount + 5)", "DIVIDE_BY_ZERO")):
         world.least = least
@@ -234,16 +247,18 @@ def test_values_that_do_not_fit_their_present_type_are_found_at_every_depth(spar
     assert {pair: (each.value, each.lost) for pair, each in zip(kept, row, strict=True)} == kept
 
 
-def test_changes_are_applied_after_the_checkpoint_was_deleted_by_hand(world: World) -> None:
+def test_changes_are_applied_after_the_checkpoint_was_deleted_by_hand(unread: World) -> None:
     """The table knows the batches of the deleted checkpoint: those of its successor are others."""
 
     def declare() -> None:
         dp.create_streaming_table("changed")
-        dp.temporary_view(name="events")(lambda: world.made.spark.readStream.format("delta").load(world.made.source()))
+        dp.temporary_view(name="events")(
+            lambda: unread.made.spark.readStream.format("delta").load(unread.made.source())
+        )
         dp.create_auto_cdc_flow(target="changed", source="events", keys=["id"], sequence_by="amount")
 
-    assert world.made.run(declare).state is UpdateState.COMPLETED
-    shutil.rmtree(world.made.root / "storage" / "checkpoints")
-    world.feed(3, -6)
-    assert world.made.run(declare).state is UpdateState.COMPLETED
-    assert world.made.rows("changed") == [(1, 5), (2, -5), (3, -6)]
+    assert unread.made.run(declare).state is UpdateState.COMPLETED
+    shutil.rmtree(unread.made.root / "storage" / "checkpoints")
+    unread.feed(3, -6)
+    assert unread.made.run(declare).state is UpdateState.COMPLETED
+    assert unread.made.rows("changed") == [(1, 5), (2, -5), (3, -6)]

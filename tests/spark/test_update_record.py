@@ -89,25 +89,6 @@ def test_a_second_update_is_told_who_holds_the_pipeline_and_writes_nothing(world
     assert world.events() == []
 
 
-def test_a_table_that_something_else_made_is_left_as_it_is(world: EngineWorld) -> None:
-    """Streaming tables and views: TABLE_NOT_OWNED with the path; the rows do not change."""
-    for table in ("raw", "view"):
-        world.spark.range(5).write.format("delta").save(world.path(table))
-
-    def declare() -> None:
-        copy_of_the_source(world)
-
-        @dp.materialized_view
-        def view() -> DataFrame:
-            return world.spark.range(1)
-
-    result = world.run(declare)
-    assert states(result) == {"raw": FlowState.FAILED, "view": FlowState.FAILED}
-    assert [flow.error.condition for flow in result.flows if flow.error] == ["TABLE_NOT_OWNED", "TABLE_NOT_OWNED"]
-    assert world.rows("raw") == [(number,) for number in range(5)]
-    assert world.rows("view") == [(number,) for number in range(5)]
-
-
 def test_an_update_that_is_asked_to_stop_is_canceled_and_goes_on_next_time(world: EngineWorld) -> None:
     """The running query stops, waiting flows do not start, and no row is lost or duplicated."""
     started = threading.Event()

@@ -15,14 +15,19 @@ _DEADLINE_SECONDS = 240
 
 
 def until(holds: Callable[[], bool], running: RunningUpdate, *, may_fail: bool = False) -> None:
-    """Wait until a condition holds; fail when a flow fails, or with the flows' states after four minutes."""
+    """Wait until a condition holds; fail when a flow fails, or with the flows' states after four minutes.
+
+    A condition that takes long, such as a query, is checked less often, so that it does not slow the update down.
+    """
     deadline = time.monotonic() + _DEADLINE_SECONDS
+    begin = time.monotonic()
     while not _holds(holds):
         assert time.monotonic() < deadline, (running.state, running.flows)
         assert running.state is not UpdateState.FAILED, running.wait(0)
         failed = [flow for flow in running.flows if flow.health is FlowHealth.FAILED]
         assert may_fail or not failed, [(flow.flow.table, flow.reason) for flow in failed]
-        time.sleep(0.05)
+        time.sleep(max(0.05, 2 * (time.monotonic() - begin)))
+        begin = time.monotonic()
 
 
 def _holds(holds: Callable[[], bool]) -> bool:

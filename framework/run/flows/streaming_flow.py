@@ -29,7 +29,9 @@ from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
 from framework.sources.cloud_files.relation import bound
+from framework.sources.cloud_files.source import check_columns
 from framework.sources.databases.formats import register_formats
+from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,10 +45,11 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
     Raises:
         StoppedError: the update was stopped.
-        OperationError: SINK_TYPE_TOO_NARROW.
+        OperationError: SINK_TYPE_TOO_NARROW; UNKNOWN_FIELD, WIDER_FIELD of `check_columns`.
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
+    check_columns(run.flow.sources, lambda: streamed_sources(query.frame))
     if not run.quarantines:
         forget_open_batch(run)
     if run.dataset.kind is DatasetKind.SINK and run.dataset.widens:

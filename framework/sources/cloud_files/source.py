@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from framework.foundation.clock import SystemClock
-from framework.foundation.errors import SluiceError
+from framework.foundation.conditions.cloud_files import NEW_COLUMNS, WIDER_TYPES
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
@@ -15,6 +17,7 @@ from framework.sources.cloud_files.folder_times import has_changed
 from framework.sources.cloud_files.listing import FoundFile, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
+from framework.sources.cloud_files.schemas import FileSchema
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -140,6 +143,38 @@ class CloudFilesSource:
 def widens_types(source: SourceReference) -> bool:
     """Whether the types of a source's columns become wider when its files need it."""
     return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
+
+
+def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequence[SourceReference]]) -> None:
+    """Stop a flow whose folders have columns or types that another flow recorded after the graph was resolved.
+
+    Its table lacks them, and would take the values in its own types: 5.5 as 5. The flow starts again with a new graph.
+
+    Args:
+        before: the sources of a flow in the graph.
+        query: returns the sources of its query, which has the columns that are recorded now.
+
+    Raises:
+        OperationError: UNKNOWN_FIELD, WIDER_FIELD.
+    """
+    if not any(source.kind == CloudFilesSource.kind for source in before):
+        return
+    for old, new in zip(_marked(before), _marked(query()), strict=False):
+        known, found = (FileSchema.from_json(json.loads(each.details)["schema"]).columns for each in (old, new))
+        names = [field.name for field in found.fields if field.name not in known.names]
+        wider = [
+            field.name
+            for field in known.fields
+            if field.name in found.names and field.dataType != found[field.name].dataType
+        ]
+        if names or wider:
+            condition = NEW_COLUMNS if names else WIDER_TYPES
+            raise OperationError(condition, path=str(old.location), columns=", ".join(names or wider))
+
+
+def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
+    """The sources of the kind whose columns are known."""
+    return [source for source in sources if source.kind == CloudFilesSource.kind and source.details]
 
 
 def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
