@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -60,8 +63,34 @@ def test_each_scenario_of_type_1_ends_in_its_rows_if_the_batch_is_broadcast(
     assert {s.name: s.rows for s in scenarios} == outcomes(spark, tmp_path, scenarios, spec, other=other)
 
 
-@pytest.mark.parametrize("scenario", read_scenarios(FOLDER / "scd1_truncate.txt"), ids=lambda scenario: scenario.name)
-def test_a_scenario_with_truncates_ends_in_its_rows(spark: SparkSession, tmp_path: Path, scenario: Scenario) -> None:
-    """A truncate affects every key, so each of these scenarios has a separate table."""
-    found = outcomes(spark, tmp_path, (scenario,), TRUNCATING, other=None)
-    assert {scenario.name: scenario.rows} == found
+TRUNCATES = read_scenarios(FOLDER / "scd1_truncate.txt")
+
+
+def truncates_of(scenario: Scenario) -> tuple[tuple[int, str, int | None], ...]:
+    """The turns, flows and sequences of a scenario's truncates."""
+    return tuple(
+        (turn, called, sequence)
+        for turn, (called, events) in enumerate(scenario.batches)
+        for *_, operation, sequence in events
+        if operation == "truncate"
+    )
+
+
+@pytest.fixture(scope="module")
+def truncated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, frozenset[Any]]:
+    """The final rows of each scenario with truncates: those with the same truncates share a table."""
+    together: dict[tuple[tuple[int, str, int | None], ...], list[Scenario]] = defaultdict(list)
+    for scenario in TRUNCATES:
+        together[truncates_of(scenario)].append(scenario)
+    found: dict[str, frozenset[Any]] = {}
+    for scenarios in together.values():
+        found |= outcomes(spark, tmp_path_factory.mktemp("truncated"), tuple(scenarios), TRUNCATING, other=None)
+    return found
+
+
+@pytest.mark.parametrize("scenario", TRUNCATES, ids=lambda scenario: scenario.name)
+def test_a_scenario_with_truncates_ends_in_its_rows(
+    truncated: Mapping[str, frozenset[Any]], scenario: Scenario
+) -> None:
+    """A truncate affects every key, so only scenarios with the same truncates share a table."""
+    assert scenario.rows == truncated[scenario.name]

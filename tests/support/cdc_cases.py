@@ -45,11 +45,12 @@ def source_row(test: int, event: EventRow, called: str) -> tuple[object, ...]:
 
 
 def play(world: World, scenarios: Sequence[Scenario]) -> None:
-    """Apply the batches of all scenarios, those of one flow and one turn together."""
+    """Apply the batches of all scenarios, those of one flow and one turn together; the longest scenarios come first."""
     waiting = {index: list(scenario.batches) for index, scenario in enumerate(scenarios)}
     while any(waiting.values()):
-        heads = [batches[0][0] for batches in waiting.values() if batches]
-        called = max(sorted(set(heads)), key=heads.count)
+        heads = [(len(batches), batches[0][0]) for batches in waiting.values() if batches]
+        longest = [called for length, called in heads if length == max(heads)[0]]
+        called = max(sorted(set(longest)), key=[called for _, called in heads].count)
         turn = {index: batches.pop(0)[1] for index, batches in waiting.items() if batches and batches[0][0] == called}
         world.apply(called, [source_row(index, event, called) for index, events in turn.items() for event in events])
 
