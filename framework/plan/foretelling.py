@@ -33,7 +33,7 @@ RESTORE = {
     _VALUES: "Restore the query.",
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
-    _NO_METADATA: "Put the files of the checkpoint back.",
+    _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
     _WENT_BACK: "Put the newer folder of the table back.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",

@@ -24,6 +24,7 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
+from framework.run.flows.ahead import is_ahead, sink_folder
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
@@ -113,7 +114,8 @@ class StateReader:
         latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
         path = self.store.path(dataset.spec) if dataset.is_table else None
-        tip = None if path is None else read_tip(self.storage, path)
+        folder = path or sink_folder(dataset.spec)
+        tip = None if folder is None else read_tip(self.storage, folder)
         if current is None:
             former = () if building else former_flows(self.storage, self.graph, dataset, path, tip=tip)
             unknown = not building and has_unknown_rows(self.storage, dataset, tip)
@@ -148,38 +150,15 @@ class StateReader:
             removed=removed,
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_stream and not is_over and self._is_ahead(path, tip, flow, current, progress),
+            deleted=is_stream and not is_over and folder is not None and tip is not None
+            and is_ahead(
+                self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
+                progress=progress,
+            ),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
-        )
-
-    def _is_ahead(
-        self,
-        path: str | None,
-        tip: LogTip | None,
-        flow: GraphFlow,
-        generation: Generation,
-        progress: CheckpointProgress,
-    ) -> bool:
-        """Whether a table has batches of a generation that are not in its checkpoint: it would skip those that follow.
-
-        Args:
-            path: the folder of the table; None for a sink, of which it is unknown.
-            tip: the end of its log.
-            flow: the flow.
-            generation: the generation.
-            progress: the batches of its checkpoint.
-        """
-        application = application_id(self.graph.pipeline, flow.spec.name, generation.number)
-        ids = {application} if flow.spec.cdc is not None else {progress.query_id or "", generation.query} - {""}
-        if tip is None or path is None or not ids:
-            return False
-        last = progress.last_offset_batch
-        if any(tip.transactions.get(each, (-1, 0))[0] > (-1 if last is None else last) for each in ids):
-            return True
-        history = CommitHistory(self.storage, path) if last is None else None
-        return bool(history and history.versions and history.last_taken(ids, history.versions[-1]))
+        )  # fmt: skip
 
     def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
         """Whether a sink has another place than after the last run of a generation."""

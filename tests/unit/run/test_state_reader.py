@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+from framework.declare.specs import DatasetKind
 from framework.plan.state import FlowState
 from framework.run.flows.state_reader import StateReader
 from tests.support.fake_pipeline import name
@@ -72,3 +74,35 @@ def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) ->
     again = replace(flow, spec=replace(flow.spec, name=name("again")))
     world.graph = replace(world.graph, flows=(again,))
     assert former() == ["early", "t"]
+
+
+def test_a_checkpoint_that_lacks_batches_of_its_table_is_deleted_or_old(tmp_path: Path) -> None:
+    """Its next batches would have numbers that the table has, and be skipped: also in a sink, and after old commits."""
+    world = World(tmp_path, "t")
+    for number in range(2):
+        world.batch("t", number)
+    assert not stored(world).deleted
+    newest = world.generations.path(name("t"), name("t"), 1)
+    world.storage.delete_tree(f"{newest}/offsets/1")
+    assert stored(world).deleted
+    (dataset,), log = world.graph.datasets, tmp_path / "tables/main/sales/t/_delta_log"
+    folder = log.parent if log.exists() else next(tmp_path.rglob("_delta_log")).parent
+    sink = replace(dataset.spec, kind=DatasetKind.SINK, format="delta", options=(("path", str(folder)),))
+    before = world.graph
+    world.graph = replace(before, datasets=(replace(dataset, spec=sink, kind=DatasetKind.SINK),))
+    assert stored(world).deleted
+    own = replace(sink, options=(*sink.options, ("txnAppId", "mine")))
+    world.graph = replace(before, datasets=(replace(dataset, spec=own, kind=DatasetKind.SINK),))
+    assert not stored(world).deleted
+    world.graph = before
+
+    world.generations.started(name("t"), name("t"), 1, "t 1")
+    world.storage.delete_tree(newest)
+    assert stored(world).deleted
+    for version in range(3):
+        (folder / "_delta_log" / f"{version:020d}.json").unlink()
+    world.commit("t", {"txn": {"appId": "another", "version": 7}})
+    assert stored(world).deleted
+    checksum = {"metadata": {"id": "t"}, "setTransactions": [{"appId": "another", "version": 7}]}
+    world.storage.write_text(f"{folder}/_delta_log/{3:020d}.crc", json.dumps(checksum))
+    assert not stored(world).deleted
