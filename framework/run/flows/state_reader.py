@@ -135,7 +135,7 @@ class StateReader:
         is_stream = flow.streaming and not flow.spec.from_snapshots
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
-        kept = last_kept(manifest, appends=appends)
+        kept = last_kept(manifest, appends=appends, storage=self.storage)
         return FlowState(
             generation=current.number,
             completed=current.completed,

@@ -111,7 +111,7 @@ def roll_back_checkpoint(
         storage: the pipeline's storage.
         pipeline: its name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
-        number: the generation; None: the kept one that was current last.
+        number: the generation; None: the kept one that was current last, of those that have read anything.
         target: the dataset that it writes to, if flows of several datasets have that name.
         allow_repeats: whether rows may be twice in the target of a flow that appends.
 
@@ -125,7 +125,7 @@ def roll_back_checkpoint(
         RebuildStore(storage).check_finished(manifest.dataset)
         record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)
         appends = _appends(record) and not allow_repeats
-        generation = _kept(manifest, number, appends=appends)
+        generation = _kept(storage, manifest, number, appends=appends)
         if appends:
             _check_read_since(storage, manifest, generation, None if record is None else record.path)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
@@ -159,9 +159,9 @@ def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifes
     return matches[0]
 
 
-def _kept(manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
-    """Return the kept generation with this number; None: the one that was current last."""
-    chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,))
+def _kept(storage: Storage, manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
+    """Return the kept generation with this number; None: the one that was current last and has read."""
+    chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,), storage=storage)
     if chosen is not None:
         return chosen
     before = last_kept(manifest, appends=False, numbers=None if number is None else (number,))
