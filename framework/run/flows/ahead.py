@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 from framework.checkpoints.manifest import Generation
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.declare.specs import DatasetSpec
@@ -10,6 +13,10 @@ from framework.graph.graph import GraphFlow
 from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import LogTip
+from framework.sources.delta.source import begin_of
+
+_LATEST = re.compile(r"latest|:\s*-1\b", re.IGNORECASE)
+"""The newest rows of a table or of topics; `-1` is the end of a partition."""
 
 
 def sink_folder(spec: DatasetSpec) -> str | None:
@@ -48,3 +55,15 @@ def is_ahead(
         return taken[2] > planned
     # The commits that had its batches have left the log, if there were any. A stream that has an id has run.
     return planned < 0 and bool(generation.query) and history.versions[:1] != [0]
+
+
+def begins_late(flow: GraphFlow) -> bool:
+    """Return whether a stream without a position leaves out rows that are there, also those that have come last."""
+    begins = [read.begins or begin_of(dict(read.options)) for read in flow.reads if read.streaming]
+    begins += [source.begins for source in flow.sources]
+    if any(_LATEST.search(each) for each in begins):
+        return True
+    folders = [source for source in flow.sources if source.details and source.kind == "cloud_files"]
+    options = [json.loads(source.details)["options"] for source in folders]
+    given = [{name.lower(): str(value).lower() for name, value in each.items()} for each in options]
+    return any(each.get("cloudfiles.includeexistingfiles") == "false" for each in given)

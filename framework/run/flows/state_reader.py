@@ -24,7 +24,7 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
-from framework.run.flows.ahead import is_ahead, sink_folder
+from framework.run.flows.ahead import begins_late, is_ahead, sink_folder
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
@@ -155,6 +155,7 @@ class StateReader:
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
             ),
+            begins_late=begins_late(flow),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),

@@ -5,18 +5,39 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from framework.declare.specs import DatasetKind
-from framework.plan.state import FlowState
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import GraphFlow, Read
+from framework.plan.foretelling import foretell
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.steps import RunFlow
 from framework.run.flows.state_reader import StateReader
+from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import World
+
+if TYPE_CHECKING:
+    from framework.declare.specs import AutoCdcSpec
 
 
 def stored(world: World) -> FlowState:
     """The state of the only flow."""
     (flow,) = world.graph.flows
     return StateReader(graph=world.graph, store=world.store).flow_state(flow)
+
+
+def run_of(world: World, *reset: QualifiedName) -> RunFlow:
+    """How an update would run the only flow."""
+    (dataset,), (flow,) = world.graph.datasets, world.graph.flows
+    table = TableState(exists=True, definition="")
+    state = StoredState(tables={dataset.name: table}, flows={flow.spec.name: stored(world)})
+    plan = make_plan(world.graph, UpdateRequest(reset_checkpoints=reset), state)
+    (step,) = (step for step in plan.steps if isinstance(step, RunFlow))
+    return step
 
 
 def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the_table(tmp_path: Path) -> None:
@@ -106,3 +127,54 @@ def test_a_checkpoint_that_lacks_batches_of_its_table_is_deleted_or_old(tmp_path
     checksum = {"metadata": {"id": "t"}, "setTransactions": [{"appId": "another", "version": 7}]}
     world.storage.write_text(f"{folder}/_delta_log/{3:020d}.crc", json.dumps(checksum))
     assert not stored(world).deleted
+
+
+def test_an_auto_cdc_flow_that_begins_with_new_rows_only_does_not_begin_again_by_itself(tmp_path: Path) -> None:
+    """It would pass over what has come unread since its last batch; one that reads everything takes all of it again."""
+    world = World(tmp_path, "t", cdc=True)
+    world.commit("t", {"txn": {"appId": f"sluice:shop:{name('t')}:1", "version": 0}})
+    (dataset,), (flow,) = world.graph.datasets, world.graph.flows
+    flow = replace(flow, spec=replace(flow.spec, cdc=cast("AutoCdcSpec", object())))
+
+    def planned(flow: GraphFlow) -> tuple[str, bool]:
+        world.graph = replace(world.graph, flows=(flow,))
+        step = run_of(world)
+        return step.reason, step.broken is not None
+
+    options = {"cloudfiles.format": "json", "cloudfiles.includeexistingfiles": "FALSE"}
+    files = SourceReference(
+        kind="cloud_files", shape=SourceShape.FOLDER, location="/in",
+        details=json.dumps({"path": "/in", "has_schema": True, "options": options}),
+    )  # fmt: skip
+    topic = SourceReference(kind="kafka", shape=SourceShape.STREAM, begins='startingOffsets={"a":{"0":5,"1":-1}}')
+    table = Read(text="/in", streaming=True, options=(("startingVersion", "latest"),))
+    late = ("its checkpoint does not fit its query", True)
+    assert planned(replace(flow, sources=(files,))) == late
+    assert planned(replace(flow, sources=(topic,))) == late
+    assert planned(replace(flow, reads=(table,))) == late
+    (found,) = (foretell(dataset, each, stored(world)) for each in world.graph.flows)
+    assert found is not None
+    assert "would pass over unread ones" in found.problem
+    everything = replace(table, options=(("startingVersion", "3"),))
+    assert planned(replace(flow, reads=(everything,))) == ("files of its checkpoint were deleted", False)
+
+
+def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp_path: Path) -> None:
+    """Its checkpoint was deleted with the manifest, or has another name or storage: a reset appends the rows again."""
+    world = World(tmp_path, "t")
+    folder = world.store.path(world.graph.datasets[0].spec)
+    query = "01234567-89ab-cdef-0123-456789abcdef"
+    taken = {"appId": query, "version": 3, "lastUpdated": 1}
+    checksum = {"metadata": {"id": "t"}, "setTransactions": [taken]}
+    world.storage.write_text(f"{folder}/_delta_log/{0:020d}.crc", json.dumps(checksum))
+    world.generations.started(name("t"), name("t"), 1, query)
+    world.generations.retire(name("t"), name("t"), "rewind")
+    assert run_of(world).broken is None
+    world.storage.delete_tree(world.storage.path("checkpoints"))
+    found = run_of(world).broken
+    assert found is not None
+    assert found.condition == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    assert "sluice run --reset-checkpoint main.shop.t" in found.ways
+    reset = run_of(world, name("t"))
+    twice = "t has rows of a stream whose checkpoint is not here: what both read is there twice"
+    assert (reset.broken, reset.reason) == (None, f"first run; {twice}")
