@@ -61,6 +61,7 @@ class StateReader:
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
         tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
+        tables |= {dataset.name: self._sink_state(dataset) for dataset in present if dataset.is_sink}
         flows = {
             flow.spec.name: self._flow(dataset, flow)
             for dataset in present
@@ -101,6 +102,13 @@ class StateReader:
             last_rebuild=rebuild.number if rebuild is not None else 0,
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
         )
+
+    def _sink_state(self, dataset: GraphDataset) -> TableState:
+        """Return the state of a sink: another pipeline that writes to one of this name has its checkpoints here."""
+        owners = {each.owner for each in GenerationStore(self.storage).list_of(dataset.name)}
+        other = min(owners - {"", self.graph.pipeline}, default=None)
+        place = sink_place(dataset.spec).partition("=")[2]
+        return TableState(path=place, other_owner=None if other is None else f"pipeline {other}")
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
         generations = GenerationStore(self.storage)

@@ -61,7 +61,7 @@ def reset_checkpoint(
     """
 
     def request() -> tuple[Manifest, ResetRequest]:
-        manifest = find_flow(storage, flow, target)
+        manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         start = starts(manifest.flow)
         return manifest, ResetRequest(dataset=manifest.dataset, flow=manifest.flow, start=start)
@@ -121,7 +121,7 @@ def roll_back_checkpoint(
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
-        manifest = find_flow(storage, flow, target)
+        manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)
         appends = _appends(record) and not allow_repeats
@@ -135,13 +135,14 @@ def roll_back_checkpoint(
         return manifest, generation
 
 
-def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifest:
+def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipeline: str) -> Manifest:
     """Return the manifest of the flow with this name.
 
     A flow that moved to another dataset has two: its earlier checkpoint is kept until `sluice prune`.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
+        OperationError: TABLE_NOT_OWNED if its table or sink belongs to another pipeline than this one.
     """
     manifests = [
         each for each in GenerationStore(storage).list_all()
@@ -156,7 +157,14 @@ def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifes
     if not matches:
         hint = qualified_hint(flow, names)
         raise UserError("CHECKPOINT_FLOW_NOT_FOUND", flow=flow, storage=storage.root, hint=hint)
-    return matches[0]
+    found = matches[0]
+    record = read_record(storage, StorageLayout(storage=storage), found.dataset)
+    owner, path = (found.owner, "") if record is None else (record.pipeline, record.path)
+    if owner and owner != pipeline:
+        raise OperationError(
+            "TABLE_NOT_OWNED", dataset=found.dataset, path=path or storage.root, owner=f"pipeline {owner}"
+        )
+    return found
 
 
 def _kept(storage: Storage, manifest: Manifest, number: int | None, *, appends: bool) -> Generation:

@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from framework.declare.specs import DatasetKind
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphFlow, Read
 from framework.plan.foretelling import foretell
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.state import FlowState, StoredState, TableState
-from framework.plan.steps import RunFlow
+from framework.plan.steps import RefuseTable, RunFlow
 from framework.run.flows.state_reader import StateReader
+from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
 from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import World
@@ -178,3 +182,29 @@ def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp
     reset = run_of(world, name("t"))
     twice = "t has rows of a stream whose checkpoint is not here: what both read is there twice"
     assert (reset.broken, reset.reason) == (None, f"first run; {twice}")
+
+
+def test_a_sink_belongs_to_the_pipeline_that_wrote_to_it(tmp_path: Path) -> None:
+    """Another one with a sink of that name would go on at its checkpoint, behind rows that it never wrote."""
+    world = World(tmp_path, "t")
+    (dataset,) = world.graph.datasets
+    options = (("path", "/out"),)
+    sink = replace(dataset.spec, kind=DatasetKind.SINK, format="delta", options=options)
+    world.graph = replace(world.graph, datasets=(replace(dataset, spec=sink, kind=DatasetKind.SINK),))
+
+    def refused(pipeline: str) -> list[str | None]:
+        graph = replace(world.graph, pipeline=pipeline)
+        state = StateReader(graph=graph, store=replace(world.store, pipeline=pipeline)).read()
+        plan = make_plan(graph, UpdateRequest(), state)
+        return [step.owner for step in plan.steps if isinstance(step, RefuseTable)]
+
+    assert refused("other") == []  # a checkpoint of an earlier version
+    world.generations.started(name("t"), name("t"), 1, "t 1", owner="shop")
+    assert (refused("shop"), refused("other")) == ([], ["pipeline shop"])
+    world.begin("t")
+    assert refused("other") == ["pipeline shop"]
+    for change in (reset_checkpoint, roll_back_checkpoint):
+        with pytest.raises(OperationError, match="TABLE_NOT_OWNED"):
+            change(world.storage, "other", "t")
+    assert roll_back_checkpoint(world.storage, "shop", "t")[1].number == 1
+    assert reset_checkpoint(world.storage, "shop", "t")[0].owner == "shop"
