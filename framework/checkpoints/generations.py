@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest, parse_manifest
@@ -124,9 +124,13 @@ class GenerationStore:
         """Mark a once flow's generation as completed. Idempotent."""
         self._change(dataset, flow, lambda manifest: manifest.update(number, completed=True))
 
-    def started(self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str) -> None:
-        """Store the id of the stream that runs from a generation's checkpoint. Idempotent."""
-        self._change(dataset, flow, lambda manifest: manifest.update(number, query=query))
+    def started(
+        self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str, *, owner: str = ""
+    ) -> None:  # fmt: skip
+        """Store the id of the stream of a generation, and the owner of its sink. Idempotent."""
+        self._change(
+            dataset, flow, lambda found: replace(found.update(number, query=query), owner=owner or found.owner)
+        )
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Make a building generation the current one and keep the previous one. Idempotent."""

@@ -79,13 +79,15 @@ class Manifest:
     """All generations of one flow into one dataset, oldest first.
 
     At most one is current, and at most one is building. `last_number` is the highest number ever
-    assigned: the number of an abandoned generation is not assigned again.
+    assigned: the number of an abandoned generation is not assigned again. `owner` is the pipeline that runs the flow
+    into a sink; empty for a table, which has a record of its own, and before the first stream.
     """
 
     dataset: QualifiedName
     flow: QualifiedName
     generations: tuple[Generation, ...] = ()
     last_number: int = 0
+    owner: str = ""
 
     def find(self, number: int) -> Generation | None:
         """Return the generation with this number; None if there is none."""
@@ -219,6 +221,7 @@ def parse_manifest(text: str, path: str) -> Manifest:
             flow=QualifiedName(**fields["flow"]),
             generations=tuple(generations),
             last_number=int(fields["last_number"]),
+            owner=str(fields.get("owner", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"

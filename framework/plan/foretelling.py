@@ -33,7 +33,7 @@ RESTORE = {
     _VALUES: "Restore the query.",
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
-    _NO_METADATA: "Put the files of the checkpoint back.",
+    _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
     _WENT_BACK: "Put the newer folder of the table back.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
@@ -134,9 +134,16 @@ def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None
 
 def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
     """Spark would begin again, and append what is in the table already."""
+    if state.generation is None and state.unknown_rows:
+        return _NO_METADATA, (
+            f"{dataset.name.table} has rows of a stream whose checkpoint is not here: it was deleted with its "
+            "manifest, or is that of another dataset or storage. A first run would append them again."
+        )
     if not state.deleted:
         return None
-    return _NO_METADATA, f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
+    problem = f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
+    late = " Its query begins with new rows only, and would pass over unread ones." if state.begins_late else ""
+    return _NO_METADATA, f"{problem}{late}"
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:

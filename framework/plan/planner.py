@@ -251,10 +251,10 @@ class _Planning:
 
     def _begin_reason(self, dataset: GraphDataset, flow: GraphFlow, state: FlowState, *, lost: bool) -> str:
         """Return why the flow begins a new generation; empty if it continues its current one."""
+        is_reset = flow.spec.name in self.selection.reset_flows
         if state.generation is None:
-            is_there = dataset.is_sink or self.state.table(dataset.name).exists
-            return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
-        if flow.spec.name in self.selection.reset_flows:
+            return self._first_run_reason(dataset, state, is_reset=is_reset)
+        if is_reset:
             return self._reset_reason(flow.spec.name, lost=lost)
         if lost:
             return "its table no longer exists"
@@ -262,8 +262,16 @@ class _Planning:
             return "full refresh requested"
         if state.changed_kind:
             return _changed_kind(dataset, flow)
-        # The changes of an AUTO CDC flow can be applied again; for others, see `foretell`.
-        return "files of its checkpoint were deleted" if state.deleted and dataset.cdc is not None else ""
+        # The changes of an AUTO CDC flow can be applied again if it reads all of them; for others, see `foretell`.
+        can_repeat = dataset.cdc is not None and not state.begins_late
+        return "files of its checkpoint were deleted" if state.deleted and can_repeat else ""
+
+    def _first_run_reason(self, dataset: GraphDataset, state: FlowState, *, is_reset: bool) -> str:
+        """Return the reason of a first run; empty if rows are in the table that it may append again, see `foretell`."""
+        is_there = dataset.is_sink or self.state.table(dataset.name).exists
+        if is_there and state.unknown_rows and not is_reset:
+            return ""
+        return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""

@@ -158,7 +158,7 @@ def _reset_latest(case: Case) -> WayOut | None:
 
 def _roll_back(case: Case) -> WayOut | None:
     """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
-    kept = last_kept(case.manifest, appends=case.dataset.cdc is None)
+    kept = last_kept(case.manifest, appends=case.dataset.cdc is None, storage=case.states.storage)
     if kept is None or not case.has_checkpoint or not case.is_sound(kept):
         return None
     path, storage = case.path_of(kept), case.states.storage

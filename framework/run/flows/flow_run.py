@@ -126,7 +126,8 @@ class FlowRun:
     def started(self, query: str) -> None:
         """Record the id of the stream, which the checkpoint has now."""
         store = GenerationStore(self.storage)
-        store.started(self.dataset.name, self.flow.spec.name, self.step.generation, query)
+        owner = self.context.pipeline if self.dataset.is_sink else ""
+        store.started(self.dataset.name, self.flow.spec.name, self.step.generation, query, owner=owner)
 
     @property
     def application_id(self) -> str:

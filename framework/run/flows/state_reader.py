@@ -24,6 +24,7 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
+from framework.run.flows.ahead import begins_late, is_ahead, sink_folder
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
@@ -60,6 +61,7 @@ class StateReader:
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
         tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
+        tables |= {dataset.name: self._sink_state(dataset) for dataset in present if dataset.is_sink}
         flows = {
             flow.spec.name: self._flow(dataset, flow)
             for dataset in present
@@ -101,6 +103,13 @@ class StateReader:
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
         )
 
+    def _sink_state(self, dataset: GraphDataset) -> TableState:
+        """Return the state of a sink: another pipeline that writes to one of this name has its checkpoints here."""
+        owners = {each.owner for each in GenerationStore(self.storage).list_of(dataset.name)}
+        other = min(owners - {"", self.graph.pipeline}, default=None)
+        place = sink_place(dataset.spec).partition("=")[2]
+        return TableState(path=place, other_owner=None if other is None else f"pipeline {other}")
+
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
         generations = GenerationStore(self.storage)
         manifest = generations.manifest(dataset.name, flow.spec.name)
@@ -113,7 +122,8 @@ class StateReader:
         latest = self._latest_number(dataset, flow)
         removed = removed_data(self.storage, flow.sources)
         path = self.store.path(dataset.spec) if dataset.is_table else None
-        tip = None if path is None else read_tip(self.storage, path)
+        folder = path or sink_folder(dataset.spec)
+        tip = None if folder is None else read_tip(self.storage, folder)
         if current is None:
             former = () if building else former_flows(self.storage, self.graph, dataset, path, tip=tip)
             unknown = not building and has_unknown_rows(self.storage, dataset, tip)
@@ -133,7 +143,7 @@ class StateReader:
         is_stream = flow.streaming and not flow.spec.from_snapshots
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
-        kept = last_kept(manifest, appends=appends)
+        kept = last_kept(manifest, appends=appends, storage=self.storage)
         return FlowState(
             generation=current.number,
             completed=current.completed,
@@ -148,38 +158,16 @@ class StateReader:
             removed=removed,
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_stream and not is_over and self._is_ahead(path, tip, flow, current, progress),
+            deleted=is_stream and not is_over and folder is not None and tip is not None
+            and is_ahead(
+                self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
+                progress=progress,
+            ),
+            begins_late=begins_late(flow),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
-        )
-
-    def _is_ahead(
-        self,
-        path: str | None,
-        tip: LogTip | None,
-        flow: GraphFlow,
-        generation: Generation,
-        progress: CheckpointProgress,
-    ) -> bool:
-        """Whether a table has batches of a generation that are not in its checkpoint: it would skip those that follow.
-
-        Args:
-            path: the folder of the table; None for a sink, of which it is unknown.
-            tip: the end of its log.
-            flow: the flow.
-            generation: the generation.
-            progress: the batches of its checkpoint.
-        """
-        application = application_id(self.graph.pipeline, flow.spec.name, generation.number)
-        ids = {application} if flow.spec.cdc is not None else {progress.query_id or "", generation.query} - {""}
-        if tip is None or path is None or not ids:
-            return False
-        last = progress.last_offset_batch
-        if any(tip.transactions.get(each, (-1, 0))[0] > (-1 if last is None else last) for each in ids):
-            return True
-        history = CommitHistory(self.storage, path) if last is None else None
-        return bool(history and history.versions and history.last_taken(ids, history.versions[-1]))
+        )  # fmt: skip
 
     def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
         """Whether a sink has another place than after the last run of a generation."""

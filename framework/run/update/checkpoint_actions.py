@@ -61,7 +61,7 @@ def reset_checkpoint(
     """
 
     def request() -> tuple[Manifest, ResetRequest]:
-        manifest = find_flow(storage, flow, target)
+        manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         start = starts(manifest.flow)
         return manifest, ResetRequest(dataset=manifest.dataset, flow=manifest.flow, start=start)
@@ -111,7 +111,7 @@ def roll_back_checkpoint(
         storage: the pipeline's storage.
         pipeline: its name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
-        number: the generation; None: the kept one that was current last.
+        number: the generation; None: the kept one that was current last, of those that have read anything.
         target: the dataset that it writes to, if flows of several datasets have that name.
         allow_repeats: whether rows may be twice in the target of a flow that appends.
 
@@ -121,11 +121,11 @@ def roll_back_checkpoint(
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
-        manifest = find_flow(storage, flow, target)
+        manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)
         appends = _appends(record) and not allow_repeats
-        generation = _kept(manifest, number, appends=appends)
+        generation = _kept(storage, manifest, number, appends=appends)
         if appends:
             _check_read_since(storage, manifest, generation, None if record is None else record.path)
         GenerationStore(storage).restore(manifest.dataset, manifest.flow, generation.number)
@@ -135,13 +135,14 @@ def roll_back_checkpoint(
         return manifest, generation
 
 
-def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifest:
+def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipeline: str) -> Manifest:
     """Return the manifest of the flow with this name.
 
     A flow that moved to another dataset has two: its earlier checkpoint is kept until `sluice prune`.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
+        OperationError: TABLE_NOT_OWNED if its table or sink belongs to another pipeline than this one.
     """
     manifests = [
         each for each in GenerationStore(storage).list_all()
@@ -156,12 +157,19 @@ def find_flow(storage: Storage, flow: str, target: str | None = None) -> Manifes
     if not matches:
         hint = qualified_hint(flow, names)
         raise UserError("CHECKPOINT_FLOW_NOT_FOUND", flow=flow, storage=storage.root, hint=hint)
-    return matches[0]
+    found = matches[0]
+    record = read_record(storage, StorageLayout(storage=storage), found.dataset)
+    owner, path = (found.owner, "") if record is None else (record.pipeline, record.path)
+    if owner and owner != pipeline:
+        raise OperationError(
+            "TABLE_NOT_OWNED", dataset=found.dataset, path=path or storage.root, owner=f"pipeline {owner}"
+        )
+    return found
 
 
-def _kept(manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
-    """Return the kept generation with this number; None: the one that was current last."""
-    chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,))
+def _kept(storage: Storage, manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
+    """Return the kept generation with this number; None: the one that was current last and has read."""
+    chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,), storage=storage)
     if chosen is not None:
         return chosen
     before = last_kept(manifest, appends=False, numbers=None if number is None else (number,))

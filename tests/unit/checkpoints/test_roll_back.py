@@ -98,6 +98,19 @@ def test_a_generation_that_read_before_its_last_roll_back_has_still_read(flow: F
     assert flow.roll_back(2) == 2
 
 
+def test_a_generation_that_has_read_nothing_would_read_everything_again(flow: Flow) -> None:
+    """The roll-back passes over it; if it is named, rows that were read before it began would repeat as well."""
+    flow.begin()
+    flow.read(1, 0)
+    flow.begin()
+    flow.begin()
+    assert flow.roll_back() == 1
+    assert flow.roll_back(2) == "1"
+    assert flow.roll_back(3) == "1"
+    assert flow.roll_back(3, allow_repeats=True) == 3
+    assert flow.roll_back() == 1
+
+
 def test_the_open_batch_of_a_generation_counts_unless_the_table_does_not_have_it(flow: Flow) -> None:
     """A table has the transaction of each batch; a sink, and commits that have left the log, may have any."""
     flow.begin()

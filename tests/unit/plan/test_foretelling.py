@@ -108,7 +108,7 @@ def test_a_roll_back_is_advised_as_the_command_line_takes_it() -> None:
 
     command = f"sluice checkpoints rollback {NAME} --target {NAME}"
     first, reset, *others = ways(state())
-    assert first == "Put the files of the checkpoint back."
+    assert first == "Put the files of the checkpoint back, as they were last."
     assert ways(replace(state(), has_kept=True)) == [
         first, f"continue from a kept generation: `{command}`.", reset, *others
     ]  # fmt: skip

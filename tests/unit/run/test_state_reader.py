@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from framework.plan.state import FlowState
+import pytest
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import GraphFlow, Read
+from framework.plan.foretelling import foretell
+from framework.plan.planner import make_plan
+from framework.plan.request import UpdateRequest
+from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.steps import RefuseTable, RunFlow
 from framework.run.flows.state_reader import StateReader
+from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
+from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import World
+
+if TYPE_CHECKING:
+    from framework.declare.specs import AutoCdcSpec
 
 
 def stored(world: World) -> FlowState:
     """The state of the only flow."""
     (flow,) = world.graph.flows
     return StateReader(graph=world.graph, store=world.store).flow_state(flow)
+
+
+def run_of(world: World, *reset: QualifiedName) -> RunFlow:
+    """How an update would run the only flow."""
+    (dataset,), (flow,) = world.graph.datasets, world.graph.flows
+    table = TableState(exists=True, definition="")
+    state = StoredState(tables={dataset.name: table}, flows={flow.spec.name: stored(world)})
+    plan = make_plan(world.graph, UpdateRequest(reset_checkpoints=reset), state)
+    (step,) = (step for step in plan.steps if isinstance(step, RunFlow))
+    return step
 
 
 def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the_table(tmp_path: Path) -> None:
@@ -72,3 +99,112 @@ def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) ->
     again = replace(flow, spec=replace(flow.spec, name=name("again")))
     world.graph = replace(world.graph, flows=(again,))
     assert former() == ["early", "t"]
+
+
+def test_a_checkpoint_that_lacks_batches_of_its_table_is_deleted_or_old(tmp_path: Path) -> None:
+    """Its next batches would have numbers that the table has, and be skipped: also in a sink, and after old commits."""
+    world = World(tmp_path, "t")
+    for number in range(2):
+        world.batch("t", number)
+    assert not stored(world).deleted
+    newest = world.generations.path(name("t"), name("t"), 1)
+    world.storage.delete_tree(f"{newest}/offsets/1")
+    assert stored(world).deleted
+    (dataset,), log = world.graph.datasets, tmp_path / "tables/main/sales/t/_delta_log"
+    folder = log.parent if log.exists() else next(tmp_path.rglob("_delta_log")).parent
+    sink = replace(dataset.spec, kind=DatasetKind.SINK, format="delta", options=(("path", str(folder)),))
+    before = world.graph
+    world.graph = replace(before, datasets=(replace(dataset, spec=sink, kind=DatasetKind.SINK),))
+    assert stored(world).deleted
+    own = replace(sink, options=(*sink.options, ("txnAppId", "mine")))
+    world.graph = replace(before, datasets=(replace(dataset, spec=own, kind=DatasetKind.SINK),))
+    assert not stored(world).deleted
+    world.graph = before
+
+    world.generations.started(name("t"), name("t"), 1, "t 1")
+    world.storage.delete_tree(newest)
+    assert stored(world).deleted
+    for version in range(3):
+        (folder / "_delta_log" / f"{version:020d}.json").unlink()
+    world.commit("t", {"txn": {"appId": "another", "version": 7}})
+    assert stored(world).deleted
+    checksum = {"metadata": {"id": "t"}, "setTransactions": [{"appId": "another", "version": 7}]}
+    world.storage.write_text(f"{folder}/_delta_log/{3:020d}.crc", json.dumps(checksum))
+    assert not stored(world).deleted
+
+
+def test_an_auto_cdc_flow_that_begins_with_new_rows_only_does_not_begin_again_by_itself(tmp_path: Path) -> None:
+    """It would pass over what has come unread since its last batch; one that reads everything takes all of it again."""
+    world = World(tmp_path, "t", cdc=True)
+    world.commit("t", {"txn": {"appId": f"sluice:shop:{name('t')}:1", "version": 0}})
+    (dataset,), (flow,) = world.graph.datasets, world.graph.flows
+    flow = replace(flow, spec=replace(flow.spec, cdc=cast("AutoCdcSpec", object())))
+
+    def planned(flow: GraphFlow) -> tuple[str, bool]:
+        world.graph = replace(world.graph, flows=(flow,))
+        step = run_of(world)
+        return step.reason, step.broken is not None
+
+    options = {"cloudfiles.format": "json", "cloudfiles.includeexistingfiles": "FALSE"}
+    files = SourceReference(
+        kind="cloud_files", shape=SourceShape.FOLDER, location="/in",
+        details=json.dumps({"path": "/in", "has_schema": True, "options": options}),
+    )  # fmt: skip
+    topic = SourceReference(kind="kafka", shape=SourceShape.STREAM, begins='startingOffsets={"a":{"0":5,"1":-1}}')
+    table = Read(text="/in", streaming=True, options=(("startingVersion", "latest"),))
+    late = ("its checkpoint does not fit its query", True)
+    assert planned(replace(flow, sources=(files,))) == late
+    assert planned(replace(flow, sources=(topic,))) == late
+    assert planned(replace(flow, reads=(table,))) == late
+    (found,) = (foretell(dataset, each, stored(world)) for each in world.graph.flows)
+    assert found is not None
+    assert "would pass over unread ones" in found.problem
+    everything = replace(table, options=(("startingVersion", "3"),))
+    assert planned(replace(flow, reads=(everything,))) == ("files of its checkpoint were deleted", False)
+
+
+def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp_path: Path) -> None:
+    """Its checkpoint was deleted with the manifest, or has another name or storage: a reset appends the rows again."""
+    world = World(tmp_path, "t")
+    folder = world.store.path(world.graph.datasets[0].spec)
+    query = "01234567-89ab-cdef-0123-456789abcdef"
+    taken = {"appId": query, "version": 3, "lastUpdated": 1}
+    checksum = {"metadata": {"id": "t"}, "setTransactions": [taken]}
+    world.storage.write_text(f"{folder}/_delta_log/{0:020d}.crc", json.dumps(checksum))
+    world.generations.started(name("t"), name("t"), 1, query)
+    world.generations.retire(name("t"), name("t"), "rewind")
+    assert run_of(world).broken is None
+    world.storage.delete_tree(world.storage.path("checkpoints"))
+    found = run_of(world).broken
+    assert found is not None
+    assert found.condition == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    assert "sluice run --reset-checkpoint main.shop.t" in found.ways
+    reset = run_of(world, name("t"))
+    twice = "t has rows of a stream whose checkpoint is not here: what both read is there twice"
+    assert (reset.broken, reset.reason) == (None, f"first run; {twice}")
+
+
+def test_a_sink_belongs_to_the_pipeline_that_wrote_to_it(tmp_path: Path) -> None:
+    """Another one with a sink of that name would go on at its checkpoint, behind rows that it never wrote."""
+    world = World(tmp_path, "t")
+    (dataset,) = world.graph.datasets
+    options = (("path", "/out"),)
+    sink = replace(dataset.spec, kind=DatasetKind.SINK, format="delta", options=options)
+    world.graph = replace(world.graph, datasets=(replace(dataset, spec=sink, kind=DatasetKind.SINK),))
+
+    def refused(pipeline: str) -> list[str | None]:
+        graph = replace(world.graph, pipeline=pipeline)
+        state = StateReader(graph=graph, store=replace(world.store, pipeline=pipeline)).read()
+        plan = make_plan(graph, UpdateRequest(), state)
+        return [step.owner for step in plan.steps if isinstance(step, RefuseTable)]
+
+    assert refused("other") == []  # a checkpoint of an earlier version
+    world.generations.started(name("t"), name("t"), 1, "t 1", owner="shop")
+    assert (refused("shop"), refused("other")) == ([], ["pipeline shop"])
+    world.begin("t")
+    assert refused("other") == ["pipeline shop"]
+    for change in (reset_checkpoint, roll_back_checkpoint):
+        with pytest.raises(OperationError, match="TABLE_NOT_OWNED"):
+            change(world.storage, "other", "t")
+    assert roll_back_checkpoint(world.storage, "shop", "t")[1].number == 1
+    assert reset_checkpoint(world.storage, "shop", "t")[0].owner == "shop"

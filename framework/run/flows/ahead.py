@@ -1,0 +1,69 @@
+"""Whether a target has batches of a stream that its checkpoint does not have: it would skip those that follow."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from framework.checkpoints.manifest import Generation
+from framework.checkpoints.offsets import CheckpointProgress
+from framework.declare.specs import DatasetSpec
+from framework.foundation.storage_port import Storage
+from framework.graph.graph import GraphFlow
+from framework.run.flows.application import application_id
+from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.log import LogTip
+from framework.sources.delta.source import begin_of
+
+_LATEST = re.compile(r"latest|:\s*-1\b", re.IGNORECASE)
+"""The newest rows of a table or of topics; `-1` is the end of a partition."""
+
+
+def sink_folder(spec: DatasetSpec) -> str | None:
+    """Return the folder of a Delta sink; None of any other sink, of which nothing is known."""
+    options = {name.lower(): value for name, value in spec.options}
+    is_own = "txnappid" in options  # its batches have names and numbers of the user's
+    return options.get("path") if (spec.format or "").lower() == "delta" and not is_own else None
+
+
+def is_ahead(
+    storage: Storage, path: str, tip: LogTip, *, pipeline: str, flow: GraphFlow, generation: Generation,
+    progress: CheckpointProgress,
+) -> bool:  # fmt: skip
+    """Return whether a table has batches of a generation that are not in its checkpoint.
+
+    Args:
+        storage: reads the log.
+        path: the folder of the table.
+        tip: the end of its log.
+        pipeline: the pipeline's name.
+        flow: the flow.
+        generation: the generation.
+        progress: the batches of its checkpoint.
+    """
+    ids = {progress.query_id or "", generation.query} - {""}
+    if flow.spec.cdc is not None:
+        ids = {application_id(pipeline, flow.spec.name, generation.number)}
+    planned = -1 if progress.last_offset_batch is None else progress.last_offset_batch
+    if not ids:
+        return False
+    if tip.transactions:
+        return any(tip.transactions.get(each, (-1, 0))[0] > planned for each in ids)
+    history = CommitHistory(storage, path)
+    taken = history.last_taken(ids, history.versions[-1]) if history.versions else None
+    if taken is not None:
+        return taken[2] > planned
+    # The commits that had its batches have left the log, if there were any. A stream that has an id has run.
+    return planned < 0 and bool(generation.query) and history.versions[:1] != [0]
+
+
+def begins_late(flow: GraphFlow) -> bool:
+    """Return whether a stream without a position leaves out rows that are there, also those that have come last."""
+    begins = [read.begins or begin_of(dict(read.options)) for read in flow.reads if read.streaming]
+    begins += [source.begins for source in flow.sources]
+    if any(_LATEST.search(each) for each in begins):
+        return True
+    folders = [source for source in flow.sources if source.details and source.kind == "cloud_files"]
+    options = [json.loads(source.details)["options"] for source in folders]
+    given = [{name.lower(): str(value).lower() for name, value in each.items()} for each in options]
+    return any(each.get("cloudfiles.includeexistingfiles") == "false" for each in given)
