@@ -113,7 +113,7 @@ class CloudFilesSource:
         gone = [
             file.uri
             for number, offset in _committed(position).items()
-            for file in _after(position, number, offset)
+            for file in _after(position, number, 0 if position.from_start else offset)
             if file.uri.startswith("file:") and not position.storage.exists(decoded(file.uri))
         ]
         if not gone:
