@@ -425,4 +425,6 @@ def local_path(path: str) -> str | None:
 
 
 def _plain(path: str) -> str:
-    return (local_path(path) or path).rstrip("/")
+    """The path of a folder behind its symbolic links."""
+    local = local_path(path)
+    return (path if local is None else os.path.realpath(local)).rstrip("/")

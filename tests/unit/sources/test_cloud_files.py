@@ -109,6 +109,15 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
     assert raised.value.condition == condition
 
 
+def test_files_are_not_moved_into_their_folder_by_a_link(tmp_path: Path) -> None:
+    """They would be read again."""
+    (tmp_path / "in/old").mkdir(parents=True)
+    (tmp_path / "archive").symlink_to(tmp_path / "in/old")
+    with pytest.raises(UserError) as raised:
+        options(tmp_path / "in", cloudFiles__cleanSource="MOVE", **moved(f"{tmp_path}/archive"))
+    assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
+
+
 def test_a_given_schema_is_not_evolved() -> None:
     """The modes that add columns contradict a schema, and so do hints."""
     for given in (
