@@ -269,7 +269,7 @@ class RewindPosition:
         checkpoint: its path.
         offsets: the offsets of all sources of the flow after that batch, by their number in the query.
         sources: the sources of the kind, as the code declares them.
-        from_start: whether the flow begins anew: the offsets are the last ones, and everything before them is read again.
+        from_start: whether the flow begins anew: the offsets are the last ones, and all before them is read again.
     """
 
     storage: Storage

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
+from framework.foundation.time_zones import zone_of
 from framework.sources.delta.log import commit_files, latest_version
 from framework.sources.kinds import kind_named
 from framework.sources.port import SourceReference
@@ -108,8 +108,10 @@ def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC
     if option is None or start.value is None:
         raise _not_supported(kind, start, source)
     _check_value(option, start)
-    others = set(known.values()) - {option}
-    return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(others))
+    removed = set(known.values()) - {option}
+    if kind == "cloud_files":  # the prefix is another spelling of the same option
+        removed |= {f"cloudFiles.{name}" for name in known.values()}
+    return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(removed))
 
 
 def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
@@ -191,7 +193,7 @@ def _time(start: SourceStart, zone: str) -> datetime:
         found = datetime.fromisoformat(start.value or "")
     except ValueError as error:
         raise UserError("START_INVALID", start=start.text) from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(zone))
+    return found if found.tzinfo is not None else found.replace(tzinfo=zone_of(zone))
 
 
 def _check_value(option: str, start: SourceStart) -> None:

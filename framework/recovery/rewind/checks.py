@@ -143,7 +143,7 @@ class Checks:
                 )  # fmt: skip
 
     def _of_anew(self, flow: GraphFlow, rewound: RewoundFlow) -> Iterator[SluiceError]:
-        """Yield the errors of a flow that starts anew: of files that are gone, and of a start that is another one now."""
+        """Yield the errors of a flow that starts anew: of files that are gone, and of a start that is later now."""
         lost = list(self._gone_files(rewound))
         sources = StateReader(graph=self.graph, store=self.store).stream_sources(flow) or flow.sources
         if rewound.start is None:

@@ -188,6 +188,7 @@ def test_a_batch_that_the_target_has_and_the_checkpoint_has_not_is_repeated(
         (KafkaSource(), "kafka", {}, "startingOffsets=latest"),
         (KafkaSource(), "kafka", {"startingtimestamp": "7", "startingoffsets": "earliest"}, "startingTimestamp=7"),
         (CloudFilesSource(), "x", {"modifiedafter": "2026-01-01T00:00:00Z"}, "modifiedAfter=2026-01-01T00:00:00Z"),
+        (CloudFilesSource(), "x", {"cloudfiles.modifiedafter": "2026"}, "modifiedAfter=2026"),
         (CloudFilesSource(), "x", {"cloudfiles.includeexistingfiles": "false"},
          "cloudFiles.includeExistingFiles=false"),
         (CloudFilesSource(), "x", {}, ""),

@@ -15,12 +15,12 @@ from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
+from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.listing import (
     FoundFile,
     NothingKnown,
     decoded,
     encoded,
-    glob_pattern,
     has_new,
     list_new,
     present_files,
@@ -77,6 +77,8 @@ def test_options_have_the_documented_defaults() -> None:
         ({"cloudFiles__maxFilesPerTrigger": "0"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__maxBytesPerTrigger": "ten"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__includeExistingFiles": "maybe"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"pathGlobFilter": "*.{json"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"pathGlobFilter": "[z-a]*"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "yesterday"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "2025-01-02", "modifiedBefore": "2025-01-01"}, "CLOUD_FILES_OPTION_CONFLICT"),
         ({"cloudFiles__schemaEvolutionMode": "sometimes"}, "CLOUD_FILES_OPTION_INVALID"),
