@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
@@ -115,14 +115,18 @@ def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC
 
 
 def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
-    """Return the start with the next version of a Delta table in place of `latest`; any other start is unchanged.
+    """Return the start as a fixed point: the next version of a Delta table for `latest`, a time of files with a zone.
 
     A query that begins at `latest` and finds nothing to read stores no position. The next one would begin at what is
-    the latest version then, and skip the commits in between.
+    the latest version then, and skip the commits in between. A time of files gets its zone: that of the session may
+    be another one later, and other files would be older.
 
     Raises:
         UserError: START_NOT_AVAILABLE if a Delta table has not the version, with those that it has.
     """
+    if source.kind == "cloud_files" and start.option.lower() == "modifiedafter":
+        zone = json.loads(source.details or "{}").get("zone", "UTC")
+        return replace(start, value=_time(start, zone).astimezone(UTC).isoformat())
     if source.kind != "delta" or start.option.lower() != _VERSION.lower():
         return start
     path = str(source.location)
