@@ -15,6 +15,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
+from framework.sources.cloud_files.folders import folder_columns
 from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.listing import (
     FoundFile,
@@ -329,3 +330,9 @@ def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
     assert [(gap.condition, gap.location) for gap in source.gaps(lost)] == [
         ("CLOUD_FILES_POSITION_LOST", str(tmp_path / "b"))
     ]
+
+
+def test_folders_that_differ_in_case_are_one_column() -> None:
+    """Names of columns have no case."""
+    files = [FoundFile(uri=f"file:/in/{each}=1/x.json", size=1, modified_ms=1) for each in ("date", "Date")]
+    assert folder_columns(options(), files).fieldNames() == ["date"]
