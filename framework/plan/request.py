@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -65,6 +65,29 @@ class UpdateRequest:
     history_keys: tuple[str, ...] = ()
     continuous: bool = False
     trigger_interval_seconds: float = 0.0
+
+    def part(
+        self, datasets: Collection[QualifiedName], resettable: Container[QualifiedName],
+        flows: Container[QualifiedName],
+    ) -> UpdateRequest:  # fmt: skip
+        """Return what is asked for some datasets: their full refreshes, and the resets of their flows.
+
+        Args:
+            datasets: the datasets.
+            resettable: the datasets of which a full refresh of everything clears the tables.
+            flows: the flows into the datasets.
+        """
+        everything = self.full_refresh_all
+        full = tuple(
+            name for name in datasets if name in self.full_refresh or (everything and name in resettable)
+        )  # fmt: skip
+        return UpdateRequest(
+            full_refresh=full,
+            reset_checkpoints=tuple(name for name in self.reset_checkpoints if name in flows),
+            starts=tuple((name, start) for name, start in self.starts if name in flows),
+            keep_history=self.keep_history and bool(full),
+            history_keys=self.history_keys if full else (),
+        )
 
     def refreshes(self, name: QualifiedName) -> bool:
         """Return whether a dataset is cleared and recomputed, if it may be."""

@@ -269,12 +269,14 @@ class RewindPosition:
         checkpoint: its path.
         offsets: the offsets of all sources of the flow after that batch, by their number in the query.
         sources: the sources of the kind, as the code declares them.
+        from_start: whether the flow begins anew: the offsets are the last ones, and all before them is read again.
     """
 
     storage: Storage
     checkpoint: str
     offsets: tuple[str, ...]
     sources: tuple[SourceReference, ...] = ()
+    from_start: bool = False
 
 
 @runtime_checkable

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime
 
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
+from framework.foundation.time_zones import zone_of
 from framework.sources.delta.log import commit_files, latest_version
 from framework.sources.kinds import kind_named
 from framework.sources.port import SourceReference
@@ -108,19 +108,25 @@ def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC
     if option is None or start.value is None:
         raise _not_supported(kind, start, source)
     _check_value(option, start)
-    others = set(known.values()) - {option}
-    return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(others))
+    removed = set(known.values()) - {option}
+    if kind == "cloud_files":  # the prefix is another spelling of the same option
+        removed |= {f"cloudFiles.{name}" for name in known.values()}
+    return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(removed))
 
 
 def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
-    """Return the start with the next version of a Delta table in place of `latest`; any other start is unchanged.
+    """Return the start as a fixed point: the next version of a Delta table for `latest`, a time of files with a zone.
 
     A query that begins at `latest` and finds nothing to read stores no position. The next one would begin at what is
-    the latest version then, and skip the commits in between.
+    the latest version then, and skip the commits in between. A time of files gets its zone: that of the session may
+    be another one later, and other files would be older.
 
     Raises:
         UserError: START_NOT_AVAILABLE if a Delta table has not the version, with those that it has.
     """
+    if source.kind == "cloud_files" and start.option.lower() == "modifiedafter":
+        zone = json.loads(source.details or "{}").get("zone", "UTC")
+        return replace(start, value=_time(start, zone).astimezone(UTC).isoformat())
     if source.kind != "delta" or start.option.lower() != _VERSION.lower():
         return start
     path = str(source.location)
@@ -191,7 +197,7 @@ def _time(start: SourceStart, zone: str) -> datetime:
         found = datetime.fromisoformat(start.value or "")
     except ValueError as error:
         raise UserError("START_INVALID", start=start.text) from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(zone))
+    return found if found.tzinfo is not None else found.replace(tzinfo=zone_of(zone))
 
 
 def _check_value(option: str, start: SourceStart) -> None:

@@ -66,7 +66,7 @@ def begin_of_code(source: SourceReference) -> str:
     given = {name.lower(): str(value) for name, value in options.items()}
     if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
         return "cloudFiles.includeExistingFiles=false"
-    after = given.get("modifiedafter")
+    after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))
     return "" if after is None else f"modifiedAfter={after}"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from framework.foundation.clock import SystemClock
 from framework.foundation.wording import counted
 from framework.plan.foretelling import may_resume
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
@@ -16,7 +17,7 @@ from framework.recovery.doctor.extent import CommittedRows, committed_rows
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.offsets import log_folder, offset_number
-from framework.sources.cloud_files.source import unread_files
+from framework.sources.cloud_files.source import touched_files, unread_files
 from framework.sources.delta.log import commit_files
 from framework.sources.port import SourcePosition, SourceReference
 
@@ -57,7 +58,7 @@ def at_position(case: Case) -> Restart | None:
         found = _after_files(case)
         if found is None:
             return None
-        return Restart(starts=found.starts, lost=found.lost, repeated=found.repeated.plus(open_rows))
+        return replace(found, repeated=found.repeated.plus(open_rows))
     reread = _partly_read(case)
     repeated = reread.plus(_forgotten_keys(case)).plus(open_rows)
     return Restart(starts=starts, lost=_open_state(case), repeated=repeated, reread=reread)
@@ -120,7 +121,7 @@ def _after_files(case: Case) -> Restart | None:
     log = FileLog(case.states.storage, f"{log_folder(case.checkpoint or '', 0)}/files").load()
     last = min(offset_number(case.progress.sources[0]) or 0, log.last)
     newest = max((file.modified_ms for file in log.each(log.first_unread - 1, last)), default=None)
-    if newest is None:
+    if newest is None or newest > SystemClock().now().timestamp() * 1000:  # until then, no file would be read
         return None
     # Files that were found, and files that no update has found yet.
     unread = unread_files(_position(case, sources), 0)
@@ -131,14 +132,17 @@ def _after_files(case: Case) -> Restart | None:
                 f"the rows of files in {sources[0].location} that are older than {_time(newest)} and not read"
             ),
         )
+    touched = touched_files(_position(case, sources), 0, newest)
+    again = unknown(f"the rows of files that were read and have changed since: {_names(touched)}") if touched else NONE
     skipped = [file for file in unread if file.modified_ms <= newest]
     note = f"the rows of files that are older than {_time(newest)} and not read"
     lost = (
         unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
     )
     return Restart(
-        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost), repeated=_forgotten_keys(case)
-    )
+        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost),
+        repeated=_forgotten_keys(case).plus(again), reread=again,
+    )  # fmt: skip
 
 
 def _position(case: Case, sources: tuple[SourceReference, ...]) -> SourcePosition:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.rewinds import RewoundFlow
 from framework.checkpoints.truncation import missing_for
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.recovery.doctor.beginnings import begin_of_code
 from framework.recovery.rewind.moment import time_text
 from framework.recovery.rewind.plan import TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, is_stream
@@ -23,10 +27,13 @@ from framework.sources.delta.log import read_tip
 from framework.sources.delta.source import NextVersion
 from framework.sources.kinds import KINDS
 from framework.sources.port import RewindableSource, RewindPosition, SourceReference, StreamingSource
+from framework.sources.starts import parse_starts
 
 Found = tuple[GraphFlow, FlowPosition, RewoundFlow]
 Restored = Mapping[str | None, QualifiedName]
 
+# A stream that begins there anew passes over what has arrived since.
+_MOVING = re.compile(r"^latest$|=latest$|:\s*-1\b|=false$", re.IGNORECASE)
 _STARTS = frozenset({"startingversion", "startingtimestamp"})
 
 
@@ -97,6 +104,7 @@ class Checks:
             if rewound.batch in {None, 0}:  # a stream whose only batch is restarted begins with its start, too
                 faults += self._of_start(flow, rewound, restored)
             if rewound.batch is None:
+                faults += self._of_anew(flow, rewound)
                 continue
             missing = missing_for(self.store.storage, position.checkpoint, rewound.batch)
             if missing is not None:
@@ -133,6 +141,30 @@ class Checks:
                     "REWIND_START_IN_RESTORED_TABLE", location=flow.spec.location, flow=flow.spec.name,
                     source=read.dataset,
                 )  # fmt: skip
+
+    def _of_anew(self, flow: GraphFlow, rewound: RewoundFlow) -> Iterator[SluiceError]:
+        """Yield the errors of a flow that starts anew: of files that are gone, and of a start that is later now."""
+        lost = list(self._gone_files(rewound))
+        sources = StateReader(graph=self.graph, store=self.store).stream_sources(flow) or flow.sources
+        if rewound.start is None:
+            begins = [(source.location or source.kind, begin_of_code(source)) for source in sources]
+        else:
+            begins = [(name, start.text) for name, start in parse_starts(rewound.start).items()]
+        lost += [f"`{begin}` begins later in {name} than it did" for name, begin in begins if _MOVING.search(begin)]
+        for each in lost:
+            yield UserError("REWIND_SOURCE_GONE", location=flow.spec.location, flow=flow.spec.name, lost=each)
+
+    def _gone_files(self, rewound: RewoundFlow) -> Iterator[str]:
+        """Yield what is gone of the files that the undone generations of a flow have read."""
+        storage = self.store.storage
+        for number in sorted({rewound.before, *(number for number, _ in rewound.undone)}):
+            checkpoint = GenerationStore(storage).path(rewound.dataset, rewound.flow, number)
+            offsets = read_progress(storage, checkpoint).sources
+            for kind in dict.fromkeys(next(kind for kind in KINDS if kind.owns(offset)) for offset in offsets):
+                position = RewindPosition(storage=storage, checkpoint=checkpoint, offsets=offsets, from_start=True)
+                lost = kind.lost_since(position) if isinstance(kind, RewindableSource) else ""
+                if lost:
+                    yield lost
 
     def _of_sources(
         self, flow: GraphFlow, position: FlowPosition, rewound: RewoundFlow, restored: Restored

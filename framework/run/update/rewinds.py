@@ -143,7 +143,8 @@ class Rewinds:
         if not table.exists():
             return
         for flow in rewind.flows:
-            is_undone = (F.col("pipeline") == F.lit(self.store.pipeline)) & _is_undone(flow)
+            # Of any pipeline: another one may finish the rewind, and the names of flow and dataset are unique.
+            is_undone = _is_undone(flow)
             if not table.rows().where(is_undone).isEmpty():
                 table.table().delete(is_undone)
         if rewind.replays:

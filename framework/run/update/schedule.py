@@ -23,6 +23,9 @@ from framework.plan.steps import (
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 
+NOT_SET_UP = "its table cannot be set up"
+"""The reason of flows whose target could not be set up."""
+
 Work = RunFlow | RefreshView | PublishRebuild
 """The steps to schedule; all other steps are executed before, or change nothing."""
 
@@ -112,7 +115,7 @@ class Board:
             if not isinstance(step, PublishRebuild):
                 self._journal.flow(step.flow, step.dataset, FlowState.QUEUED)
         elif not isinstance(step, PublishRebuild):
-            self._add(_result(step, FlowState.FAILED, "its table cannot be set up", error))
+            self._add(_result(step, FlowState.FAILED, NOT_SET_UP, error))
 
     def _inputs_done(self, step: Work) -> bool:
         if isinstance(step, PublishRebuild):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from framework.ingest.holds import Holds
 from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
+from framework.plan.selection import is_resettable
 from framework.plan.steps import BeginGeneration, KeepStored, Plan, SkipStep
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
@@ -47,6 +48,7 @@ from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.rewinds import Rewinds
+from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.supervisor import FlowStatus, Supervisor
 from framework.session.query_log import quiet_query_log
@@ -173,7 +175,8 @@ class Update:
         if has_new_columns(rebuilt) and self.resolve is not None and restarts < MOST_RESTARTS:
             grown = replace(self, graph=self.resolve())  # no flow runs now
             # The unfinished full refreshes are among its steps.
-            again = grown._plan_for(_going_on(self.request, _datasets(plan)))  # noqa: SLF001 - the same class
+            asked = grown._again(_datasets(plan), failed)  # noqa: SLF001 - the same class
+            again = grown._plan_for(_going_on(self.request, _datasets(plan), asked))  # noqa: SLF001 - as above
             return grown._continuous(again, with_graph(executor, grown.graph), journal, restarts + 1)  # noqa: SLF001 - as above
         failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
         # Held or skipped. In the table, the checkpoints of the copy would lose and double rows.
@@ -216,7 +219,7 @@ class Update:
                 break
             # Failed and skipped datasets are planned again; a rebuild continues from its checkpoints.
             left = {flow.dataset for flow in flows if flow.state in _UNDONE}
-            again = self._attempt(self._plan_for(UpdateRequest(refresh=tuple(left))), executor, journal)
+            again = self._attempt(self._plan_for(self._again(left, _not_set_up(flows))), executor, journal)
             flows = (*(flow for flow in flows if flow.dataset not in left), *again)
         flows = self._with_new_columns(flows, executor, journal)
         if self.stop.is_set:
@@ -235,11 +238,23 @@ class Update:
                 break
             left = {flow.dataset for flow in flows if flow.state in _UNDONE}
             grown = replace(self, graph=self.resolve())
-            plan = grown._plan_for(UpdateRequest(refresh=tuple(left)))  # noqa: SLF001 - the same class
+            plan = grown._plan_for(grown._again(left, _not_set_up(flows)))  # noqa: SLF001 - the same class
             executor = with_graph(executor, grown.graph)
             again = self._attempt(plan, executor, journal)
             flows = (*(flow for flow in flows if flow.dataset not in left), *again)
         return flows
+
+    def _again(self, left: Iterable[QualifiedName], unset: Container[QualifiedName]) -> UpdateRequest:
+        """Return the request to plan datasets again, with its part for those of them that were not set up."""
+        left = tuple(left)
+        datasets = tuple(name for name in left if name in unset)
+        resettable = {each.name for each in self.graph.datasets if is_resettable(each)}
+        flows = [flow.spec.name for name in datasets for flow in self.graph.flows_into(name)]
+        asked = self.request.part(datasets, resettable, flows)
+        if all(found.cdc for name in asked.full_refresh if (found := self.graph.dataset(name)) is not None):
+            asked = replace(asked, history_keys=())  # targets of AUTO CDC have their own keys
+        outdated = frozenset(self.registry.rebuilt).intersection(datasets)
+        return replace(asked, refresh=left, outdated=outdated)
 
     def _attempt(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
         journal.update(UpdateState.SETTING_UP_TABLES)
@@ -338,9 +353,17 @@ def _state(flows: Sequence[FlowResult]) -> UpdateState:
     return UpdateState.CANCELED if FlowState.STOPPED in states else UpdateState.COMPLETED
 
 
-def _going_on(request: UpdateRequest, datasets: tuple[QualifiedName, ...]) -> UpdateRequest:
+def _not_set_up(flows: Iterable[FlowResult]) -> frozenset[QualifiedName]:
+    """Return the datasets that could not be set up: what was asked for them has not begun."""
+    return frozenset(flow.dataset for flow in flows if flow.reason == NOT_SET_UP)
+
+
+def _going_on(
+    request: UpdateRequest, datasets: tuple[QualifiedName, ...], asked: UpdateRequest | None = None
+) -> UpdateRequest:
     """Return the request to go on with some datasets of a continuous update; what it began is not begun again."""
-    return UpdateRequest(refresh=datasets, continuous=True, trigger_interval_seconds=request.trigger_interval_seconds)
+    interval = request.trigger_interval_seconds
+    return replace(asked or UpdateRequest(), refresh=datasets, continuous=True, trigger_interval_seconds=interval)
 
 
 def _datasets(plan: Plan) -> tuple[QualifiedName, ...]:

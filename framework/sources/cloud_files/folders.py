@@ -25,20 +25,27 @@ _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> StructType:
     """The columns of the folders' names, in their order; typed if types are inferred."""
+    spellings: dict[str, str] = {}
     values: dict[str, list[str]] = {}
     for file in files:
         below = decoded(file.uri).rpartition("/")[0].split("/")
         for part in below:
             if _PARTITION.fullmatch(part):
                 name, _, value = part.partition("=")
-                values.setdefault(unquote(name), []).append(unquote(value))
+                spelled = spellings.setdefault(unquote(name).lower(), unquote(name))
+                values.setdefault(spelled, []).append(unquote(value))
     root = {part.partition("=")[0] for part in options.path.split("/") if "=" in part}
     names = options.partition_columns
     if names is None:
         names = tuple(name for name in values if name not in root)
     infers = options.infers_types
     return StructType(
-        [StructField(name, folder_type(values.get(name, [])) if infers else StringType()) for name in names]
+        [
+            StructField(
+                name, folder_type(values.get(spellings.get(name.lower(), name), [])) if infers else StringType()
+            )
+            for name in names
+        ]
     )
 
 
@@ -71,7 +78,8 @@ def folder_text(name: str) -> Column:
     """The value of a folder in the path of a row's file; the URI's escapes lie over those of Hive."""
     path = _unescaped(F.col("_metadata.file_path"))
     written = "|".join(dict.fromkeys(_pattern(each) for each in (name, _ESCAPED.sub(_escape, name))))
-    value = F.regexp_extract(path, f"/(?:{written})=([^/]*)/", 1)
+    # Names of columns have no case, so one column has `date=` and `Date=`.
+    value = F.regexp_extract(path, f"(?iu)/(?:{written})=([^/]*)/", 1)
     # A percent sign that begins no escape is itself.
     whole = _unescaped(F.regexp_replace(value, "%(?![0-9A-Fa-f]{2})", "%25"))
     return F.nullif(F.nullif(whole, F.lit(_NULL)), F.lit(""))

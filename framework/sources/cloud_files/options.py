@@ -11,10 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NoReturn
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.time_zones import zone_of
+from framework.sources.cloud_files.globs import glob_pattern
 
 FORMATS = ("json", "csv", "parquet", "avro", "orc", "text", "binaryFile", "xml")
 SELF_TYPED = frozenset({"parquet", "orc", "avro"})
@@ -243,7 +244,7 @@ class _Given:
             allow_overwrites=self._flag("allowOverwrites", default=False),
             modified_after=after,
             modified_before=before,
-            glob=self._own.get("pathglobfilter"),
+            glob=self._glob(),
             partition_columns=self._partitions(rescued, has_schema=has_schema),
             has_schema=has_schema,
             cleaning=cleaning,
@@ -374,6 +375,14 @@ class _Given:
             raise self._invalid(name, "a whole number of at least 1")
         return int(text)
 
+    def _glob(self) -> str | None:
+        found = self._own.get("pathglobfilter")
+        try:
+            glob_pattern(found or "")
+        except re.error:
+            raise self._invalid("pathGlobFilter", "a glob, such as *.{json,csv} or [a-z]*") from None
+        return found
+
     def _size(self, name: str) -> int | None:
         text = self._own.get(name.lower())
         if text is None:
@@ -392,7 +401,7 @@ class _Given:
             found = datetime.fromisoformat(re.sub(r"\s*(?:UTC|GMT)(?:[+-]0)?$", "+00:00", text.strip()))
         except ValueError:
             raise self._invalid(name, "a time, such as 2025-04-09T18:15:00") from None
-        return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(zone))).timestamp()
+        return (found if found.tzinfo else found.replace(tzinfo=zone_of(zone))).timestamp()
 
     def _invalid(self, name: str, expected: str) -> UserError:
         value = self._own.get(name.lower(), "")
@@ -425,4 +434,6 @@ def local_path(path: str) -> str | None:
 
 
 def _plain(path: str) -> str:
-    return (local_path(path) or path).rstrip("/")
+    """The path of a folder behind its symbolic links."""
+    local = local_path(path)
+    return (path if local is None else os.path.realpath(local)).rstrip("/")

@@ -14,7 +14,7 @@ from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
-from framework.sources.cloud_files.listing import FoundFile, decoded, has_new, list_new
+from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
 from framework.sources.cloud_files.schemas import FileSchema
@@ -116,7 +116,7 @@ class CloudFilesSource:
         gone = [
             file.uri
             for number, offset in _committed(position).items()
-            for file in _after(position, number, offset)
+            for file in _after(position, number, 0 if position.from_start else offset)
             if file.uri.startswith("file:") and not position.storage.exists(decoded(file.uri))
         ]
         if not gone:
@@ -240,3 +240,14 @@ def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | Non
         return [*log.each(min(last, log.last), log.last), *list_new(None, options, log)]
     except SluiceError:
         return None
+
+
+def touched_files(position: SourcePosition, number: int, after_ms: int) -> list[FoundFile]:
+    """The files of a local source that are in its list, and whose present time is after another one."""
+    options, log = _options(_sources(position)[number]), _log(position, number)
+    try:
+        present = list_new(None, replace(options, modified_after=after_ms / 1000), NothingKnown())
+    except SluiceError:
+        return []
+    unseen = set(log.unseen([file.uri for file in present]))
+    return [file for file in present if file.uri not in unseen]

@@ -193,7 +193,9 @@ class DeltaSource:
         return tuple(f"startingVersion={offset.version}" for offset in found if offset is not None)
 
     def lost_since(self, position: RewindPosition) -> str:
-        """The versions that the log no longer has."""
+        """The versions that the log no longer has; a stream that begins anew reads the table as it is."""
+        if position.from_start:
+            return ""
         own = tuple(offset for offset in position.offsets if self.owns(offset))
         gaps = self.gaps(
             SourcePosition(

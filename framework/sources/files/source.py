@@ -153,7 +153,7 @@ def _listed(position: RewindPosition) -> Iterator[list[tuple[_Entry, bool]]]:
     """Yield the files in the list of each source of files, and whether they are read after the position."""
     for number, last in _log_offsets(position.offsets):
         entries = _entries(position.storage, _log_folder(position.checkpoint, number))
-        yield [(entry, entry.batch > last) for entry in entries]
+        yield [(entry, position.from_start or entry.batch > last) for entry in entries]
 
 
 def _entries(storage: Storage, folder: str) -> list[_Entry]:

@@ -30,6 +30,7 @@ from framework.plan.steps import (
     Step,
     refusals,
 )
+from framework.sources.starts import SourceStart
 
 
 def name(table: str) -> QualifiedName:
@@ -426,3 +427,16 @@ def test_columns_that_no_flow_writes_are_named(
     assert [step.columns for step in plan.steps if isinstance(step, KeepStored)] == ([kept] if kept else [])
     rebuilt = make_plan(graph, UpdateRequest(full_refresh=(CLEAN,)), settled())
     assert [step for step in rebuilt.steps if isinstance(step, KeepStored)] == []
+
+
+def test_what_was_asked_for_datasets_that_were_not_set_up_is_asked_again() -> None:
+    """Their full refreshes and resets have not begun, unlike those of all other datasets."""
+    a, b, c = name("a"), name("b"), name("c")
+    request = UpdateRequest(
+        full_refresh=(a, b), reset_checkpoints=(b, c), starts=((c, SourceStart(option="earliest")),), keep_history=True,
+        history_keys=("id",),
+    )  # fmt: skip
+    assert request.part([a], (), ()) == UpdateRequest(full_refresh=(a,), keep_history=True, history_keys=("id",))
+    assert request.part([c], (), [c]) == UpdateRequest(reset_checkpoints=(c,), starts=request.starts)
+    assert request.part([], (), ()) == UpdateRequest()
+    assert UpdateRequest(full_refresh_all=True).part([a, b], [b], ()) == UpdateRequest(full_refresh=(b,))

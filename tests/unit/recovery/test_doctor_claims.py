@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from framework.declare.specs import FlowSpec
 from framework.graph.graph import DataflowGraph
 from framework.recovery.doctor.beginnings import begin_of_code
 from framework.recovery.doctor.findings import Finding
+from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.listing import list_new
+from framework.sources.cloud_files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.options import parse_options
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.kafka.source import KafkaSource
@@ -188,6 +193,7 @@ def test_a_batch_that_the_target_has_and_the_checkpoint_has_not_is_repeated(
         (KafkaSource(), "kafka", {}, "startingOffsets=latest"),
         (KafkaSource(), "kafka", {"startingtimestamp": "7", "startingoffsets": "earliest"}, "startingTimestamp=7"),
         (CloudFilesSource(), "x", {"modifiedafter": "2026-01-01T00:00:00Z"}, "modifiedAfter=2026-01-01T00:00:00Z"),
+        (CloudFilesSource(), "x", {"cloudfiles.modifiedafter": "2026"}, "modifiedAfter=2026"),
         (CloudFilesSource(), "x", {"cloudfiles.includeexistingfiles": "false"},
          "cloudFiles.includeExistingFiles=false"),
         (CloudFilesSource(), "x", {}, ""),
@@ -203,3 +209,34 @@ def test_a_source_knows_where_the_code_begins(
     found = kind.recognize(StreamingRelation(format=format_, path="/in", options=options))
     assert found is not None
     assert begin_of_code(found) == begins
+
+
+def test_a_restart_after_the_newest_file_repeats_those_that_were_touched(
+    world: HandWrittenWorld, tmp_path: Path
+) -> None:
+    """It is none if the newest file is from the future: no file would be read until then."""
+    folder, stamp = tmp_path / "in", 1_700_000_000
+    folder.mkdir()
+    for each in ("a", "b"):
+        (folder / each).write_text("{}", "utf-8")
+        os.utime(folder / each, (stamp, stamp))
+    given = {"cloudfiles.format": "json"}
+    mark = {"path": str(folder), "options": given, "has_schema": True}
+    options = parse_options(str(folder), given, has_schema=True, zone="UTC")
+    source = SourceReference(
+        kind="cloud_files", shape=SourceShape.FOLDER, location=str(folder), details=json.dumps(mark)
+    )
+    changed(world, reads=(), sources=(source,))
+    log = FileLog(world.storage, f"{log_folder(str(world.path('orders')), 0)}/files").load()
+    log.begin(())
+    log.append(list_new(None, options, log))
+    world.storage.write_text(str(world.path("orders") / "offsets/0"), f"v1\n{{}}\n{offset_text(2, 0)}")
+    damage(world)
+    assert "repeated: none" in cost(world, "RESET_HERE")
+    os.utime(folder / "a")
+    assert "repeated: unknown: the rows of files that were read and have changed since: a" in cost(world, "RESET_HERE")
+    (folder / "c").write_text("{}", "utf-8")
+    os.utime(folder / "c", (9e9, 9e9))
+    log.append(list_new(None, options, log))
+    world.storage.write_text(str(world.path("orders") / "offsets/0"), f"v1\n{{}}\n{offset_text(3, 0)}")
+    assert "RESET_HERE" not in {each.way.name for each in finding(world).ways}

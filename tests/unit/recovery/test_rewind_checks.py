@@ -17,6 +17,7 @@ from framework.recovery.rewind.plan import TableRewind
 from framework.recovery.rewind.positions import Positions
 from framework.recovery.rewind.stored_version import RestoredRows
 from framework.recovery.rewind.tables import StoredTable
+from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import World
 
@@ -70,6 +71,21 @@ def test_a_source_that_may_forget_is_refused(world: World) -> None:
     world.storage.write_text(f"{path}/offsets/0", 'v1\n{}\n{"of a custom source":1}')
     (error,) = rewound(world, 0, at_version=1)
     assert (error.condition, error.fields["kind"]) == ("REWIND_SOURCE_NOT_REREADABLE", "opaque")
+
+
+def test_a_flow_that_starts_anew_needs_every_file_that_it_has_read(world: World) -> None:
+    """Its rows are undone; nothing else reads files that are gone, or that a start of the code passes over now."""
+    path = world.generations.path(name("orders"), name("orders"), 1)
+    world.storage.write_text(f"{path}/sources/0/0", 'v1\n{"path":"file:///no/such.json","timestamp":1,"batchId":0}')
+    (error,) = rewound(world, None, at_version=0)
+    assert (error.condition, error.fields["lost"]) == ("REWIND_SOURCE_GONE", "/no/such.json is gone")
+    world.storage.delete_tree(f"{path}/sources")
+    assert rewound(world, None, at_version=0) == []
+    for begins, is_refused in (("startingOffsets=latest", True), ("startingVersion=3", False)):
+        source = SourceReference(kind="kafka", shape=SourceShape.STREAM, location="t", begins=begins)
+        flows = tuple(replace(flow, sources=(source,)) for flow in world.graph.flows)
+        world.graph = replace(world.graph, flows=flows)
+        assert bool(rewound(world, None, at_version=0)) == is_refused
 
 
 def test_a_flow_does_not_go_back_past_a_restore_alone(world: World) -> None:

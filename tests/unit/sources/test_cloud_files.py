@@ -15,12 +15,13 @@ from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
+from framework.sources.cloud_files.folders import folder_columns
+from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.listing import (
     FoundFile,
     NothingKnown,
     decoded,
     encoded,
-    glob_pattern,
     has_new,
     list_new,
     present_files,
@@ -77,6 +78,8 @@ def test_options_have_the_documented_defaults() -> None:
         ({"cloudFiles__maxFilesPerTrigger": "0"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__maxBytesPerTrigger": "ten"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__includeExistingFiles": "maybe"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"pathGlobFilter": "*.{json"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"pathGlobFilter": "[z-a]*"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "yesterday"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"modifiedAfter": "2025-01-02", "modifiedBefore": "2025-01-01"}, "CLOUD_FILES_OPTION_CONFLICT"),
         ({"cloudFiles__schemaEvolutionMode": "sometimes"}, "CLOUD_FILES_OPTION_INVALID"),
@@ -107,6 +110,15 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
     with pytest.raises(UserError) as raised:
         options(has_schema=False, **given)
     assert raised.value.condition == condition
+
+
+def test_files_are_not_moved_into_their_folder_by_a_link(tmp_path: Path) -> None:
+    """They would be read again."""
+    (tmp_path / "in/old").mkdir(parents=True)
+    (tmp_path / "archive").symlink_to(tmp_path / "in/old")
+    with pytest.raises(UserError) as raised:
+        options(tmp_path / "in", cloudFiles__cleanSource="MOVE", **moved(f"{tmp_path}/archive"))
+    assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
 
 
 def test_a_given_schema_is_not_evolved() -> None:
@@ -318,3 +330,9 @@ def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
     assert [(gap.condition, gap.location) for gap in source.gaps(lost)] == [
         ("CLOUD_FILES_POSITION_LOST", str(tmp_path / "b"))
     ]
+
+
+def test_folders_that_differ_in_case_are_one_column() -> None:
+    """Names of columns have no case."""
+    files = [FoundFile(uri=f"file:/in/{each}=1/x.json", size=1, modified_ms=1) for each in ("date", "Date")]
+    assert folder_columns(options(), files).fieldNames() == ["date"]

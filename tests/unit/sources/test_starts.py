@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from framework.foundation.errors import UserError
@@ -9,7 +11,7 @@ from framework.foundation.storage import Storage
 from framework.sources.kafka.source import KafkaSource
 from framework.sources.kinds import recognized
 from framework.sources.port import SourcePosition, SourceReference, SourceShape, StreamingRelation
-from framework.sources.starts import parse_start, parse_starts, reader_start, starts_text
+from framework.sources.starts import parse_start, parse_starts, pin_start, reader_start, starts_text
 
 ORDERS = SourceReference(kind="kafka", shape=SourceShape.STREAM, location="orders")
 
@@ -42,6 +44,30 @@ def test_a_start_has_reader_options(kind: str, text: str, options: dict[str, str
     code = {"STARTINGVERSION": "1", "startingtimestamp": "2", "startingOffsets": "latest", "other": "kept"}
     left = set(start.applied(code)) - set(options)
     assert left == ({"other", "STARTINGVERSION"} if kind == "kafka" else {"other", "startingOffsets"})
+
+
+@pytest.mark.parametrize("zone", ["+01:00", "GMT+1", "PST", "Z"])
+def test_a_time_is_in_a_zone_of_any_name_of_java(zone: str) -> None:
+    """They are the names that Spark's session has for zones."""
+    start = parse_start("timestamp=2025-01-09T00:00:00")
+    found = int(reader_start("kafka", start, source="s", zone=zone).options["startingTimestamp"])
+    hours = {"+01:00": -1, "GMT+1": -1, "PST": 8, "Z": 0}[zone]
+    assert found == 1736380800000 + hours * 3_600_000
+
+
+def test_a_start_of_files_is_kept_with_its_zone(storage: Storage) -> None:
+    """The zone of the session may be another one at the next update."""
+    details = json.dumps({"path": "/in", "zone": "Europe/Berlin"})
+    source = SourceReference(kind="cloud_files", shape=SourceShape.FOLDER, location="/in", details=details)
+    start = pin_start(storage, source, parse_start("modifiedAfter=2025-01-09T12:00:00"))
+    assert start.value == "2025-01-09T11:00:00+00:00"
+
+
+def test_a_start_of_files_replaces_both_spellings_of_the_option_of_the_code() -> None:
+    """The reader would refuse two values of one option."""
+    start = reader_start("cloud_files", parse_start("modifiedAfter=2025-01-01"), source="s")
+    code = {"cloudfiles.modifiedafter": "2024-01-01", "cloudfiles.format": "json"}
+    assert set(start.applied(code)) == {"cloudfiles.format", "modifiedAfter", "cloudFiles.includeExistingFiles"}
 
 
 @pytest.mark.parametrize(
