@@ -117,7 +117,7 @@ def test_files_are_not_moved_into_their_folder_by_a_link(tmp_path: Path) -> None
     (tmp_path / "in/old").mkdir(parents=True)
     (tmp_path / "archive").symlink_to(tmp_path / "in/old")
     with pytest.raises(UserError) as raised:
-        options(tmp_path / "in", cloudFiles__cleanSource="MOVE", **moved(f"{tmp_path}/archive"))
+        options(tmp_path / "in", has_schema=False, cloudFiles__cleanSource="MOVE", **moved(f"{tmp_path}/archive"))
     assert raised.value.condition == "CLOUD_FILES_OPTION_CONFLICT"
 
 
