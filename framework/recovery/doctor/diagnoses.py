@@ -267,6 +267,7 @@ DIAGNOSES = (
             Fault(condition="INGESTION_PARTITIONS_CHANGED"),
             Fault(condition="SNAPSHOT_TABLE_REPLACED"),
             Fault(condition="DATABASE_PARTITION_TRUNCATED"),
+            Fault(condition="DATABASE_PARTITION_GONE"),
             Fault(condition="DATABASE_TABLE_REPLACED"),
             Fault(condition="INGESTION_HISTORY_TRUNCATED"),
             Fault(condition="SNAPSHOT_PLAN_INVALID"),
